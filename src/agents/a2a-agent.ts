@@ -9,7 +9,7 @@ import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { HOPS_KEY, paymentKeys as keys, STOA_EXTENSION } from '../schema/a2a.ts'
 import { usdc } from '../schema/amount.ts'
-import { type Connected, connect } from './a2a-connection.ts'
+import { type A2aConnection, connect } from './a2a-connection.ts'
 import { type AgentPurchases, HOPS_MAX } from './agent-purchase.ts'
 import { ResponseTooLargeError } from './guarded-fetch.ts'
 import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './runtime.ts'
@@ -54,7 +54,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
   const { outputBytesMax } = options
   const logger = deps.logger.child({ agent: options.name })
   const contexts = new BoundedMap<string, string>(CONTEXTS_MAX)
-  let connecting: Promise<Connected> | undefined
+  let connecting: Promise<A2aConnection> | undefined
 
   const connected = () => {
     connecting ??= connect(options, deps.fetch).catch((error: unknown) => {
@@ -95,7 +95,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
 
 /** Buys a run of a paid agent on the market, with its signed listing, the budget and an order. */
 function buy(
-  paid: NonNullable<Connected['paid']>,
+  paid: NonNullable<A2aConnection['paid']>,
   call: AgentCall,
   { name, maxPrice }: A2aAgentOptions,
   { agentPurchases }: A2aAgentDeps,
@@ -110,21 +110,21 @@ function buy(
   return agentPurchases.buy({ name, named: paid.named, maxPrice, call })
 }
 
-type Given = { text: string; context: string }
+type AgentAnswer = { text: string; context: string }
 
 /**
  * Sends the task, follows its stream if there is one, and polls until the task has ended. A broken stream loses
  * nothing.
  */
 async function work(
-  { client, serviceParameters }: Connected,
+  { client, serviceParameters }: A2aConnection,
   asked: Pick<AgentCall, 'input' | 'signal'> & {
     contextId: string
     hops: number
     outputBytesMax: number
     onOutput: OnOutput | undefined
   },
-): Promise<Given> {
+): Promise<AgentAnswer> {
   const { outputBytesMax: bytesMax, signal, onOutput } = asked
   let id: string | undefined
   try {
@@ -168,7 +168,7 @@ async function ended(client: Client, id: string, signal: AbortSignal): Promise<T
   }
 }
 
-function given(text: string, context: string, bytesMax: number): Given {
+function given(text: string, context: string, bytesMax: number): AgentAnswer {
   if (Buffer.byteLength(text) > bytesMax) throw outputTooLarge(bytesMax)
   return { text, context }
 }

@@ -16,7 +16,7 @@ import { AgentError } from './runtime.ts'
 const CARD_TIMEOUT_MS = 20_000
 
 /** A remote agent whose card was read. */
-export type Connected = {
+export type A2aConnection = {
   client: Client
   serviceParameters: ServiceParameters
   /** Set if the agent wants payment. `named`: the agent of the market that its card claims to be. */
@@ -27,7 +27,7 @@ export type Connected = {
 export async function connect(
   { url, token, outputBytesMax }: { url: string; token: string | undefined; outputBytesMax: number },
   fetchIt: typeof fetch,
-): Promise<Connected> {
+): Promise<A2aConnection> {
   const ask = askOnly(new URL(url), token, guardFetch(fetchIt, outputBytesMax))
 
   const legacyCompat = { enabled: true }
@@ -68,7 +68,7 @@ const StoaAgent = z.object({
 })
 
 /** Reads the payment terms from a card. A card with two Stoa extensions names no agent. */
-function paidOf({ capabilities }: AgentCard): Connected['paid'] {
+function paidOf({ capabilities }: AgentCard): A2aConnection['paid'] {
   const extensions = capabilities?.extensions ?? []
   const stoa = extensions.filter(({ uri }) => uri === STOA_EXTENSION)
   const parsed = stoa.length === 1 ? StoaAgent.safeParse(stoa[0]!.params) : undefined

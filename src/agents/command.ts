@@ -25,7 +25,7 @@ type CommandOptions = {
 }
 
 /** `whole`: standard output has ended, so the output is complete. */
-type Ended = { status: number | null; signal: NodeJS.Signals | null; whole: boolean }
+type ProcessEnd = { status: number | null; signal: NodeJS.Signals | null; whole: boolean }
 
 /**
  * An agent that is a program. Reads the task from stdin and writes the result to stdout; one final line break is
@@ -81,8 +81,8 @@ async function runProgram(
  * Child processes of the program may still forward output (`exec > >(tee log)`). They are killed only after a silence.
  * A process outside the group can keep the output open. Then the output counts as incomplete.
  */
-function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: AbortSignal): Promise<Ended> {
-  const { promise, resolve } = Promise.withResolvers<Ended>()
+function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: AbortSignal): Promise<ProcessEnd> {
+  const { promise, resolve } = Promise.withResolvers<ProcessEnd>()
   let quiet: NodeJS.Timeout | undefined
   let heard = 0
   let whole = false
@@ -162,7 +162,7 @@ function unstarted(error: NodeJS.ErrnoException, command: readonly string[], log
   return new AgentError('AGENT_NOT_RUNNABLE', "the agent's program cannot be started: its seller must check `command`")
 }
 
-function failed(ended: Ended, stderr: string, logger: Logger): AgentError {
+function failed(ended: ProcessEnd, stderr: string, logger: Logger): AgentError {
   const { status, signal } = ended
   logger.warn({ status, signal, stderr }, "the agent's program failed")
   const how = status === null ? `was ended by ${signal}` : `failed with exit status ${status}`

@@ -28,10 +28,10 @@ export async function confirmOnChain(
   const { authorization } = envelope.payload!
   if (chain === undefined) return undefined
   const { asset } = requirements
-  const shown = isOver ? await askChainAfter(chain, asset, authorization) : undefined
+  const shown = isOver ? await askChainAfter({ asset, authorization }, chain) : undefined
   // If the chain's logs do not reach back far enough, check the transaction that the seller named.
   const isShown = shown !== undefined && shown.kind !== 'unknown'
-  const verdict = isShown ? shown : await askChain(chain, asset, authorization, txHash)
+  const verdict = isShown ? shown : await askChain({ asset, authorization, named: txHash }, chain)
   if (verdict.kind === 'paid') {
     await purchases.confirm(paymentId, verdict.txHash, clock.now())
     changed(orderId)

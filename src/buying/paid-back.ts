@@ -46,7 +46,7 @@ async function isPaidBack(
   chain: NonNullable<PaidBackDeps['chain']>,
 ): Promise<boolean> {
   const { authorization } = envelope.payload!
-  const verdict = await askChain(chain, requirements.asset, authorization, named)
+  const verdict = await askChain({ asset: requirements.asset, authorization, named }, chain)
   if (verdict.kind !== 'paid') return false
   const wanted = { from: authorization.to as Hex, to: authorization.from as Hex, value, after: verdict.txHash }
   const moved = chain.hasMoved?.(txHash, wanted).catch(() => false)

@@ -226,7 +226,7 @@ export class Recovery implements Service {
     const { purchases, clock, logger, chain } = this.#deps
     const { authorization } = reservation.envelope.payload!
     const asset = reservation.requirements.asset
-    const verdict = chain && (await askChainAfter(chain, asset, authorization))
+    const verdict = chain && (await askChainAfter({ asset, authorization }, chain))
     const waited = clock.now() - reservation.validBeforeSeconds * 1000
     const known = verdict !== undefined && verdict.kind !== 'unknown'
     if (!known && waited < UNKNOWN_LIMIT_MS) return

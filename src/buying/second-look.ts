@@ -48,7 +48,7 @@ export async function lookAgain(reservation: StoredReservation, deps: SecondLook
   const endMs = reservation.validBeforeSeconds * 1000
   const { authorization } = reservation.envelope.payload!
   const ask = clock.now() > endMs ? askChainAfter : askChain
-  const verdict = await ask(chain, reservation.requirements.asset, authorization, txHash)
+  const verdict = await ask({ asset: reservation.requirements.asset, authorization, named: txHash }, chain)
   const now = clock.now()
   const ids = { order_id: orderId, payment_id: paymentId }
   if (verdict.kind === 'unknown') {

@@ -62,14 +62,14 @@ export function signDigest(digest: Uint8Array, privateKey: Uint8Array, curve: Se
 }
 
 /** The public key behind a signature and the signature in the form that the chain accepts, or why it is refused. */
-type Recovered = { ok: true; publicKey: Uint8Array; signature: Hex } | { ok: false; reason: string }
+type SignerRecovery = { ok: true; publicKey: Uint8Array; signature: Hex } | { ok: false; reason: string }
 
 /**
  * Recovers the signer of a digest from a signature of 65 bytes.
  *
  * Changes a `v` of 0 or 1 to 27 or 28. Refuses a high s, because the USDC contract rejects it (D30).
  */
-export function recoverSigner(digest: Uint8Array, signature: string, curve: Secp256k1 = secp256k1): Recovered {
+export function recoverSigner(digest: Uint8Array, signature: string, curve: Secp256k1 = secp256k1): SignerRecovery {
   const bytes = Buffer.from(signature.slice(2), 'hex')
   const v = bytes[64]!
   const recovery = v === 0 || v === 27 ? 0 : v === 1 || v === 28 ? 1 : undefined

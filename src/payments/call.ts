@@ -16,7 +16,7 @@ export type Call = {
   guard?: () => Promise<void>
 }
 /** A mined transaction, and the token it minted. */
-export type Mined = { hash: Hex; token: AgentToken | undefined }
+export type MinedCall = { hash: Hex; token: AgentToken | undefined }
 
 /** True if a stored transaction does the same as this call. */
 export function isSame(stored: StoredTransaction, { to, data, value = 0n }: Call): boolean {

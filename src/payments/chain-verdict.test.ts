@@ -8,7 +8,7 @@ const now = Date.UTC(2026, 0, 1)
 function setup() {
   const settlement = new FakeSettlement()
   const { authorization } = signed(now).envelope.payload!
-  const ask = (named?: `0x${string}`) => askChain(settlement.chain, usdc.address, authorization, named)
+  const ask = (named?: `0x${string}`) => askChain({ asset: usdc.address, authorization, named }, settlement.chain)
   const set = (use: Parameters<FakeSettlement['setUse']>[2]) =>
     settlement.setUse(authorization.from, authorization.nonce, use)
   return { settlement, authorization, ask, set }
@@ -62,7 +62,7 @@ test('T15: a chain that cannot be asked is unknown, with the reason', async () =
 
 test('T13 after the window: unpaid is said of a block alone that lies past it by a margin', async () => {
   const { settlement, authorization } = setup()
-  const after = () => askChainAfter(settlement.chain, usdc.address, authorization)
+  const after = () => askChainAfter({ asset: usdc.address, authorization }, settlement.chain)
   const endMs = Number(authorization.validBefore) * 1000
   settlement.blockTimeMs = endMs + 30_000
   expect(await after()).toMatchObject({ kind: 'unknown' })

@@ -22,6 +22,14 @@ export type ChainVerdict =
   | { kind: 'never'; reason: string }
   | { kind: 'unknown'; reason: string }
 
+/** What is asked of the chain. `named`: the transaction that somebody claims settled the payment. */
+type PaymentQuery = { asset: Hex; authorization: Authorization; named?: Hex | undefined }
+
+/** The question about a payment of this seller. */
+export function queryOf({ signed, requirements }: Pick<Claim, 'signed' | 'requirements'>, named?: Hex): PaymentQuery {
+  return { asset: requirements.asset, authorization: signed.authorization, named }
+}
+
 /** A block must lie this far past the window. Until then a reorganization may replace it. */
 const FINAL_MARGIN_MS = 30_000
 /** A transfer is final if the chain still shows it this long after the window. */
@@ -35,16 +43,12 @@ const SPENT_LOOK_TIMEOUT_MS = 2_000
  * Our clock may be wrong and the RPC may lag. So the verdict is `unpaid` only if a block past the window plus a margin
  * shows the authorization as unused.
  */
-export async function askChainAfter(
-  chain: PaymentChain,
-  asset: Hex,
-  authorization: Authorization,
-  named?: Hex,
-): Promise<ChainVerdict> {
+export async function askChainAfter(query: PaymentQuery, chain: PaymentChain): Promise<ChainVerdict> {
   try {
+    const { asset, authorization } = query
     const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
     const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
-    const verdict = await verdictOf(use, chain, authorization, named)
+    const verdict = await verdictOf(use, query, chain)
     const isOver = timeMs > Number(authorization.validBefore) * 1000 + FINAL_MARGIN_MS
     if (verdict.kind !== 'unpaid' || isOver) return verdict
     return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
@@ -60,15 +64,14 @@ export async function askChainAfter(
  * reorganization may undo the transfer. Uses the time of the chain, because our clock may be wrong.
  */
 export async function askChainFinally(
+  query: PaymentQuery,
   chain: PaymentChain,
-  asset: Hex,
-  authorization: Authorization,
-  named: Hex | undefined,
 ): Promise<ChainVerdict | { kind: 'early'; untilMs: UnixMs }> {
   try {
+    const { asset, authorization } = query
     const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
     const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
-    const verdict = await verdictOf(use, chain, authorization, named)
+    const verdict = await verdictOf(use, query, chain)
     const untilMs = Number(authorization.validBefore) * 1000 + SETTLED_FINAL_MS
     return verdict.kind === 'paid' && timeMs < untilMs ? { kind: 'early', untilMs } : verdict
   } catch (error) {
@@ -80,10 +83,9 @@ export async function askChainFinally(
  * True if a block from `sinceMs` or later shows the authorization as unused. Never throws: false without such a block.
  */
 export async function isUnspentSince(
-  chain: PaymentChain,
-  asset: Hex,
-  { from, nonce }: Authorization,
   sinceMs: UnixMs,
+  { asset, authorization: { from, nonce } }: PaymentQuery,
+  chain: PaymentChain,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
@@ -97,21 +99,16 @@ export async function isUnspentSince(
 /**
  * Asks the chain whether an authorization has paid what it was signed for (T13). Never throws.
  *
- * A used nonce is not enough: the owner may have spent the nonce on another transfer. `named` is the transaction that
- * somebody claims settled the payment. It is read only if the chain no longer shows which transaction used the nonce.
+ * A used nonce is not enough: the owner may have spent the nonce on another transfer. The named transaction is read
+ * only if the chain no longer shows which transaction used the nonce.
  */
-export async function askChain(
-  chain: PaymentChain,
-  asset: Hex,
-  authorization: Authorization,
-  named: Hex | undefined,
-  signal?: AbortSignal,
-): Promise<ChainVerdict> {
+export async function askChain(query: PaymentQuery, chain: PaymentChain, signal?: AbortSignal): Promise<ChainVerdict> {
   try {
+    const { asset, authorization } = query
     // RPC nodes refuse addresses in the spelling of some peers (D49).
     const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
     const use = await chain.authorizationUse(contract, from, authorization.nonce, signal)
-    return await verdictOf(use, chain, authorization, named, signal)
+    return await verdictOf(use, query, chain, signal)
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
   }
@@ -119,9 +116,8 @@ export async function askChain(
 
 async function verdictOf(
   use: AuthorizationUse,
+  { authorization, named }: PaymentQuery,
   chain: PaymentChain,
-  authorization: Authorization,
-  named: Hex | undefined,
   signal?: AbortSignal,
 ): Promise<ChainVerdict> {
   if (use.state === 'unused') return { kind: 'unpaid' }
@@ -141,12 +137,12 @@ async function verdictOf(
  */
 export async function spentBefore(
   chain: PaymentChain | undefined,
-  { signed, requirements }: Pick<Claim, 'signed' | 'requirements'>,
+  payment: Pick<Claim, 'signed' | 'requirements'>,
   outer: AbortSignal,
 ): Promise<string | undefined> {
   if (chain === undefined) return undefined
   const signal = AbortSignal.any([outer, AbortSignal.timeout(SPENT_LOOK_TIMEOUT_MS)])
-  const verdict = await askChain(chain, requirements.asset, signed.authorization, undefined, signal)
+  const verdict = await askChain(queryOf(payment), chain, signal)
   if (verdict.kind === 'never') return verdict.reason
   if (verdict.kind !== 'paid') return undefined
   return `the authorization was spent in ${verdict.txHash}, before the first attempt of this node: it paid for another run`

@@ -214,11 +214,11 @@ export class Exposure {
     const signal = AbortSignal.any([outer, limit])
     const owes = isCheap || payer === undefined ? undefined : this.#byPayer.get(payer)
     try {
-      const reason = await refusalOf(chain, claim, owes ?? claim.requirements.amount, owes !== undefined, signal)
+      const reason = await refusalOf(claim, owes, chain, signal)
       return reason === undefined ? { kind: 'run' } : { kind: 'refuse', reason }
     } catch (error) {
       if (!outer.aborted) this.#chainAwayUntil = performance.now() + CHAIN_AWAY_MS
-      logger.debug({ err: error, payment_id: claim.id }, `what a payer has is not known: ${reasonOf(error)}`)
+      logger.debug({ err: error, payment_id: claim.id }, `could not check the balance of a payer: ${reasonOf(error)}`)
       return unknown
     }
   }
@@ -231,19 +231,23 @@ function lossOf(payment: StoredPayment | undefined): Loss | undefined {
   return { payer: signed.authorization.from, amount: requirements.amount, at, blamed }
 }
 
-/** Why the chain would refuse this payment; undefined if it would accept it. @throws ChainError */
+/**
+ * Why the chain would refuse this payment; undefined if it would accept it. @throws ChainError
+ *
+ * @param owes what the account must hold for all open work. Undefined: this payment alone, and only if the transfer
+ * cannot be simulated.
+ */
 async function refusalOf(
+  { signed, requirements: { asset, amount } }: Claim,
+  owes: bigint | undefined,
   chain: NonNullable<ExposureDeps['chain']>,
-  { signed, requirements: { asset } }: Claim,
-  owes: bigint,
-  isDear: boolean,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { from, nonce } = signed.authorization
   const balanceOf = () => chain.usdcBalance(from, signal)
   const [simulated, balance] = await Promise.all([
     chain.simulateTransfer(asset, signed, signal),
-    isDear ? balanceOf() : undefined,
+    owes === undefined ? undefined : balanceOf(),
   ])
   if (simulated.kind === 'refused') return `the chain refuses this transfer: ${simulated.reason}; nothing was charged`
   let held = balance
@@ -253,6 +257,6 @@ async function refusalOf(
     if (use.state !== 'unused') return 'the chain shows this authorization as spent or canceled'
     held ??= await balanceOf()
   }
-  if (held === undefined || held >= owes) return undefined
-  return 'the account of the payer does not hold what it has signed for; nothing was charged'
+  if (held === undefined || held >= (owes ?? amount)) return undefined
+  return 'the account of the payer holds less than it has signed for; nothing was charged'
 }

@@ -44,7 +44,7 @@ describe('D34 the token of a CDP facilitator', () => {
 
   test('T21 a secret that is no key is refused, and not repeated', () => {
     const make = () => cdpHeaders({ id: 'key-1', secret: 'not-a-key' }, new HandClock())
-    expect(make).toThrow(/CDP_API_KEY_SECRET is no key/)
+    expect(make).toThrow(/CDP_API_KEY_SECRET is not a key/)
     expect(make).not.toThrow(/not-a-key/)
   })
 })

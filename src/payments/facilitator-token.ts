@@ -54,7 +54,7 @@ function readKey(secret: string): KeyObject {
   } catch {
     throw new CodedError(
       'FACILITATOR_KEY_INVALID',
-      'CDP_API_KEY_SECRET is no key: copy the secret of a CDP API key as it is, base64 or PEM',
+      'CDP_API_KEY_SECRET is not a key: copy the secret of a CDP API key as it is, base64 or PEM',
     )
   }
 }

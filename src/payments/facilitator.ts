@@ -143,7 +143,7 @@ export function outcomeOf({ status, text }: { status: number; text: string }): S
   const answer = SettleAnswer.safeParse(parseJson(text)).data
   const isAway = status >= 500 || status === TOO_MANY_REQUESTS
   if (answer === undefined) {
-    const reason = `the facilitator answered ${status} with something that is no settlement answer`
+    const reason = `the facilitator answered ${status} but not as a facilitator answers a settlement`
     return { kind: isAway ? 'down' : 'unclear', reason }
   }
   const hash = Hash32.safeParse(answer.transaction)

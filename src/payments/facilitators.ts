@@ -25,7 +25,7 @@ export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], 
       const before = asked.get(nonce)
       let order = facilitators.map((_, index) => index)
       if (before !== undefined) {
-        const verdict = chain && (await askChain(chain, requirements.asset, authorization, undefined, signal))
+        const verdict = chain && (await askChain({ asset: requirements.asset, authorization }, chain, signal))
         if (verdict?.kind === 'paid') return { kind: 'settled', txHash: verdict.txHash }
         // Try the facilitator asked last at the end, and start with the next in order.
         const turned = order.map((index) => (before + 1 + index) % facilitators.length)

@@ -2,7 +2,7 @@ import type { Clock, UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
-import { type Owed, reopened } from './payment.ts'
+import { type OwedPayment, reopened } from './payment.ts'
 
 /**
  * Retries a payment for the operator. An owed payment is looked at now. A payment that was given up is looked up on
@@ -36,7 +36,7 @@ export async function retrySettlement(
 }
 
 /** A stored payment as the state machine's `Owed`. */
-export function owedOf(payment: StoredPayment): Owed {
+export function owedOf(payment: StoredPayment): OwedPayment {
   return {
     state: 'owed',
     id: payment.id,

@@ -9,7 +9,7 @@ import {
   away,
   canAttempt,
   executed,
-  type Owed,
+  type OwedPayment,
   type Payment,
   refused,
   SETTLEMENT_ATTEMPTS_MAX,
@@ -21,7 +21,10 @@ import {
 const id = randomHex()
 const txHash = randomHex()
 const DAY_MS = 24 * 60 * 60 * 1000
-const owed = (changes: Partial<Owed> = {}): Owed => ({ ...executed({ state: 'authorized', id }, 0), ...changes })
+const owed = (changes: Partial<OwedPayment> = {}): OwedPayment => ({
+  ...executed({ state: 'authorized', id }, 0),
+  ...changes,
+})
 
 test('delivering counts the first attempt before it is made, so that a crash cannot hide it', () => {
   expect(owed()).toEqual({ state: 'owed', id, attempts: 1, nextAttemptAt: 30_000, unclear: true })
@@ -101,7 +104,7 @@ describe('a failed attempt', () => {
   test('is followed by another', () => {
     const next = attemptFailed(owed({ txHash }), { error: 'timed out', unclear: true }, at)
     expect(next).toMatchObject({ state: 'owed', attempts: 1, nextAttemptAt: 6000, unclear: true, error: 'timed out' })
-    expect((next as Owed).txHash).toBeUndefined()
+    expect((next as OwedPayment).txHash).toBeUndefined()
   })
   test('that was the fifth, and whose outcome is clear, ends it', () => {
     const last = attemptFailed(owed({ attempts: 5 }), { error: 'no', unclear: false }, at)
@@ -152,7 +155,7 @@ test('whatever happens, no payment is tried more than five times, leaves a final
           expect(payment.nextAttemptAt).toBeGreaterThan(now)
           expect(payment.nextAttemptAt - now).toBeLessThanOrEqual(Math.max(60_000, validBeforeMs - now))
           now = payment.nextAttemptAt + waitMs
-          let next: Owed = payment
+          let next: OwedPayment = payment
           if (canAttempt(next, { now, validBeforeMs })) {
             next = attemptStarted(next, now)
             attempts++

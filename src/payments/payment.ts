@@ -34,12 +34,12 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
  * `voided` is final. `settled` is final unless the chain undoes it (settled-watch.ts), `unsettled` unless the operator
  * retries. Each transition takes only the states that it may leave. Time, chance and counts are arguments.
  */
-export type Payment = Authorized | Owed | Settled | Voided | Unsettled
+export type Payment = AuthorizedPayment | OwedPayment | SettledPayment | VoidedPayment | UnsettledPayment
 
 /** Verified, nonce claimed, the agent is running. A restart voids these payments. */
-type Authorized = { state: 'authorized'; id: Hex }
+type AuthorizedPayment = { state: 'authorized'; id: Hex }
 /** The agent has delivered; settlement is in progress. Survives a restart. */
-export type Owed = {
+export type OwedPayment = {
   state: 'owed'
   id: Hex
   attempts: number
@@ -50,7 +50,7 @@ export type Owed = {
   txHash?: Hex | undefined
   error?: string | undefined
 }
-export type Settled = {
+export type SettledPayment = {
   state: 'settled'
   id: Hex
   txHash: Hex | undefined
@@ -59,9 +59,9 @@ export type Settled = {
   lookAt?: UnixMs
 }
 /** The agent failed. The authorization is never submitted and the buyer is not charged. */
-type Voided = { state: 'voided'; id: Hex; error: string }
+type VoidedPayment = { state: 'voided'; id: Hex; error: string }
 /** The work was done and not paid. */
-type Unsettled = {
+type UnsettledPayment = {
   state: 'unsettled'
   id: Hex
   attempts: number
@@ -73,47 +73,47 @@ type Unsettled = {
 /**
  * The agent has delivered. The first attempt follows at once and is already counted, so that a crash cannot hide it.
  */
-export function executed(payment: Authorized, now: UnixMs): Owed {
+export function executed(payment: AuthorizedPayment, now: UnixMs): OwedPayment {
   return { state: 'owed', id: payment.id, attempts: 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
 
-export function voided(payment: Authorized, error: string): Voided {
+export function voided(payment: AuthorizedPayment, error: string): VoidedPayment {
   return { state: 'voided', id: payment.id, error }
 }
 
 /** Counts an attempt before it starts. */
-export function attemptStarted(payment: Owed, now: UnixMs): Owed {
+export function attemptStarted(payment: OwedPayment, now: UnixMs): OwedPayment {
   return { ...payment, attempts: payment.attempts + 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
 
 /** The facilitator reports a settlement. The chain is asked a little later. */
-export function accepted(payment: Owed, txHash: Hex, now: UnixMs): Owed {
+export function accepted(payment: OwedPayment, txHash: Hex, now: UnixMs): OwedPayment {
   return { ...payment, txHash, unclear: true, nextAttemptAt: now + CONFIRM_DELAY_MS, error: undefined }
 }
 
-export function settled(payment: Owed, txHash: Hex | undefined, now: UnixMs): Settled {
+export function settled(payment: OwedPayment, txHash: Hex | undefined, now: UnixMs): SettledPayment {
   return { state: 'settled', id: payment.id, txHash, settledAt: now }
 }
 
 /** The facilitator or the chain says that the payment can never be settled. */
-export function refused(payment: Owed, error: string, { blamed = false } = {}): Unsettled {
+export function refused(payment: OwedPayment, error: string, { blamed = false } = {}): UnsettledPayment {
   return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error, ...(blamed && { blamed }) }
 }
 
 /** Takes back an attempt in which the facilitator was not asked: this node did not cause what the chain shows. */
-export function unattempted(payment: Owed): Owed {
+export function unattempted(payment: OwedPayment): OwedPayment {
   const attempts = payment.attempts - 1
   return { ...payment, attempts, unclear: attempts > 0 }
 }
 
 /** The agent was removed, so the buyer would pay for nothing (D39). No attempt is made until the agent returns. */
-export function withheld(payment: Owed, now: UnixMs): Owed {
+export function withheld(payment: OwedPayment, now: UnixMs): OwedPayment {
   const error = 'its agent was removed: it is not settled, and nothing is charged, unless the agent comes back in time'
   return { ...payment, error, nextAttemptAt: now + AWAY_WAIT_MS }
 }
 
 /** The operator asks for one more attempt. The chain is asked first whether an earlier attempt has paid. */
-export function reopened(payment: Unsettled, now: UnixMs): Owed {
+export function reopened(payment: UnsettledPayment, now: UnixMs): OwedPayment {
   const attempts = Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 1)
   return { state: 'owed', id: payment.id, attempts, nextAttemptAt: now, unclear: attempts > 0, error: payment.error }
 }
@@ -122,7 +122,7 @@ export function reopened(payment: Unsettled, now: UnixMs): Owed {
 type Moment = { now: UnixMs; validBeforeMs: UnixMs; chance: number }
 
 /** An attempt ended without settlement. The next state depends on the time and on whether the chain may know more. */
-export function attemptFailed(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {
+export function attemptFailed(payment: OwedPayment, failure: { error: string; unclear: boolean }, at: Moment): Payment {
   return triedAgain({ ...payment, ...failure, nextAttemptAt: attemptAfter(payment.attempts, at) }, at)
 }
 
@@ -130,7 +130,7 @@ export function attemptFailed(payment: Owed, failure: { error: string; unclear: 
  * The facilitator was unreachable, or was down and the chain shows no payment. This does not count as an attempt, and
  * another follows while there is time. `unclear`: the facilitator was asked, so the chain may still change.
  */
-export function away(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {
+export function away(payment: OwedPayment, failure: { error: string; unclear: boolean }, at: Moment): Payment {
   const attempts = payment.attempts - 1
   // Without an earlier attempt the chain has nothing to show.
   const unclear = failure.unclear || (payment.unclear && attempts > 0)
@@ -138,7 +138,7 @@ export function away(payment: Owed, failure: { error: string; unclear: boolean }
   return triedAgain({ ...payment, attempts, error: failure.error, unclear, nextAttemptAt }, at)
 }
 
-function triedAgain(failed: Owed & { error: string }, at: Moment): Payment {
+function triedAgain(failed: OwedPayment & { error: string }, at: Moment): Payment {
   const next = { ...failed, txHash: undefined }
   if (canAttempt(next, { now: next.nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
   return next.unclear ? waiting(next, at) : refused(next, next.error)
@@ -147,7 +147,10 @@ function triedAgain(failed: Owed & { error: string }, at: Moment): Payment {
 /**
  * No attempts are left and the chain shows no outcome yet. After `RECONCILE_LIMIT_MS` the facilitator's report decides.
  */
-export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): Owed | Settled | Unsettled {
+export function waiting(
+  payment: OwedPayment,
+  at: { now: UnixMs; validBeforeMs: UnixMs },
+): OwedPayment | SettledPayment | UnsettledPayment {
   if (at.now > at.validBeforeMs + RECONCILE_LIMIT_MS) {
     if (payment.txHash !== undefined) return settled(payment, payment.txHash, at.now)
     return refused(payment, `outcome unknown, the chain could not be asked: ${payment.error ?? 'no answer'}`)
@@ -156,7 +159,7 @@ export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs 
 }
 
 /** True if another attempt is allowed: fewer than 5 so far, and enough time to reach the chain. */
-export function canAttempt(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): boolean {
+export function canAttempt(payment: OwedPayment, at: { now: UnixMs; validBeforeMs: UnixMs }): boolean {
   return payment.attempts < SETTLEMENT_ATTEMPTS_MAX && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
 }
 

@@ -96,7 +96,7 @@ test.each([
   ['of another result', resigned({ resultHash: zeros }), 'resultHash'],
   ['of another signer', createWallet(receipts[2]!.private_key, usdc).signReceipt(good.payload), 'signed by'],
   ['changed after it was signed', { ...good, payload: { ...good.payload, issuedAt: 5 } }, 'signed by'],
-  ['with a signature of nobody', { ...good, signature: `0x${'00'.repeat(64)}1b` }, 'nobody'],
+  ['with a signature of nobody', { ...good, signature: `0x${'00'.repeat(64)}1b` }, 'its signature is invalid'],
   ['of a later version', { ...good, payload: { ...good.payload, version: 2 } }, 'cannot be read'],
   ['that is a text', 'receipt', 'cannot be read'],
   ['with a number too large to hash', { ...good, payload: { ...good.payload, issuedAt: 2 ** 53 } }, 'cannot be read'],

@@ -97,7 +97,7 @@ export function checkReceipt(sent: unknown, bought: Delivery & { payTo: string }
     if (payload[field] !== expected[field]) return { status: 'wrong', note: `its ${field} is that of another call` }
   }
   const signer = receiptSigner(receipt)
-  if (signer === undefined) return { status: 'wrong', note: 'nobody can have made its signature' }
+  if (signer === undefined) return { status: 'wrong', note: 'its signature is invalid' }
   if (!sameAddress(signer, bought.payTo)) {
     return { status: 'wrong', note: `it is signed by ${signer}, not by the account that is paid` }
   }

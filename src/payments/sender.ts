@@ -7,7 +7,7 @@ import { createLane } from '../lib/lane.ts'
 import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentToken, StoredTransaction, Transactions } from '../store/transactions.ts'
-import { type Call, isSame, lower, type Mined } from './call.ts'
+import { type Call, isSame, lower, type MinedCall } from './call.ts'
 import { ether, readQuantity, refusalOf, TransactionError } from './transaction-error.ts'
 import { askTerms } from './transaction-terms.ts'
 import type { Wallet } from './wallet.ts'
@@ -60,11 +60,11 @@ export class Sender {
    * after earlier transactions have ended
    * @throws TransactionError, ChainError
    */
-  send(make: () => Call, signal: AbortSignal): Promise<Mined> {
+  send(make: () => Call, signal: AbortSignal): Promise<MinedCall> {
     return this.#lane(() => this.#sendNext(make, signal))
   }
 
-  async #sendNext(make: () => Call, signal: AbortSignal): Promise<Mined> {
+  async #sendNext(make: () => Call, signal: AbortSignal): Promise<MinedCall> {
     const { chain, wallet, transactions, clock } = this.#deps
     const call = make()
     const known = await this.#sentBefore(call, signal)
@@ -90,7 +90,7 @@ export class Sender {
   /**
    * The result of an earlier call with this key. @throws TransactionError if it failed, CodedError IDEMPOTENCY_CONFLICT
    */
-  async #sentBefore(call: Call, signal: AbortSignal): Promise<Mined | undefined> {
+  async #sentBefore(call: Call, signal: AbortSignal): Promise<MinedCall | undefined> {
     const { chain, wallet, transactions } = this.#deps
     const rows = call.key === undefined ? [] : transactions.withKey(chain.network, wallet.address, call.key)
     const latest = rows.find(({ state }) => state === 'mined') ?? rows.find(({ state }) => state === 'sent') ?? rows[0]
@@ -115,23 +115,23 @@ export class Sender {
    *
    * @throws TransactionError, ChainError
    */
-  replace(hash: Hex, signal: AbortSignal): Promise<Mined> {
+  replace(hash: Hex, signal: AbortSignal): Promise<MinedCall> {
     return this.#instead(hash, ({ purpose, to, data, value, key }) => ({ purpose, to, data, value, key }), signal)
   }
 
   /** Replaces a stuck transaction by an empty one. @throws TransactionError, ChainError */
-  abandon(hash: Hex, signal: AbortSignal): Promise<Mined> {
+  abandon(hash: Hex, signal: AbortSignal): Promise<MinedCall> {
     const { address: to } = this.#deps.wallet
     return this.#instead(hash, () => ({ purpose: `${ABANDON}${hash}`, to, data: '0x' }), signal)
   }
 
-  #instead(hash: Hex, callOf: (stuck: StoredTransaction) => Call, signal: AbortSignal): Promise<Mined> {
+  #instead(hash: Hex, callOf: (stuck: StoredTransaction) => Call, signal: AbortSignal): Promise<MinedCall> {
     return this.#repairs(async () => {
       const stuck = this.open().find((one) => one.hash === hash)
       if (stuck === undefined) {
         throw new TransactionError(
           'TRANSACTION_UNKNOWN',
-          `no transaction ${hash} of this node waits: see those that do`,
+          `no transaction ${hash} of this node is waiting: stoa transaction list shows those that are`,
         )
       }
       await this.#fillGap(stuck.accountNonce, signal)
@@ -196,7 +196,7 @@ export class Sender {
   }
 
   /** The result of a replacement that was mined. @throws TransactionError if the transaction was abandoned */
-  async #rivalMined(transaction: StoredTransaction, signal: AbortSignal): Promise<Mined | undefined> {
+  async #rivalMined(transaction: StoredTransaction, signal: AbortSignal): Promise<MinedCall | undefined> {
     for (const rival of this.#rivals(transaction)) {
       const mined = await this.#ended(rival, signal)
       if (mined === undefined) continue
@@ -212,11 +212,14 @@ export class Sender {
     const instead = this.#deps.transactions.minedInstead(transaction)
     const mined = instead && (await this.#ended(instead, signal))
     if (mined !== undefined) return mined
-    throw new TransactionError('TRANSACTION_LOST', `transaction ${transaction.hash} was replaced: look what came of it`)
+    throw new TransactionError(
+      'TRANSACTION_LOST',
+      `transaction ${transaction.hash} was replaced: check the other transaction`,
+    )
   }
 
   /** Stores the end of a mined transaction. @throws TransactionError if it failed */
-  async #ended(transaction: StoredTransaction, signal: AbortSignal): Promise<Mined | undefined> {
+  async #ended(transaction: StoredTransaction, signal: AbortSignal): Promise<MinedCall | undefined> {
     const { chain, transactions, clock, tokenIn } = this.#deps
     const { hash } = transaction
     const receipt = parseReceipt(await chain.request('eth_getTransactionReceipt', [hash], signal))
@@ -236,7 +239,7 @@ export class Sender {
   }
 
   /** Sends a transaction as often as needed and waits until it is mined. */
-  async #follow(transaction: StoredTransaction, signal: AbortSignal): Promise<Mined> {
+  async #follow(transaction: StoredTransaction, signal: AbortSignal): Promise<MinedCall> {
     const { chain, transactions, clock, waitMs = WAIT_MS, pollMs = POLL_MS } = this.#deps
     const { hash, raw, accountNonce, account } = transaction
     const deadline = performance.now() + waitMs

@@ -3,7 +3,7 @@ import { type PaymentChain, spentBefore } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
 
 /** `spent`: the authorization was used before the first attempt, as the chain shows. The facilitator was not asked. */
-export type Attempted = SettleOutcome | { kind: 'spent'; reason: string }
+export type AttemptOutcome = SettleOutcome | { kind: 'spent'; reason: string }
 
 /** The running settlement attempts. Each has a time limit, and all end with the node. */
 export class SettleAttempts {
@@ -21,7 +21,7 @@ export class SettleAttempts {
   }
 
   /** @param isFirst true before the first attempt: an authorization that is already spent was then spent elsewhere */
-  async settle(payment: Pick<Claim, 'signed' | 'requirements'>, isFirst: boolean): Promise<Attempted> {
+  async settle(payment: Pick<Claim, 'signed' | 'requirements'>, isFirst: boolean): Promise<AttemptOutcome> {
     const { facilitator, chain } = this.#deps
     if (facilitator === undefined)
       return { kind: 'unclear', reason: 'no facilitator is configured: set FACILITATOR_URL' }

@@ -1,10 +1,17 @@
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Payments, StoredPayment } from '../store/payments.ts'
-import { askChain, askChainAfter, type ChainVerdict, type PaymentChain, SETTLED_FINAL_MS } from './chain-verdict.ts'
+import {
+  askChain,
+  askChainAfter,
+  type ChainVerdict,
+  type PaymentChain,
+  queryOf,
+  SETTLED_FINAL_MS,
+} from './chain-verdict.ts'
 import { validBeforeMs } from './outbox-entry.ts'
 import { OutboxTimer } from './outbox-timer.ts'
-import { SETTLEMENT_ATTEMPTS_MAX, type Settled } from './payment.ts'
+import { SETTLEMENT_ATTEMPTS_MAX, type SettledPayment } from './payment.ts'
 
 /** The look within the window leaves this much time for another attempt. */
 const BEFORE_END_MS = 45_000
@@ -52,7 +59,7 @@ export class SettledWatch {
   }
 
   /** A newly settled payment, with the time of its next look. */
-  watched(payment: Settled): Settled {
+  watched(payment: SettledPayment): SettledPayment {
     const { chain, payments, clock } = this.#deps
     const stored = chain && payments.get(payment.id)
     if (stored === undefined) return payment
@@ -73,9 +80,8 @@ export class SettledWatch {
     const { chain, clock, payments } = this.#deps
     if (chain === undefined) return
     const endMs = validBeforeMs(payment)
-    const { signed, requirements, txHash } = payment
     const isOver = clock.now() >= endMs
-    const verdict = await (isOver ? askChainAfter : askChain)(chain, requirements.asset, signed.authorization, txHash)
+    const verdict = await (isOver ? askChainAfter : askChain)(queryOf(payment, payment.txHash), chain)
     const now = clock.now()
     if (verdict.kind === 'unpaid' || verdict.kind === 'never') return this.#takeBack(payment, verdict)
     if (verdict.kind === 'paid') {

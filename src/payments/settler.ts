@@ -7,7 +7,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import { isWorkDone } from '../store/payment-row.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
-import { askChain, askChainAfter, type PaymentChain } from './chain-verdict.ts'
+import { askChain, askChainAfter, type PaymentChain, queryOf } from './chain-verdict.ts'
 import { type Facilitator, NO_FUNDS } from './facilitator.ts'
 import { owedOf, validBeforeMs } from './outbox-entry.ts'
 import { OutboxTimer } from './outbox-timer.ts'
@@ -19,7 +19,7 @@ import {
   away,
   canAttempt,
   executed,
-  type Owed,
+  type OwedPayment,
   type Payment,
   refused,
   settled,
@@ -28,7 +28,7 @@ import {
   waiting,
   withheld,
 } from './payment.ts'
-import { type Attempted, SettleAttempts } from './settle-attempts.ts'
+import { type AttemptOutcome, SettleAttempts } from './settle-attempts.ts'
 import { SettledWatch } from './settled-watch.ts'
 import { untilShown } from './until-shown.ts'
 
@@ -53,7 +53,7 @@ type SettlerDeps = {
   chance(): number
 }
 
-type Claimed = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
+type ClaimedPayment = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
 /** Why a payment was voided whose agent was running when the node stopped. */
 const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
@@ -153,15 +153,15 @@ export class Settler implements Service {
     return untilShown({ payment: () => this.#deps.payments.get(claim.id), look, ended }, this.#firstAttemptWaitMs)
   }
 
-  async #confirm({ id, signed, requirements }: Claim, chain: PaymentChain): Promise<void> {
+  async #confirm({ id }: Claim, chain: PaymentChain): Promise<void> {
     const stored = this.#deps.payments.get(id)
     if (stored?.state !== 'owed') return
-    const verdict = await askChain(chain, requirements.asset, signed.authorization, stored.txHash)
+    const verdict = await askChain(queryOf(stored, stored.txHash), chain)
     if (verdict.kind === 'paid') await this.#save(settled(owedOf(stored), verdict.txHash, this.#deps.clock.now()))
   }
 
   /** Answers before the state is stored. If the state is lost, the chain is asked again. */
-  async #firstAttempt(claim: Claim, owed: Owed): Promise<Hex | undefined> {
+  async #firstAttempt(claim: Claim, owed: OwedPayment): Promise<Hex | undefined> {
     if (this.#attempts.size >= ATTEMPTS_MAX) {
       this.#timer.schedule(owed.nextAttemptAt - this.#deps.clock.now())
       return undefined
@@ -179,7 +179,7 @@ export class Settler implements Service {
   }
 
   /** Runs `work` on a payment unless a step already runs. Rescheduling finds the payment again. */
-  #exclusive(payment: Claimed, work: () => Promise<void>): Promise<void> {
+  #exclusive(payment: ClaimedPayment, work: () => Promise<void>): Promise<void> {
     const { id } = payment
     const running = this.#busy.get(id)
     if (running !== undefined) return running
@@ -219,14 +219,13 @@ export class Settler implements Service {
   }
 
   /** The next state of an unclear payment by what the chain shows; undefined if it must be tried again. */
-  async #askChain(payment: StoredPayment, owed: Owed): Promise<Payment | undefined> {
+  async #askChain(payment: StoredPayment, owed: OwedPayment): Promise<Payment | undefined> {
     const { chain, clock, logger, chance } = this.#deps
     if (chain === undefined) return undefined
-    const { authorization } = payment.signed
     const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment) }
     // Only a block past the window proves that nothing more can settle: our clock may be fast, and the chain may stall.
     const ask = at.now > at.validBeforeMs ? askChainAfter : askChain
-    const verdict = await ask(chain, payment.requirements.asset, authorization, owed.txHash)
+    const verdict = await ask(queryOf(payment, owed.txHash), chain)
     if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
     if (verdict.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
     if (verdict.kind === 'unknown') {
@@ -242,7 +241,7 @@ export class Settler implements Service {
     return undefined
   }
 
-  async #afterAttempt(payment: Claimed, owed: Owed, outcome: Attempted): Promise<Payment> {
+  async #afterAttempt(payment: ClaimedPayment, owed: OwedPayment, outcome: AttemptOutcome): Promise<Payment> {
     const { clock, logger, chain, chance } = this.#deps
     if (outcome.kind === 'settled') {
       const { txHash } = outcome
@@ -259,8 +258,7 @@ export class Settler implements Service {
     if (outcome.kind === 'unreached') return away(owed, { error: reason, unclear: false }, moment())
     if (outcome.kind !== 'unclear') {
       // "No money", "expired" or "down" can also mean that an earlier attempt has paid. The chain decides.
-      const { requirements, signed } = payment
-      const verdict = chain && (await askChain(chain, requirements.asset, signed.authorization, undefined))
+      const verdict = chain && (await askChain(queryOf(payment), chain))
       if (verdict?.kind === 'paid') return settled(owed, verdict.txHash, clock.now())
       if (outcome.kind === 'refused' && verdict?.kind !== 'unknown')
         return refused(owed, reason, { blamed: verdict?.kind === 'never' || NO_FUNDS.test(reason) })

@@ -33,7 +33,7 @@ export function refusalOf(error: unknown): string {
 
 export function readQuantity(result: unknown): bigint {
   if (typeof result === 'string' && /^0x[0-9a-fA-F]{1,64}$/.test(result)) return BigInt(result)
-  throw new CodedError('CHAIN_UNAVAILABLE', 'the RPC answered something that is not a number')
+  throw new CodedError('CHAIN_UNAVAILABLE', 'the answer of the RPC is not a number')
 }
 
 export function ether(wei: bigint): string {

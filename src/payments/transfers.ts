@@ -34,13 +34,13 @@ export type Transfers = {
   ): Promise<Transfer>
 }
 
-type Known = { asset: 'USDC' | 'ETH'; atomic: bigint; to: Hex; text: string }
+type TransferTerms = { asset: 'USDC' | 'ETH'; atomic: bigint; to: Hex; text: string }
 
 export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): Transfers {
   const { address, asset: usdc } = wallet
   const { network } = usdc
 
-  function read({ to, amount, asset = 'USDC', network: confirmed }: SendTransfer): Known {
+  function read({ to, amount, asset = 'USDC', network: confirmed }: SendTransfer): TransferTerms {
     if (confirmed !== network) {
       const why = `this node runs on ${networkText(network)}, not on ${networkText(confirmed)}`
       throw new CodedError('NETWORK_MISMATCH', `${why}: nothing was sent`)
@@ -54,14 +54,18 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
     return { asset, atomic, to: whole, text: `${formatAmount(atomic, asset === 'USDC' ? 6 : ETHER_DECIMALS)} ${asset}` }
   }
 
-  function callOf({ asset, atomic, to, text }: Known, key: string | undefined): Call {
+  function callOf({ asset, atomic, to, text }: TransferTerms, key: string | undefined): Call {
     const purpose = `send ${text} to ${to}`
     if (asset === 'ETH') return { purpose, to, data: '0x', value: atomic, key }
     return { purpose, to: usdc.address as Hex, data: encodeTransfer(to, atomic), key }
   }
 
   /** Refuses to send USDC that signed authorizations may still take: their sellers have worked for it. */
-  async function checkFunds(chain: Pick<Chain, 'usdcBalance'>, { atomic }: Known, signal: AbortSignal): Promise<void> {
+  async function checkFunds(
+    chain: Pick<Chain, 'usdcBalance'>,
+    { atomic }: TransferTerms,
+    signal: AbortSignal,
+  ): Promise<void> {
     const balance = await chain.usdcBalance(address, signal)
     const free = balance - held()
     if (free >= atomic) return

@@ -7,14 +7,14 @@ import type { StoredPayment } from '../store/payments.ts'
 const POLL = { firstMs: 50, mostMs: 1_000 }
 
 /** `look` asks the chain once and saves the answer. `ended` stops the wait. */
-type Watched = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
+type SettlementWatch = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
 
 /**
  * Waits up to `limitMs` until the ledger says that the chain shows a payment.
  *
  * @returns the transaction, or undefined if the chain does not show it in time or the payment ended otherwise
  */
-export async function untilShown({ payment, look, ended }: Watched, limitMs: number): Promise<Hex | undefined> {
+export async function untilShown({ payment, look, ended }: SettlementWatch, limitMs: number): Promise<Hex | undefined> {
   const end = performance.now() + limitMs
   for (let looks = 1; !ended(); looks++) {
     await look()

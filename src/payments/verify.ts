@@ -13,7 +13,7 @@ export const RUN_MARGIN_SECONDS = 30
 /** Seconds by which the buyer's clock may run ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30
 
-export type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization }
+type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization }
 type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error: X402ErrorName; reason: string }
 
 /**
@@ -47,7 +47,7 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
   if (authorization.value !== requirements.amount) {
     return refuse(
       'PAYMENT_AMOUNT_WRONG',
-      `the authorization is over ${authorization.value}, due are ${requirements.amount}`,
+      `the authorization pays ${authorization.value} atomic units, and the price is ${requirements.amount}`,
     )
   }
 
@@ -55,11 +55,11 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
   const nowSeconds = BigInt(Math.floor(now / 1000))
   const latest = nowSeconds + BigInt(requirements.maxTimeoutSeconds + CLOCK_SKEW_SECONDS)
   if (authorization.validAfter > nowSeconds)
-    return refuse('PAYMENT_INVALID', 'the authorization is not valid yet; are the clocks of both nodes right?')
+    return refuse('PAYMENT_INVALID', 'the authorization is not valid yet: check the clocks of both nodes')
   if (authorization.validBefore < nowSeconds + BigInt(SETTLEMENT_MARGIN_SECONDS)) {
     return refuse(
       'PAYMENT_INVALID',
-      'the authorization expires before it could be settled; are the clocks of both nodes right?',
+      'the authorization expires before it could be settled: check the clocks of both nodes',
     )
   }
   if (authorization.validBefore > latest) {

@@ -19,7 +19,7 @@ export type FramedStreamOptions = {
   account?: (change: number) => boolean
 }
 
-type Reader = { resolve: (frame: Frame | undefined) => void; reject: (error: unknown) => void }
+type PendingRead = { resolve: (frame: Frame | undefined) => void; reject: (error: unknown) => void }
 
 /**
  * Reads and writes frames over one libp2p stream.
@@ -36,7 +36,7 @@ export class FramedStream {
   #waiting: Frame[] = []
   #held = 0
   #sent = 0
-  #reader: Reader | undefined
+  #reader: PendingRead | undefined
   #end: { error?: unknown } | undefined
   #slow: NodeJS.Timeout | undefined
 

@@ -112,7 +112,7 @@ function parseExecute(frame: { type: string; data: Uint8Array }) {
 function parseAnswer(bytes: Uint8Array): MarketplaceAnswer {
   const parsed = MarketplaceAnswer.safeParse(jsonOf(bytes))
   if (parsed.success) return parsed.data
-  throw new PeerError('INVALID_MESSAGE', 'the seller answered with something else than output or error')
+  throw new PeerError('INVALID_MESSAGE', 'the answer of the seller has neither an output nor an error')
 }
 
 function errorAnswer(error: PeerError): MarketplaceAnswer {

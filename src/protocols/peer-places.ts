@@ -9,8 +9,8 @@ type PeerPlacesOptions = {
   waitMs: number
 }
 
-type Waiting = { next(): void }
-type Peer = { taken: number; waiting: Set<Waiting>; lastEndAt: number }
+type WaitingCall = { next(): void }
+type Peer = { taken: number; waiting: Set<WaitingCall>; lastEndAt: number }
 
 /** Limits the calls that run with one peer at the same time. More calls wait in order, for a bounded time. */
 export class PeerPlaces {
@@ -50,7 +50,7 @@ export class PeerPlaces {
     const from = performance.now()
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout
-      const waiting: Waiting = {
+      const waiting: WaitingCall = {
         next() {
           end()
           resolve()

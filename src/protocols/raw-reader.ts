@@ -3,7 +3,7 @@ import { DATA_BYTES_MAX } from './frame.ts'
 
 const HELD_BYTES_MAX = DATA_BYTES_MAX + 64 * 1024
 
-type Waiting = { count: number; resolve: (bytes: Uint8Array) => void; reject: (error: unknown) => void }
+type PendingBytes = { count: number; resolve: (bytes: Uint8Array) => void; reject: (error: unknown) => void }
 
 /**
  * Reads a given number of bytes from a stream without frames. Construct it before the first `await`, so that no bytes
@@ -12,7 +12,7 @@ type Waiting = { count: number; resolve: (bytes: Uint8Array) => void; reject: (e
 export class RawReader {
   #held: Buffer[] = []
   #length = 0
-  #waiting: Waiting | undefined
+  #waiting: PendingBytes | undefined
   #end: unknown
 
   constructor(stream: Stream) {
@@ -20,7 +20,7 @@ export class RawReader {
     stream.addEventListener('message', ({ data }) => {
       this.#held.push(Buffer.from(data.subarray()))
       this.#length += data.byteLength
-      if (this.#length > HELD_BYTES_MAX) stream.abort(new Error('the peer sends more than an answer may hold'))
+      if (this.#length > HELD_BYTES_MAX) stream.abort(new Error('the peer sent more than an answer may hold'))
       this.#serve()
     })
     stream.addEventListener('remoteCloseWrite', () => this.#finish(new Error('the peer ended the stream too early')))

@@ -53,7 +53,7 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
       ? protocol.refuse(framed, refusal, signal)
       : protocol.serve({ stream: framed, peerId, stopping: stopped.signal }, deps, signal)
     const served = answered
-      .catch((error: unknown) => logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
+      .catch((error: unknown) => logger.debug({ err: error, peer_id: peerId }, 'a stream failed'))
       .then(() => part(stream, framed, signal))
       .finally(() => {
         release?.()

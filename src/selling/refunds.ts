@@ -5,7 +5,7 @@ import { type Clock, isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { sameAddress } from '../payments/assets.ts'
-import { askChainFinally, type PaymentChain } from '../payments/chain-verdict.ts'
+import { askChainFinally, type PaymentChain, queryOf } from '../payments/chain-verdict.ts'
 import type { Sender } from '../payments/sender.ts'
 import { TransactionError } from '../payments/transaction-error.ts'
 import type { Wallet } from '../payments/wallet.ts'
@@ -92,8 +92,8 @@ export function createRefunds(deps: RefundsDeps): Refunds {
   }
 
   /** Refuses a refund while a reorganization can still undo the settlement, or the payer could have the money twice. */
-  async function checkFinal({ signed, requirements, txHash }: StoredPayment, chain: PaymentChain): Promise<void> {
-    const verdict = await askChainFinally(chain, requirements.asset, signed.authorization, txHash)
+  async function checkFinal(payment: StoredPayment, chain: PaymentChain): Promise<void> {
+    const verdict = await askChainFinally(queryOf(payment, payment.txHash), chain)
     if (verdict.kind === 'paid') return
     if (verdict.kind === 'early') {
       const why = 'the chain can still take back the settlement of this payment'

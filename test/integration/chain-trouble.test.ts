@@ -192,9 +192,9 @@ describe('an RPC in trouble (T15)', () => {
       if (request.params[1] !== 'latest') return refuse(response, request, 'header not found')
       return result(response, request, `0x${'0'.repeat(64)}`)
     }
-    expect(await askChainAfter(chain, USDC, authorization)).toMatchObject({ kind: 'unknown' })
+    expect(await askChainAfter({ asset: USDC, authorization }, chain)).toMatchObject({ kind: 'unknown' })
     rpc.fault = undefined
-    expect(await askChainAfter(chain, USDC, authorization)).toMatchObject({ kind: 'paid' })
+    expect(await askChainAfter({ asset: USDC, authorization }, chain)).toMatchObject({ kind: 'paid' })
   })
 
   it('has thrown the logs away: the authorization is known as used, by what is not', async () => {

@@ -140,7 +140,12 @@ export class Advance {
     if (chain === undefined || reservation === undefined) return true
     const { envelope, requirements } = reservation
     const { authorization } = envelope.payload!
-    return isUnspentSince(chain, requirements.asset, authorization, answeredAt, AbortSignal.timeout(LOOK_TIMEOUT_MS))
+    return isUnspentSince(
+      answeredAt,
+      { asset: requirements.asset, authorization },
+      chain,
+      AbortSignal.timeout(LOOK_TIMEOUT_MS),
+    )
   }
 
   /** Returns the latest attempt at a step: its order, or the refusal to place one. */

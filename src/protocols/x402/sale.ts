@@ -131,7 +131,8 @@ async function checkExposure(agent: ServedAgent, claim: Claim, caller: Caller, d
   const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst })
   if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
   if (verdict.kind === 'settle first' && caller.refusesSettleFirst === true) {
-    const reason = 'this seller would settle this payment first, which its buyer does not allow: nothing was charged'
+    const reason =
+      'this seller would settle this payment before the run, which its buyer does not allow: nothing was charged'
     throw new PeerError('PAYMENT_INVALID', reason)
   }
   return verdict
@@ -145,13 +146,15 @@ async function settleFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
   // Store this before the buyer learns of it. If the payment settles later, its work is run, and the buyer may send the
   // same payment again (D39).
   await deps.deferred.defer(claim.id)
-  const reason = 'this seller settles first, and settlement is not done: send the same payment again later'
+  const reason =
+    'this seller settles before the agent runs, and the payment is not settled yet: send the same payment again later'
   throw new PeerError('SETTLEMENT_FAILED', reason)
 }
 
 /** Replaces a run that could not be settled afterwards, for a buyer that refuses settlement before the run (D45). */
 async function runTooLate(): Promise<never> {
-  const reason = 'its turn came too late to settle its payment after the run, and its buyer allows no settling first'
+  const reason =
+    'the turn of this run came too late to settle its payment afterwards, and its buyer does not allow settlement before the run'
   throw new PeerError('EXECUTION_FAILED', `${reason}: nothing was charged`, { retryable: true })
 }
 
@@ -221,14 +224,14 @@ async function settleAfter(claim: Claim, outcome: RunOutcome, deps: PaidRunDeps)
   return { output, txHash, receipt }
 }
 
-type SettledPayment = Omit<Claim, 'peerId' | 'challengeNonce'> & { txHash: Hex | undefined }
+type Prepayment = Omit<Claim, 'peerId' | 'challengeNonce'> & { txHash: Hex | undefined }
 
 /**
  * Runs work that is already paid. A failure is reported and recorded. The next request for the result runs it again.
  */
 export async function runSettled(
   agent: ServedAgent,
-  { payment, input }: { payment: SettledPayment; input: string },
+  { payment, input }: { payment: Prepayment; input: string },
   caller: Caller,
   deps: PaidRunDeps,
 ): Promise<PaidResult> {
@@ -236,7 +239,7 @@ export async function runSettled(
 }
 
 /** Records a run whose payment is settled already. */
-async function recordSettled(payment: SettledPayment, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
+async function recordSettled(payment: Prepayment, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
   if ('failure' in outcome) {
     deps.reruns.failed(payment.id)
     return asExecutionFailed(outcome.failure)
@@ -250,7 +253,7 @@ async function recordSettled(payment: SettledPayment, outcome: RunOutcome, deps:
 
 /** Signs a receipt for the result (ADR-11). It has no transaction unless the payment was settled first. */
 function signReceipt(
-  payment: Omit<SettledPayment, 'txHash'> & { txHash?: Hex | undefined },
+  payment: Omit<Prepayment, 'txHash'> & { txHash?: Hex | undefined },
   delivered: { task: string; result: string },
   deps: PaidRunDeps,
 ): SignedReceipt | undefined {

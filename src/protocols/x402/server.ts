@@ -132,7 +132,7 @@ async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exch
     throw refusedNonce(found.error, payment, deps)
   }
   const agent = deps.agents.find(found.challenge.resource)
-  if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed meanwhile')
+  if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the seller has removed the agent since')
   return sell(agent, { ...request, payment, challenge: found.challenge }, exchange, deps)
 }
 

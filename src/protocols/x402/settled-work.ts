@@ -64,7 +64,7 @@ export class SettledWork implements Service {
   }
 
   #readLater(error: unknown): void {
-    this.#deps.logger.error({ err: error }, 'what is settled and has not run could not be read; it is read again')
+    this.#deps.logger.error({ err: error }, 'could not read which settled payments have not run; trying again soon')
     this.wake(BUSY_WAIT_MS)
   }
 
@@ -93,7 +93,7 @@ export class SettledWork implements Service {
       const ids = { payment_id: id, correlation_id: correlationId }
       logger.error(
         { ...ids, err: error },
-        'a payment is settled and its work failed: it is run again when its buyer asks',
+        'the agent failed for a settled payment: the next request for the result runs it again',
       )
       this.#failed.add(id)
       return false

@@ -24,7 +24,7 @@ export async function runWrapped(
   const keepFor = (id: Hex) =>
     deferred.unheard(id).catch((err: unknown) => {
       const ids = { payment_id: id, correlation_id: correlationId }
-      logger.error({ ...ids, err }, 'could not note whose buyer cannot ask for its result')
+      logger.error({ ...ids, err }, 'could not store that a buyer may come back for its result')
     })
   try {
     const onClaimed = ({ id }: { id: Hex }) => {

@@ -5,7 +5,7 @@ import { invalid } from './reconcile-error.ts'
  * A range that we asked about by its fingerprint or by a list. `rest` marks the older part of a list whose newest part
  * was answered.
  */
-export type Asked = { from: Bound; until: Bound; by: 'fingerprint' | 'list' | 'rest' }
+export type AskedRange = { from: Bound; until: Bound; by: 'fingerprint' | 'list' | 'rest' }
 
 /**
  * The ranges we asked about. The answers in one message are struck out of them.
@@ -14,13 +14,13 @@ export type Asked = { from: Bound; until: Bound; by: 'fingerprint' | 'list' | 'r
  * answer to something that was not asked
  */
 export class AskedRanges {
-  readonly #asked: readonly Asked[]
-  readonly #left: Asked[] = []
+  readonly #asked: readonly AskedRange[]
+  readonly #left: AskedRange[] = []
   #index = 0
-  #current: Asked | undefined
+  #current: AskedRange | undefined
 
   /** @param asked in ascending order, without overlap */
-  constructor(asked: readonly Asked[]) {
+  constructor(asked: readonly AskedRange[]) {
     this.#asked = asked
     this.#current = asked[0]
   }
@@ -54,7 +54,7 @@ export class AskedRanges {
   }
 
   /** Strikes out the answer to a list, or to its newest part. Returns what was asked. */
-  strikeNewest(from: Bound, until: Bound): Asked {
+  strikeNewest(from: Bound, until: Bound): AskedRange {
     this.#goTo(from)
     const current = this.#current
     if (current === undefined || current.by === 'fingerprint') throw invalid('the answer to a list that was not sent')
@@ -67,7 +67,7 @@ export class AskedRanges {
   }
 
   /** The ranges that are still asked. */
-  left(): Asked[] {
+  left(): AskedRange[] {
     while (this.#current !== undefined) this.#keep(this.#current)
     return this.#left
   }
@@ -87,7 +87,7 @@ export class AskedRanges {
     else this.#next()
   }
 
-  #keep(asked: Asked): void {
+  #keep(asked: AskedRange): void {
     this.#left.push(asked)
     this.#next()
   }

@@ -31,16 +31,18 @@ export function elementKey(time: UnixMs, hash: string): ElementKey {
 
 /** Writes the key of `elementKey` into packed keys. */
 export function writeElementKey(keys: Buffer, at: number, time: UnixMs, hash: string): void {
-  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
+  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX)
+    throw new RangeError(`not the time of an element: ${time}`)
   keys.writeUIntBE(time, at, TIME_BYTES)
   if (keys.write(hash.slice(0, 2 * HASH_BYTES), at + TIME_BYTES, HASH_BYTES, 'hex') !== HASH_BYTES) {
-    throw new RangeError(`no SHA-256 in hex: ${hash}`)
+    throw new RangeError(`not a SHA-256 hash in hex: ${hash}`)
   }
 }
 
 /** The position before all elements of a time. @throws RangeError */
 export function boundAt(time: UnixMs): Bound {
-  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
+  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX)
+    throw new RangeError(`not the time of an element: ${time}`)
   const bound = new Uint8Array(KEY_BYTES)
   for (let index = TIME_BYTES - 1, rest = time; index >= 0; index--, rest = Math.floor(rest / 256)) bound[index] = rest
   return bound

@@ -1,4 +1,4 @@
-import type { Asked } from './asked-ranges.ts'
+import type { AskedRange } from './asked-ranges.ts'
 import { type Bound, boundBetween, type ElementKey, KEY_BYTES, START } from './element-key.ts'
 import type { RangeView } from './range-index.ts'
 import { BOUND_BYTES_MAX, type Range, sizeOfAll } from './range-message.ts'
@@ -14,16 +14,16 @@ type Question =
   /** A list whose newer part was answered. This older part is still due. */
   | { kind: 'rest'; ids: ReadonlySet<ShortId> }
 /** A range that we still have to answer. */
-export type Due = { from: Bound; until: Bound; question: Question }
+export type DueAnswer = { from: Bound; until: Bound; question: Question }
 
 /** `have`: our elements that the peer lacks. `need`: the peer's elements that we lack. */
-export type Found = { have: ElementKey[]; need: ShortId[] }
+export type KeyDifference = { have: ElementKey[]; need: ShortId[] }
 /** Consecutive ranges to send, and what they ask. */
-type Said = { ranges: Range[]; asked: Asked[] }
+type RangeQuestion = { ranges: Range[]; asked: AskedRange[] }
 /**
  * The answer to a due range, from position `from` on. If `from` is not the beginning of the range, `rest` is still due.
  */
-export type Answer = Said & Found & { from: Bound; rest?: Due }
+export type RangeAnswer = RangeQuestion & KeyDifference & { from: Bound; rest?: DueAnswer }
 
 /** Parts into which a differing range is split. */
 const PARTS = 16
@@ -37,7 +37,7 @@ const BLOCK = 1024
 /**
  * The first question, about all elements. The parts get finer toward the newest elements, where most differences are.
  */
-export function ask(side: Side, from: Bound, until: Bound): Said {
+export function ask(side: Side, from: Bound, until: Bound): RangeQuestion {
   const [first, last] = ranksOf(side, from, until)
   if (last - first <= LIST_MAX) return list(side, from, until)
   const cuts = evenCuts(first, last)
@@ -46,7 +46,7 @@ export function ask(side: Side, from: Bound, until: Bound): Said {
 }
 
 /** The answer, or as much of it as fits into `bytesMax`. Undefined if nothing fits. */
-export function answerTo(side: Side, due: Due, bytesMax: number): Answer | undefined {
+export function answerTo(side: Side, due: DueAnswer, bytesMax: number): RangeAnswer | undefined {
   const { from, until, question } = due
   if (question.kind !== 'fingerprint') return tell(side, due, bytesMax)
   const [first, last] = ranksOf(side, from, until)
@@ -59,10 +59,10 @@ export function answerTo(side: Side, due: Due, bytesMax: number): Answer | undef
 }
 
 /** Asks about the parts between these ranks. */
-function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): Said {
+function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): RangeQuestion {
   const { view } = side
   const ranks = [...cuts, view.rankOf(until)]
-  const said: Said = { ranges: [], asked: [] }
+  const said: RangeQuestion = { ranges: [], asked: [] }
   let [start, first] = [from, view.rankOf(from)]
   for (const [part, last] of ranks.entries()) {
     const end = part === cuts.length ? until : boundBetween(view.keyAt(last - 1), view.keyAt(last))
@@ -75,18 +75,18 @@ function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): 
 }
 
 /** Asks by naming all elements. */
-function list(side: Side, from: Bound, until: Bound): Said {
+function list(side: Side, from: Bound, until: Bound): RangeQuestion {
   const ids = listed(side, from, until).map(({ id }) => id)
   return { ranges: [{ mode: 'list', until, ids }], asked: [{ from, until, by: 'list' }] }
 }
 
 /** The elements of a list, in list order. */
-function listed(side: Side, from: Bound, until: Bound): Named[] {
+function listed(side: Side, from: Bound, until: Bound): NamedKey[] {
   return namesOf(side, ...ranksOf(side, from, until)).sort((a, b) => a.id - b.id)
 }
 
 /** The elements of our list that the peer lacks. @throws ReconcileError `RECONCILE_INVALID` */
-export function lackedBy(side: Side, { from, until, by }: Asked, lacks: Uint8Array): ElementKey[] {
+export function lackedBy(side: Side, { from, until, by }: AskedRange, lacks: Uint8Array): ElementKey[] {
   if (lacks.length === 0) return []
   const named = by === 'list' ? listed(side, from, until) : []
   const bits = 8 * lacks.length - (Math.clz32(lacks.at(-1)!) - 24)
@@ -98,7 +98,7 @@ export function lackedBy(side: Side, { from, until, by }: Asked, lacks: Uint8Arr
  * Answers a list: which elements of the list we lack, and which we have in addition. If not all of these fit, the
  * newest go first.
  */
-function tell(side: Side, { from, until, question }: Due, bytesMax: number): Answer | undefined {
+function tell(side: Side, { from, until, question }: DueAnswer, bytesMax: number): RangeAnswer | undefined {
   if (question.kind === 'fingerprint') return undefined
   const ids = question.kind === 'list' ? new Set(question.ids) : question.ids
   const [first, last] = ranksOf(side, from, until)
@@ -110,7 +110,7 @@ function tell(side: Side, { from, until, question }: Due, bytesMax: number): Ans
   const head = sizeOfAll([{ mode: 'answer', until, lacks, ids: [] }], START) + BOUND_BYTES_MAX
   const idsMax = Math.floor((bytesMax - head) / SHORT_ID_BYTES)
   if (idsMax < 1) return undefined
-  const told: Named[] = []
+  const told: NamedKey[] = []
   for (let end = last; end > first; end -= BLOCK) {
     for (const named of namesOf(side, Math.max(end - BLOCK, first), end).reverse()) {
       if (ids.has(named.id)) continue
@@ -119,14 +119,14 @@ function tell(side: Side, { from, until, question }: Due, bytesMax: number): Ans
         continue
       }
       const cut = boundBetween(named.key, told.at(-1)!.key)
-      const rest: Due = { from, until: cut, question: { kind: 'rest', ids } }
+      const rest: DueAnswer = { from, until: cut, question: { kind: 'rest', ids } }
       return { ...answerOf(until, lacks, told), from: cut, need, rest }
     }
   }
   return { ...answerOf(until, lacks, told), from, need }
 }
 
-function answerOf(until: Bound, lacks: Uint8Array, told: readonly Named[]): Omit<Answer, 'from' | 'need'> {
+function answerOf(until: Bound, lacks: Uint8Array, told: readonly NamedKey[]): Omit<RangeAnswer, 'from' | 'need'> {
   const ids = told.map(({ id }) => id).sort((a, b) => a - b)
   return { ranges: [{ mode: 'answer', until, lacks, ids }], asked: [], have: told.map(({ key }) => key) }
 }
@@ -148,9 +148,9 @@ function bitmapOf(ids: readonly ShortId[], set: ReadonlySet<ShortId>): Uint8Arra
   return bitmap
 }
 
-type Named = { id: ShortId; key: ElementKey }
+type NamedKey = { id: ShortId; key: ElementKey }
 
-function namesOf({ view, hash }: Side, first: number, last: number): Named[] {
+function namesOf({ view, hash }: Side, first: number, last: number): NamedKey[] {
   const keys = view.keys(first, last)
   const keyOf = (index: number) => keys.subarray(index * KEY_BYTES, (index + 1) * KEY_BYTES)
   return hash.shortIds(keys).map((id, index) => ({ id, key: keyOf(index) }))

@@ -66,7 +66,7 @@ const VARINT_MAX = 2 ** 48 - 1
  */
 export function encodeRanges(ranges: readonly Range[]): Uint8Array {
   const bytes = new Uint8Array(sizeOfAll(ranges, START))
-  const writer: Writer = { bytes, at: 0 }
+  const writer: MessageWriter = { bytes, at: 0 }
   let from = START
   for (const range of ranges) {
     encodeRange(writer, range, from)
@@ -82,7 +82,7 @@ export function sizeOfAll(ranges: readonly Range[], from: Bound): number {
 
 /** @throws ReconcileError `RECONCILE_INVALID` */
 export function decodeRanges(bytes: Uint8Array): Range[] {
-  const reader: Reader = { bytes, at: 0 }
+  const reader: MessageReader = { bytes, at: 0 }
   const ranges: Range[] = []
   let from = START
   let saying = 0
@@ -99,7 +99,7 @@ export function decodeRanges(bytes: Uint8Array): Range[] {
   return ranges
 }
 
-function encodeRange(writer: Writer, range: Range, from: Bound): void {
+function encodeRange(writer: MessageWriter, range: Range, from: Bound): void {
   encodeBound(writer, MODES.indexOf(range.mode) << FORM_BITS, from, range.until)
   if (range.mode === 'fingerprint') put(writer, range.fingerprint)
   if (range.mode === 'answer') {
@@ -134,7 +134,7 @@ function idsSize({ length }: readonly ShortId[]): number {
   return varintSize(length) + length * SHORT_ID_BYTES
 }
 
-function decodeRange(reader: Reader, from: Bound): Range {
+function decodeRange(reader: MessageReader, from: Bound): Range {
   const head = takeByte(reader)
   const mode = MODES[head >> FORM_BITS]
   const until = decodeBound(reader, head % (1 << FORM_BITS), from)
@@ -170,7 +170,7 @@ function formOf(from: Bound, until: Bound): { form: number; units: number; lengt
   return { form, units: time / 2 ** form - Math.floor(timeOf(from) / 2 ** form), length }
 }
 
-function encodeBound(writer: Writer, head: number, from: Bound, until: Bound): void {
+function encodeBound(writer: MessageWriter, head: number, from: Bound, until: Bound): void {
   const { form, units, length } = formOf(from, until)
   putByte(writer, head | form)
   if (form === FORM_END) return
@@ -180,7 +180,7 @@ function encodeBound(writer: Writer, head: number, from: Bound, until: Bound): v
   put(writer, until.subarray(TIME_BYTES, TIME_BYTES + length))
 }
 
-function decodeBound(reader: Reader, form: number, from: Bound): Bound {
+function decodeBound(reader: MessageReader, form: number, from: Bound): Bound {
   if (form === FORM_END) return END
   const unit = form === FORM_HASHED ? 1 : 2 ** form
   const units = Math.floor(timeOf(from) / unit) + decodeVarint(reader)
@@ -198,7 +198,7 @@ function decodeBound(reader: Reader, form: number, from: Bound): Bound {
   return until
 }
 
-function decodeIds(reader: Reader, idsMax: number): ShortId[] {
+function decodeIds(reader: MessageReader, idsMax: number): ShortId[] {
   const count = decodeVarint(reader)
   if (count > idsMax) throw invalid(`more than ${idsMax} ids in a list`)
   const packed = take(reader, count * SHORT_ID_BYTES)
@@ -212,9 +212,9 @@ function decodeIds(reader: Reader, idsMax: number): ShortId[] {
   return ids
 }
 
-type Writer = { readonly bytes: Uint8Array; at: number }
+type MessageWriter = { readonly bytes: Uint8Array; at: number }
 
-function encodeVarint(writer: Writer, value: number): void {
+function encodeVarint(writer: MessageWriter, value: number): void {
   let rest = value
   for (; rest >= 128; rest = Math.floor(rest / 128)) putByte(writer, 128 + (rest % 128))
   putByte(writer, rest)
@@ -226,18 +226,18 @@ function varintSize(value: number): number {
   return size
 }
 
-function putByte(writer: Writer, byte: number): void {
+function putByte(writer: MessageWriter, byte: number): void {
   writer.bytes[writer.at++] = byte
 }
 
-function put(writer: Writer, bytes: Uint8Array): void {
+function put(writer: MessageWriter, bytes: Uint8Array): void {
   writer.bytes.set(bytes, writer.at)
   writer.at += bytes.length
 }
 
-type Reader = { readonly bytes: Uint8Array; at: number }
+type MessageReader = { readonly bytes: Uint8Array; at: number }
 
-function decodeVarint(reader: Reader): number {
+function decodeVarint(reader: MessageReader): number {
   let value = 0
   for (let place = 0; place < VARINT_BYTES_MAX; place++) {
     const byte = takeByte(reader)
@@ -250,13 +250,13 @@ function decodeVarint(reader: Reader): number {
   throw invalid('a number over 48 bits')
 }
 
-function takeByte(reader: Reader): number {
+function takeByte(reader: MessageReader): number {
   const byte = reader.bytes[reader.at++]
   if (byte === undefined) throw invalid('the message is cut')
   return byte
 }
 
-function take(reader: Reader, length: number): Uint8Array {
+function take(reader: MessageReader, length: number): Uint8Array {
   const end = reader.at + length
   if (end > reader.bytes.length) throw invalid('the message is cut')
   const bytes = reader.bytes.subarray(reader.at, end)

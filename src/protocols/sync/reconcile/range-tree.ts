@@ -75,16 +75,16 @@ export function addRange(node: TreeNode, from: number, to: number, sum: ElementS
   }
 }
 
-/** Copies the keys of the ranks `from` to `to`, packed, to `into` at `offset`. */
-export function copyKeys(node: TreeNode, from: number, to: number, into: Uint8Array, offset = 0): void {
+/** Copies the keys of the ranks `from` to `to`, packed, to the beginning of `into`. */
+export function copyKeys(node: TreeNode, from: number, to: number, into: Uint8Array): void {
   if (node.children === undefined) {
-    into.set(node.keys.subarray(from * KEY_BYTES, to * KEY_BYTES), offset)
+    into.set(node.keys.subarray(from * KEY_BYTES, to * KEY_BYTES))
     return
   }
   let start = 0
   for (const child of node.children) {
     const [first, last] = [Math.max(from, start), Math.min(to, start + child.count)]
-    if (first < last) copyKeys(child, first - start, last - start, into, offset + (first - from) * KEY_BYTES)
+    if (first < last) copyKeys(child, first - start, last - start, into.subarray((first - from) * KEY_BYTES))
     start += child.count
     if (start >= to) return
   }

@@ -1,7 +1,15 @@
 import type { UnixMs } from '../../../lib/clock.ts'
-import { type Asked, AskedRanges } from './asked-ranges.ts'
+import { type AskedRange, AskedRanges } from './asked-ranges.ts'
 import { boundAt, compareKeys, END, START } from './element-key.ts'
-import { type Answer, answerTo, ask, type Due, type Found, lackedBy, type Side } from './range-answers.ts'
+import {
+  answerTo,
+  ask,
+  type DueAnswer,
+  type KeyDifference,
+  lackedBy,
+  type RangeAnswer,
+  type Side,
+} from './range-answers.ts'
 import type { RangeView } from './range-index.ts'
 import { BOUND_BYTES_MAX, decodeRanges, encodeRanges, RANGES_MAX, type Range, sizeOfAll } from './range-message.ts'
 import { invalid, ReconcileError } from './reconcile-error.ts'
@@ -30,7 +38,7 @@ export type ReconciliationOptions = {
 }
 
 /** What one message of the peer brought, and what to send next. `reply` is undefined once nothing is left to say. */
-export type Step = Found & { reply: Uint8Array | undefined }
+export type Step = KeyDifference & { reply: Uint8Array | undefined }
 
 /**
  * One side of the reconciliation of two sets of elements, by ranges.
@@ -51,8 +59,8 @@ export class Reconciliation {
   readonly #view: RangeView
   readonly #limits: Required<ReconciliationOptions>
   #hash: SessionHash | undefined
-  #asked: Asked[] = []
-  #due: Due[] = []
+  #asked: AskedRange[] = []
+  #due: DueAnswer[] = []
   #messages = 0
   #ranges = 0
   #done = false
@@ -113,7 +121,7 @@ export class Reconciliation {
     if (this.#ranges > rangesMax) throw over(`${rangesMax} ranges`)
     if (ranges.length === 0 && this.#due.length === 0) throw invalid('a message that says nothing')
 
-    const found: Found = { have: [], need: [] }
+    const found: KeyDifference = { have: [], need: [] }
     this.#take(ranges, found, isFirst)
     // The peer does not want to know about ranges that it left out when it opened.
     if (isFirst) this.#asked = []
@@ -131,9 +139,9 @@ export class Reconciliation {
   }
 
   /** Strikes out what was answered, and records what the peer asks in return. */
-  #take(ranges: readonly Range[], found: Found, isFirst: boolean): void {
+  #take(ranges: readonly Range[], found: KeyDifference, isFirst: boolean): void {
     const asked = new AskedRanges(this.#asked)
-    const due: Due[] = []
+    const due: DueAnswer[] = []
     let from = START
     for (const range of ranges) {
       const { until } = range
@@ -162,10 +170,10 @@ export class Reconciliation {
   }
 
   /** Answers as much as fits into a message, the newest ranges first. */
-  #say(found: Found): Range[] {
+  #say(found: KeyDifference): Range[] {
     const side = this.#side()
-    const answers: Answer[] = []
-    const asked: Asked[] = []
+    const answers: RangeAnswer[] = []
+    const asked: AskedRange[] = []
     let bytes = this.#limits.messageBytesMax
     let ranges = RANGES_MAX
     for (let due = this.#due.at(-1); due !== undefined; due = this.#due.at(-1)) {
@@ -197,7 +205,7 @@ function over(limit: string): ReconcileError {
 }
 
 /** Joins the ranges of the answers in ascending order. It fills gaps with `pass` and merges adjacent `equal` ranges. */
-function joined(answers: readonly Answer[]): Range[] {
+function joined(answers: readonly RangeAnswer[]): Range[] {
   const said: Range[] = []
   for (const { from, ranges } of answers) {
     if (compareKeys(said.at(-1)?.until ?? START, from) < 0) said.push({ mode: 'pass', until: from })
