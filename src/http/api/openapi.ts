@@ -34,11 +34,11 @@ export type OpenApi = {
 const description = `The local API of a Stoa node. Every path answers under /api too.
 
 Errors are RFC 9457 problems (application/problem+json) with a stable \`code\`. Times are RFC 3339 in UTC. Prices are USDC;
-\`…_atomic\` is the same in units of 0.000001. On the loopback interface no credentials are needed; elsewhere send the
-token of \`api.token\` as \`Authorization: Bearer\`.
+\`…_atomic\` is the same in units of 0.000001. The loopback interface needs no credentials. Elsewhere send the token of
+\`api.token\` as \`Authorization: Bearer\`.
 
-Agents of other markets reach the same node as A2A servers under \`/a2a/{id}\` (JSON-RPC, and HTTP+JSON under
-\`/a2a/{id}/rest\`; each card says so) and through MCP at \`/mcp\`. Those speak protocols of their own.`
+The node is also an A2A server under \`/a2a/{id}\` (JSON-RPC, and HTTP+JSON under \`/a2a/{id}/rest\`, as each card says) and an
+MCP server at \`/mcp\`. Both are protocols of their own.`
 
 const KeyHeader = z.strictObject({ 'Idempotency-Key': IdempotencyKey.optional() })
 
@@ -71,7 +71,7 @@ export function openApiDocument(rows: readonly Operation[], version: string): Op
     info: { title: 'Stoa', version, description, license: { name: 'MIT', identifier: 'MIT' } },
     servers: [
       { url: '/', description: 'this node' },
-      { url: '/api', description: 'the same, under the other documented prefix' },
+      { url: '/api', description: 'the same, under the other prefix' },
     ],
     tags: [...new Set(rows.flatMap(({ tags }) => tags))].map((name) => ({ name })),
     paths,
@@ -122,7 +122,7 @@ function describeHeaders({ location }: Operation, parameters: readonly { name: s
   const isPaged = parameters.some(({ name }) => name === 'cursor')
   const headers = {
     ...(location !== undefined && { Location: text }),
-    ...(isPaged && { Link: { description: 'where there is more: `<?cursor=…>; rel="next"` (RFC 8288)', ...text } }),
+    ...(isPaged && { Link: { description: 'If there is a next page: `<?cursor=…>; rel="next"` (RFC 8288)', ...text } }),
   }
   return Object.keys(headers).length === 0 ? {} : { headers }
 }

@@ -17,7 +17,7 @@ type Market = Pick<Search, 'page' | 'find'>
 const privateQuery = ['include', 'explain']
 /** Instructions may have 64,000 characters of four bytes each. */
 const DEFINITION_BYTES_MAX = 384 * 1024
-const manyAgents = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
+const manyAgents = `Without parameters the answer has all of them, at most ${PAGE_LISTINGS_MAX}. If there are more, the Link header names the next page.`
 
 export function agentRoutes(market: Market, ownAgents: Pick<OwnAgentsPart, 'register'>): Operation[] {
   return [
@@ -25,7 +25,7 @@ export function agentRoutes(market: Market, ownAgents: Pick<OwnAgentsPart, 'regi
       id: 'listAgents',
       path: '/agents',
       summary: 'All known agents',
-      description: `Local ones and those discovered from peers. ${manyAgents}`,
+      description: `The agents of this node and those of its peers. ${manyAgents}`,
     }),
     listing(market, 'local', {
       id: 'listLocalAgents',
@@ -63,7 +63,8 @@ const getAgent = (market: Market) =>
     path: '/agents/{id}',
     summary: 'One agent',
     description:
-      'By its id, the beginning of it, its name where no other agent has it, or `seller/name` (percent-encoded). What spends or changes takes the id alone.',
+      'Takes an id, the beginning of an id, a name that no other agent has, or `seller/name` (percent-encoded). ' +
+      'Operations that spend or change something take only the id.',
     params: AgentParams,
     query: OneAgentQuery,
     response: Listing,
@@ -82,7 +83,9 @@ const registerAgent = (ownAgents: Pick<OwnAgentsPart, 'register'>) =>
     repeatable: true,
     path: '/agents',
     summary: 'Register an agent',
-    description: 'Hosts, persists and lists it. The same name again updates the agent, which keeps its id.',
+    description:
+      'Hosts the agent, stores it in agents.yaml and lists it on the market. A second agent with the same name ' +
+      'updates the first, which keeps its id.',
     tags: ['agents'],
     access: 'private',
     scope: 'admin',
@@ -91,7 +94,9 @@ const registerAgent = (ownAgents: Pick<OwnAgentsPart, 'register'>) =>
     bodyBytesMax: DEFINITION_BYTES_MAX,
     operatorFields: {
       names: operatorFields,
-      reason: 'names a program, an address or a key of the operator’s: write it into agents.yaml on the node’s machine',
+      reason:
+        'this field names a program, an address or a key of the operator. Write it into agents.yaml on the machine ' +
+        'of the node',
     },
     response: Listing,
     status: 201,

@@ -17,10 +17,11 @@ export function alarmRoutes(alarms: AlarmsPart): Operation[] {
       id: 'listAlarms',
       method: 'GET',
       path: '/alarms',
-      summary: 'What wants a person, grouped, the most urgent first',
+      summary: 'What needs a person, grouped, the most urgent first',
       description:
-        'Work that was never paid, settlement that fails, agents that cannot run or fail often, and a node that nobody reaches. ' +
-        'A token of `execute` or `spend` sees none: they are of the node and of all that use it.',
+        'Payments that were never settled, settlement that fails, agents that cannot run or fail often, and a node ' +
+        'that no peer can reach. A token of `execute` or `spend` sees no alarms: they concern the node and all who ' +
+        'use it.',
       scope: 'read',
       query: AlarmQuery,
       response: AlarmRecords,
@@ -33,7 +34,7 @@ export function alarmRoutes(alarms: AlarmsPart): Operation[] {
       method: 'POST',
       path: '/alarms/{id}/dismiss',
       summary: 'Dismiss an alarm',
-      description: 'It comes back only with something new: another payment, further failures, another reason.',
+      description: 'The alarm returns only when something is new: another payment, more failures, another reason.',
       scope: 'admin',
       params: AlarmParams,
       body: DismissAlarm,

@@ -55,8 +55,8 @@ const changeBudget = (budget: BudgetPart) =>
     method: 'PUT',
     summary: 'Change what this node may spend',
     description:
-      'From now on, for orders that wait too. What is left out stays as it is. It outlives restarts, until flag, variable ' +
-      'or config.yaml say something else than they did.',
+      'Applies at once, also to orders that wait. Fields that are left out keep their value. The change outlives ' +
+      'restarts, until the flag, the variable or config.yaml changes.',
     scope: 'admin',
     body: ChangeBudget,
     example: { per_day: '10', per_month: '100', auto_approve_below: '0.50', deny: [] },
@@ -84,7 +84,7 @@ const getApproval = (approvals: ApprovalsPart) =>
     id: 'getApproval',
     method: 'GET',
     path: '/approvals/{id}',
-    summary: 'One purchase that waits, or waited',
+    summary: 'One purchase that waits or waited for the operator',
     scope: 'read',
     params: ApprovalParams,
     errors: ['UNKNOWN_APPROVAL'],
@@ -97,7 +97,7 @@ const approve = (approvals: ApprovalsPart) =>
     id: 'approve',
     path: '/approvals/{id}/approve',
     summary: 'Approve a purchase',
-    description: 'Its order executes in the background at once: `GET /orders/{order_id}?wait=30` waits for its end.',
+    description: 'The order then executes in the background. `GET /orders/{order_id}?wait=30` waits for its end.',
     handler: ({ params }) => approvals.decide(params.id, 'approved'),
   })
 
@@ -110,7 +110,8 @@ const decideApprovals = (approvals: ApprovalsPart) =>
     path: '/approvals/decide',
     summary: 'Approve or deny several purchases',
     description:
-      'Each by itself: one that cannot be decided any more does not hold up the others, and is answered as it is.',
+      'Decides each by itself. An approval that cannot be decided any more does not stop the others, and is ' +
+      'answered as it is.',
     scope: 'admin',
     body: DecideApprovals,
     example: { ids: ['4ad1f0c2-…', '9b7e2a10-…'], verdict: 'approved' },
@@ -125,6 +126,6 @@ const deny = (approvals: ApprovalsPart) =>
     id: 'deny',
     path: '/approvals/{id}/deny',
     summary: 'Deny a purchase',
-    description: 'Its order fails with APPROVAL_DENIED; nothing is paid.',
+    description: 'The order fails with APPROVAL_DENIED. Nothing is paid.',
     handler: ({ params }) => approvals.decide(params.id, 'denied'),
   })

@@ -15,10 +15,10 @@ const Card = z
     url: z.string().optional(),
     protocolVersion: z.string().optional(),
   })
-  .meta({ id: 'AgentCard', description: 'An A2A agent card: of version 1.0, with what 0.3 looks for beside it.' })
+  .meta({ id: 'AgentCard', description: 'An A2A agent card of version 1.0, with the fields that 0.3 needs.' })
 const AiCatalog = z
   .looseObject({ specVersion: z.string(), entries: z.array(z.looseObject({ identifier: z.string() })) })
-  .meta({ id: 'AiCatalog', description: 'An AI Catalog: agents and servers by the address of their cards.' })
+  .meta({ id: 'AiCatalog', description: 'An AI Catalog: the addresses of the cards of agents and servers.' })
 
 const shared = { method: 'GET', tags: ['discovery'], access: 'health', scope: 'read', status: 200, errors: [] } as const
 
@@ -30,7 +30,7 @@ export function discoveryRoutes(cards: CardsPart): Operation[] {
       id: 'listAgentCards',
       path: '/.well-known/agent.json',
       summary: 'A2A cards of the agents registered on this node',
-      description: 'Each is a real A2A server: its card says where. Paid ones take x402.',
+      description: 'Each agent is an A2A server. Its card has the address. Paid agents take x402.',
       response: z.array(Card),
       handler: ({ url }) => cards.agents(url) as z.output<typeof Card>[],
     }),
@@ -39,7 +39,7 @@ export function discoveryRoutes(cards: CardsPart): Operation[] {
       id: 'getNodeCard',
       path: '/.well-known/agent-card.json',
       summary: 'A2A card of the node itself',
-      description: 'As an agent the node finds, quotes and buys other agents.',
+      description: 'The node as an agent: it finds, quotes and buys other agents.',
       response: Card,
       headers: { vary: 'A2A-Version, Host' },
       handler: ({ url, headers }) => cards.node(url, String(headers['a2a-version'] ?? '')) as z.output<typeof Card>,

@@ -21,18 +21,20 @@ export function eventRoutes(
       id: 'streamEvents',
       method: 'GET',
       path: '/events',
-      summary: 'What happens, while it happens',
+      summary: 'Events of the node as they happen',
       description:
-        'Server-sent events: `listing`, `order`, `payment`, `workflow` and `approval` as each changes, `status` every ' +
-        '10 s and when it changes. Data are JSON: orders, payments, workflows and approvals as their own operations ' +
-        'answer them, as they are when the event is sent. A client that comes back sends `Last-Event-ID` and misses ' +
-        'nothing; a token of `execute` or `spend` is told of its own; where too much has happened meanwhile, or it was too slow, `event: reset` tells it to load anew.',
+        'Server-sent events. `listing`, `order`, `payment`, `workflow` and `approval` report each change; `status` ' +
+        'comes every 10 s and on each change. Data are JSON. Orders, payments, workflows and approvals look as ' +
+        'their own operations answer them, at the time the event is sent. A client that reconnects with ' +
+        '`Last-Event-ID` misses nothing. If too much has happened since, or if the client was too slow, `event: ' +
+        'reset` tells it to load everything again. A token of `execute` or `spend` gets only the events of its own ' +
+        'orders, payments, workflows and approvals.',
       tags: ['node'],
       access: 'private',
       scope: 'read',
       query: EventsQuery,
       media: 'text/event-stream',
-      response: z.string().meta({ description: 'server-sent events; the data of each are JSON' }),
+      response: z.string().meta({ description: 'Server-sent events. The data of each are JSON.' }),
       status: 200,
       errors: ['STREAMS_TOO_MANY'],
       handler({ query, headers, signal, caller }) {

@@ -40,11 +40,11 @@ const shared = {
   method: 'POST',
   summary: 'Execute an agent',
   description:
-    'Runs an agent of this node, or buys the execution from its seller: pays the listed price if the budget allows it, ' +
-    'and answers the result. Closing the connection cancels until the payment is signed; after that the order goes on, and ' +
-    '`GET /orders?idempotency_key=…` finds it. The same request with the same `Idempotency-Key` is done once: it is safe to ' +
-    'send it again after a lost connection. Errors of the exchange carry the x402 number in ' +
-    '`error_code`. With `Accept: text/event-stream` the work is shown while it is done.',
+    'Runs an agent of this node, or buys the execution from its seller: pays the listed price if the budget allows it, and ' +
+    'answers the result. A closed connection cancels the call until the payment is signed. After that the order goes on, and ' +
+    '`GET /orders?idempotency_key=…` finds it. The node does the same request with the same `Idempotency-Key` once, so a ' +
+    'client may send it again after a lost connection. Errors of the exchange have the x402 number in `error_code`. With ' +
+    '`Accept: text/event-stream` the answer shows the work while it runs.',
   tags: ['execute'],
   access: 'private',
   scope: 'execute',
@@ -52,11 +52,11 @@ const shared = {
   response: ExecutionResult,
   status: 200,
   streams: {
-    description: 'the work while it is done',
+    description: 'The work while it runs',
     response: z.string().meta({
       description:
-        'server-sent events: `status` (ordered, paying, running) and `output` (a piece of what the agent says) while it ' +
-        'goes on, then `result` (an ExecutionResult) or `error` (a Problem). Only the result counts.',
+        'Server-sent events: `status` (ordered, paying, running) and `output` (a piece of the output) while the agent works, ' +
+        'then `result` (an ExecutionResult) or `error` (a Problem). Only the result counts.',
     }),
   },
   errors,
@@ -67,7 +67,7 @@ export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Op
   function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Asked) {
     const bytes = Buffer.byteLength(input)
     if (bytes > TASK_BYTES_MAX) {
-      throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; a task may have ${TASK_BYTES_MAX}`)
+      throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`)
     }
     const { caller, idempotencyKey, signal, headers } = call
     const price = maxPriceAtomic === undefined ? {} : { maxPriceAtomic }

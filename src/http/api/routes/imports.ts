@@ -16,7 +16,7 @@ export function importRoutes(imports: ImportsPart): Operation[] {
       id: 'listImports',
       method: 'GET',
       path: '/imports',
-      summary: 'Agents that were imported here',
+      summary: 'Imported agents',
       tags,
       access,
       scope: 'read',
@@ -32,8 +32,9 @@ export function importRoutes(imports: ImportsPart): Operation[] {
       path: '/imports',
       summary: 'Import an agent of a seller that lists nothing here',
       description:
-        'Known on this node only, unsigned and marked with `imported`. Its seller is asked for its price, unless it is free or ' +
-        '`pay_to` is given: another price, network or asset than expected is refused. The same agent again replaces it.',
+        'Only this node knows an imported agent. It is unsigned and marked with `imported`. The node asks the ' +
+        'seller for the price, unless the agent is free or `pay_to` is given. It refuses a price, network or asset ' +
+        'that differs from the request. Importing the same agent again replaces it.',
       tags,
       access,
       scope: 'admin',
@@ -49,7 +50,7 @@ export function importRoutes(imports: ImportsPart): Operation[] {
       id: 'removeImport',
       method: 'DELETE',
       path: '/imports/{id}',
-      summary: 'Forget an imported agent',
+      summary: 'Remove an imported agent',
       tags,
       access,
       scope: 'admin',

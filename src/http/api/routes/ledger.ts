@@ -62,10 +62,11 @@ const retryPayment = (ledger: LedgerApi) =>
     ...change,
     id: 'retryPayment',
     path: '/payments/{id}/retry',
-    summary: 'Try again to settle a payment, or look what became of it',
+    summary: 'Try again to settle a payment, or check what became of it',
     description:
-      'One that is owed is looked at now. One that was given up is tried once more while its authorization is valid. One ' +
-      'that this node has signed and got nothing for is asked after, at its seller and on chain, however old it is.',
+      'For an owed payment, the node tries at once. For a payment that was given up, it tries once more while the ' +
+      'authorization is valid. For a payment that this node signed and got no result for, it asks the seller and ' +
+      'the chain, whatever the age.',
     response: PaymentRecord,
     errors: ['UNKNOWN_PAYMENT', 'PAYMENT_FINAL', 'NETWORK_MISMATCH', 'STORE_WRITE_FAILED'],
     handler: ({ params }) => ledger.retry(params.id),
@@ -76,11 +77,12 @@ const refundPayment = (ledger: LedgerApi) =>
     ...change,
     id: 'refundPayment',
     path: '/payments/{id}/refund',
-    summary: 'Pay back what this node was paid',
+    summary: 'Refund a received payment',
     description:
-      'An own transaction, which costs gas: the wallet needs a little ETH. Answers once it is mined. A payment is paid back once, ' +
-      'however often this is asked for, and nothing runs for it afterwards. What the chain can still take back is not paid back: ' +
-      'until a minute after the window of the authorization, 409 `SETTLEMENT_NOT_FINAL` says when. It needs a token on loopback too.',
+      "A transaction of the node's own account, which costs gas: the wallet needs a little ETH. Answers when it is " +
+      'mined. A payment is refunded once, however often a client asks, and no agent runs for it afterwards. A ' +
+      'settlement that the chain can still take back is not refunded: until a minute after the window of the ' +
+      'authorization, 409 `SETTLEMENT_NOT_FINAL` says when. It needs a token on loopback too.',
     access: 'token',
     response: PaymentRecord,
     errors: [
@@ -100,7 +102,7 @@ const getStats = (earnings: Earnings) =>
     id: 'getStats',
     path: '/stats',
     summary: 'What this node has earned, spent and done',
-    description: 'For a token of `execute` or `spend`: what it has paid, and had agents of this node do.',
+    description: 'A token of `execute` or `spend` gets the sums of its own payments and executions.',
     query: StatsQuery,
     response: Stats,
     errors: [],
@@ -114,8 +116,8 @@ const listExecutions = (ledger: LedgerApi) =>
     path: '/executions',
     summary: "What this node's agents did for callers, newest first",
     description:
-      'Kept for 30 days. A page ends early when its texts are long; one of a search (`q`, `failed`, `since`, `until`), or for a ' +
-      'token of `execute` or `spend`, may be empty and yet lead to a next one.',
+      'Kept for 30 days. A page ends early if its texts are long. A page of a search (`q`, `failed`, `since`, ' +
+      '`until`), or for a token of `execute` or `spend`, may be empty and still have a next one.',
     query: ExecutionQuery,
     response: ExecutionRecords,
     errors: [],

@@ -9,7 +9,7 @@ export function metricsRoutes(metrics: MetricSources): Operation[] {
       id: 'getMetrics',
       method: 'GET',
       path: '/metrics',
-      summary: 'Metrics as Prometheus reads them',
+      summary: 'Metrics in the format of Prometheus',
       description: 'Executions, payments, settlement, the outbox, peers, listings, budget, and the process itself.',
       tags: ['node'],
       access: 'private',

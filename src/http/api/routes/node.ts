@@ -34,7 +34,7 @@ const getStatus = (node: NodePart) =>
     ...row,
     id: 'getStatus',
     path: '/status',
-    summary: 'The node in one look',
+    summary: 'The state of the node',
     description: 'Peer id, addresses, connected peers, agents, settlement. Suitable for scraping.',
     response: NodeStatus,
     handler: () => node.status(),
@@ -55,9 +55,10 @@ const getConfig = (node: NodePart) =>
     ...row,
     id: 'getConfig',
     path: '/config',
-    summary: 'The settings of this node as they are in force, without its secrets',
+    summary: 'The settings in force, without secrets',
     description:
-      'Of URLs that may hold a key only scheme and host. A limit that is not set shows its default, one that was changed while the node runs what it is now.',
+      'Of a URL that may hold a key, only scheme and host are shown. A limit that is not set shows its default. A ' +
+      'limit that was changed while the node runs shows its current value.',
     // The configuration reveals whom the node trusts and how to reach it.
     scope: 'admin',
     response: Configuration,
@@ -71,7 +72,8 @@ const getDiagnosis = (node: NodePart) =>
     path: '/diagnosis',
     summary: 'What is wrong with this node, and what to do',
     description:
-      'The node looks at its agents, peers, RPC, clock and facilitator, with the settings it runs with: what `stoa doctor` asks. Changes nothing; takes up to 4 seconds.',
+      'Checks agents, peers, RPC, clock and facilitator with the settings that the node runs with. `stoa doctor` ' +
+      'shows the same. Changes nothing. Takes at most 4 s.',
     scope: 'admin',
     response: Diagnosis,
     handler: ({ signal }) => node.diagnosis(signal),

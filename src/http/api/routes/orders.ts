@@ -17,8 +17,8 @@ const listOrders = (orders: OrdersApi) =>
     path: '/orders',
     summary: 'Orders, newest first',
     description:
-      'The ledger of all purchases, direct executions included. A token of `execute` or `spend` sees its own. A page ends ' +
-      'early when its texts are long; one of a search (`q`, `since`, `until`) may be empty and yet lead to a next one.',
+      'All purchases, including direct executions. A token of `execute` or `spend` sees its own. A page ends early ' +
+      'if its texts are long. A page of a search (`q`, `since`, `until`) may be empty and still have a next one.',
     query: OrderQuery,
     response: OrderRecords,
     errors: [],
@@ -36,8 +36,8 @@ const createOrder = (orders: OrdersApi) =>
     path: '/orders',
     summary: 'Order an execution',
     description:
-      'With a task the order executes in the background as soon as its agent is known, and costs at most `price`; ' +
-      'without one it waits for `POST /orders/{id}/execute`. It outlives restarts of the node.',
+      'An order with a task executes in the background as soon as its agent is known, and costs at most `price`. An ' +
+      'order without a task waits for `POST /orders/{id}/execute`. Orders outlive restarts of the node.',
     idempotent: true,
     body: CreateOrder,
     example: { agent_id: 'q5v7gtn3jhb2kxw4', price: '0.05', task: 'Summarize: …' },
@@ -70,7 +70,7 @@ const executeOrder = (orders: OrdersApi) =>
     method: 'POST',
     path: '/orders/{id}/execute',
     summary: 'Give a waiting order its task',
-    description: 'It executes in the background: `GET /orders/{id}?wait=30` waits for its end.',
+    description: 'The order executes in the background. `GET /orders/{id}?wait=30` waits for its end.',
     idempotent: true,
     params: OrderParams,
     body: ExecuteOrder,
@@ -88,8 +88,9 @@ const cancelOrder = (orders: OrdersApi) =>
     path: '/orders/{id}',
     summary: 'Cancel an order',
     description:
-      'One that runs is aborted at its seller too, who then charges nothing. What turns out to be paid for is kept: ' +
-      'the order is then `completed`. One whose seller has not said what became of it stays `executing` until it has.',
+      'The node also stops the run at the seller, who then charges nothing. If the order turns out to be paid, its ' +
+      'result is kept and the order is `completed`. If the seller has not said what became of it, the order stays ' +
+      '`executing` until it has.',
     params: OrderParams,
     status: 200,
     errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'STORE_WRITE_FAILED'],

@@ -19,8 +19,8 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       path: '/receipts',
       summary: 'Receipts of paid calls, newest first',
       description:
-        'Those this node gave (`in`) and those it was given (`out`): each signed by the account that is paid, over payment, ' +
-        'task and result. A purchase whose seller sent none, or a wrong one, is listed with that.',
+        'Receipts that this node gave (`in`) and received (`out`). The account that is paid signs each over ' +
+        'payment, task and result. A purchase without a receipt, or with a wrong one, is listed with a note.',
       query: ReceiptQuery,
       response: ReceiptRecords,
       errors: [],
@@ -32,7 +32,8 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       id: 'exportReceipts',
       path: '/receipts/export',
       summary: 'Receipts as a file',
-      description: 'With `format=csv` a table for a spreadsheet. Where there are more, the Link header leads on.',
+      description:
+        'With `format=csv` a table for a spreadsheet. If there are more, the Link header names the next page.',
       query: ReceiptExportQuery,
       response: ReceiptRecords,
       otherMedia: 'text/csv',
@@ -48,7 +49,7 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       id: 'getReceipt',
       path: '/receipts/{id}',
       summary: 'The receipt of a payment',
-      description: '`stoa receipts verify` says what it proves, offline.',
+      description: '`stoa receipts verify` checks offline what it proves.',
       params: ReceiptParams,
       response: ReceiptRecord,
       errors: ['UNKNOWN_RECEIPT'],

@@ -22,9 +22,9 @@ export function reputationRoutes(reputation: Omit<ReputationCalls, 'transactions
       id: 'getReputation',
       method: 'GET',
       path: '/agents/reputation/{tokenId}',
-      summary: 'What the chain says of an agent',
+      summary: 'What the chain says about an agent',
       description:
-        'From the ERC-8004 registries of the network. Anybody may rate: see how many did, and compare `stats`.',
+        'From the ERC-8004 registries of the network. Anyone may rate: look at the count, and compare with `stats`.',
       tags: row.tags,
       access: 'public',
       scope: 'read',
@@ -40,7 +40,9 @@ export function reputationRoutes(reputation: Omit<ReputationCalls, 'transactions
       path: '/agents/{id}/register-onchain',
       summary: 'Give an own agent an identity on the chain',
       description:
-        'Mints an ERC-8004 token for it, which its listing and its responses then name, and puts the token into its registration file by a second transaction. Of an agent that has its token, the file is updated where it differs; otherwise ALREADY_REGISTERED. Costs gas: the wallet needs a little ETH.',
+        'Mints an ERC-8004 token, which the listing and the responses of the agent then name. A second transaction ' +
+        'puts the token into the registration file. For an agent with a token, the node updates the file if it ' +
+        'differs; otherwise it answers ALREADY_REGISTERED. Costs gas: the wallet needs a little ETH.',
       body: RegisterOnchain,
       example: {},
       response: OnchainIdentity,
@@ -55,7 +57,8 @@ export function reputationRoutes(reputation: Omit<ReputationCalls, 'transactions
       path: '/agents/{id}/feedback',
       summary: 'Rate an agent on the chain',
       description:
-        'One that this node has called. Public, for ever, and costs gas; nothing is rated unless it is asked for, here or by `buyer.rate_every`.',
+        'Only for an agent that this node has called. A rating is public and permanent, and costs gas. The node ' +
+        'rates only on request, here or by `buyer.rate_every`.',
       body: GiveFeedback,
       example: { score: 95, tag1: 'fast' },
       response: FeedbackGiven,

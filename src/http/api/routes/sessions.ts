@@ -20,7 +20,8 @@ export function sessionRoutes(sessions: Sessions): Operation[] {
       path: '/sessions/{agentID}',
       summary: 'All sessions of an agent',
       description:
-        'By the name of the caller, each with its latest exchanges. The caller `local` is this node itself; a token of `execute` or `spend` sees its own part.',
+        'Sorted by caller, each with its latest exchanges. The caller `local` is this node itself. A token of ' +
+        '`execute` or `spend` sees its own part.',
       tags: ['sessions'],
       access: 'private',
       scope: 'read',

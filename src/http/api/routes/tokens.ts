@@ -12,7 +12,7 @@ export function tokenRoutes(tokens: Pick<Tokens, 'create' | 'list' | 'revoke'>):
       method: 'GET',
       path: '/tokens',
       summary: 'Tokens of this API, newest first',
-      description: 'Without their secrets, which the node does not keep.',
+      description: 'Without the tokens themselves, which the node does not keep.',
       response: TokenRecords,
       status: 200,
       errors: [],
@@ -23,10 +23,10 @@ export function tokenRoutes(tokens: Pick<Tokens, 'create' | 'list' | 'revoke'>):
       id: 'createToken',
       method: 'POST',
       path: '/tokens',
-      summary: 'Make a token for a program',
+      summary: 'Create a token for a program',
       description:
-        'Each scope allows what those before it do: `read`, `execute`, `spend` (within a budget of its own, inside that of ' +
-        'the node), `admin`. The token is shown this once.',
+        'Each scope includes the scopes before it: `read`, `execute`, `spend` (within its own budget, inside that ' +
+        'of the node), `admin`. The token is shown only once.',
       body: CreateToken,
       example: { name: 'my assistant', scope: 'spend', budget: '5', per_day: '1' },
       response: CreatedToken,
@@ -41,7 +41,7 @@ export function tokenRoutes(tokens: Pick<Tokens, 'create' | 'list' | 'revoke'>):
       method: 'DELETE',
       path: '/tokens/{id}',
       summary: 'Revoke a token',
-      description: 'At once, also for orders that were placed with it and have not been paid yet.',
+      description: 'Takes effect at once, also for orders that were placed with it and are not paid yet.',
       params: TokenParams,
       response: TokenRecord,
       status: 200,

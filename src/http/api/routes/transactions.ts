@@ -28,8 +28,8 @@ export function transactionRoutes(transactions: TransactionCalls): Operation[] {
       scope: 'read',
       summary: 'Transactions of the node that are not mined yet',
       description:
-        'Registrations and ratings on the chain, refunds, and what was sent out of the wallet. Payments settle through the ' +
-        'facilitator and are not among them. A token of `execute` or `spend` sees none.',
+        'Registrations and ratings on the chain, refunds, and transfers out of the wallet. Payments settle through ' +
+        'the facilitator and are not included. A token of `execute` or `spend` sees none.',
       response: WaitingTransactions,
       errors: ['CHAIN_UNAVAILABLE'],
       handler: ({ caller }) => (ownerSeen(caller) === undefined ? transactions.open() : []),
@@ -39,7 +39,7 @@ export function transactionRoutes(transactions: TransactionCalls): Operation[] {
       id: 'replaceTransaction',
       path: '/transactions/{hash}/replace',
       summary: 'Send a transaction again with higher fees',
-      description: 'With the same account nonce: one of the two happens. Fills nonces before it that nothing uses.',
+      description: 'Uses the same account nonce, so only one of the two is mined. Also fills unused nonces before it.',
       errors,
       handler: ({ params, signal }) => transactions.replace(params.hash, signal),
     }),
@@ -48,7 +48,7 @@ export function transactionRoutes(transactions: TransactionCalls): Operation[] {
       id: 'abandonTransaction',
       path: '/transactions/{hash}/abandon',
       summary: 'Give a transaction up',
-      description: 'An empty transaction takes its place. Costs the gas of that one.',
+      description: 'An empty transaction takes its place and costs its own gas.',
       errors,
       handler: ({ params, signal }) => transactions.abandon(params.hash, signal),
     }),

@@ -11,8 +11,8 @@ export function walletRoutes(node: Pick<NodePart, 'balance'>, transfers: Transfe
       id: 'getWalletBalance',
       method: 'GET',
       path: '/wallet/balance',
-      summary: "The node's USDC",
-      description: 'Read from the chain at each call.',
+      summary: 'The USDC balance of the node',
+      description: 'Read from the chain at each request.',
       tags: ['wallet'],
       access: 'private',
       scope: 'read',
@@ -27,9 +27,11 @@ export function walletRoutes(node: Pick<NodePart, 'balance'>, transfers: Transfe
       path: '/wallet/send',
       summary: 'Send USDC or ETH out of the wallet',
       description:
-        'An own transaction, which costs gas: the wallet needs a little ETH. What is signed for and not charged yet stays. No budget ' +
-        'holds it, so it needs a token on loopback too. Answers once it is mined. The same request with the same `Idempotency-Key` is sent once; without a key one that is ' +
-        'like a transaction that waits is refused. `network` is the one that is meant: a node that was started anew on another refuses.',
+        "A transaction of the node's own account, which costs gas: the wallet needs a little ETH. USDC that is " +
+        'signed for and not charged yet stays. No budget limits it, so it needs a token on loopback too. Answers ' +
+        'when it is mined. The same request with the same `Idempotency-Key` is sent once. Without a key, a request ' +
+        'that equals a waiting transaction is refused. `network` names the network that is meant: a node that was ' +
+        'restarted on another refuses.',
       tags: ['wallet'],
       access: 'token',
       scope: 'admin',

@@ -13,7 +13,7 @@ export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
       id: 'listWebhooks',
       method: 'GET',
       path: '/webhooks',
-      summary: 'Addresses that are told what happens',
+      summary: 'Addresses that get events',
       tags,
       access,
       scope: 'admin',
@@ -26,11 +26,12 @@ export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
       id: 'createWebhook',
       method: 'POST',
       path: '/webhooks',
-      summary: 'Tell an address what happens',
+      summary: 'Send events to an address',
       description:
-        'Each event is a POST of `{type, timestamp, data}`, signed as Standard Webhooks has it (`webhook-id`, ' +
-        '`webhook-timestamp`, `webhook-signature`), sent again for about a day until it is answered with 2xx. The address ' +
-        'must be https and on the open internet; one in your own network stands in config.yaml. Long texts are cut.',
+        'Each event is a POST of `{type, timestamp, data}`, signed by Standard Webhooks (`webhook-id`, ' +
+        '`webhook-timestamp`, `webhook-signature`). The node repeats it for about a day until the answer is 2xx. ' +
+        'The address must be https and on the public internet. Set an address in your own network in config.yaml. ' +
+        'Long texts are cut.',
       tags,
       access,
       scope: 'admin',
@@ -50,8 +51,8 @@ export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
       id: 'removeWebhook',
       method: 'DELETE',
       path: '/webhooks/{id}',
-      summary: 'Stop telling an address',
-      description: 'What waits to be sent to it is forgotten.',
+      summary: 'Stop sending events to an address',
+      description: 'Events that wait for it are dropped.',
       tags,
       access,
       scope: 'admin',

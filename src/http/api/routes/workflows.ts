@@ -24,7 +24,7 @@ const listWorkflows = (workflows: WorkflowsApi) =>
     id: 'listWorkflows',
     path: '/workflows',
     summary: 'Workflows, newest first',
-    description: 'Without inputs and outputs, which may be long: those stand in each workflow of its own.',
+    description: 'Without inputs and outputs, which may be long. `GET /workflows/{id}` has them.',
     query: WorkflowsQuery,
     response: WorkflowRecords,
     errors: [],
@@ -39,9 +39,9 @@ const createWorkflow = (workflows: WorkflowsApi) =>
     path: '/workflows',
     summary: 'Run a workflow of several agents',
     description:
-      'Its steps run in the background, each as an order of its own, side by side where none depends on the other. ' +
-      'Unknown agents, circles and limits that the listed prices already break are refused before anything is paid. ' +
-      'With `dry_run=true` nothing is stored, run or paid: the answer is what it would cost.',
+      'The steps run in the background, each as an order, at the same time if none depends on the other. Unknown ' +
+      'agents, circles, and limits below the listed prices are refused before anything is paid. With `dry_run=true` ' +
+      'nothing is stored, run or paid: the answer is the expected cost.',
     idempotent: true,
     query: CreateWorkflowQuery,
     body: CreateWorkflow,
@@ -61,7 +61,7 @@ const createWorkflow = (workflows: WorkflowsApi) =>
       ],
     },
     status: 201,
-    also: { status: 200, response: WorkflowQuote, description: 'What it would cost, for `dry_run=true`' },
+    also: { status: 200, response: WorkflowQuote, description: 'The expected cost, for `dry_run=true`' },
     errors: ['WORKFLOW_INVALID', 'NETWORK_MISMATCH', 'INPUT_TOO_LARGE', 'WORKFLOWS_TOO_MANY', 'STORE_WRITE_FAILED'],
     location: ({ id }) => `/workflows/${id}`,
     handler: ({ query, body, caller, idempotencyKey }) =>
@@ -93,8 +93,8 @@ const cancelWorkflow = (workflows: WorkflowsApi) =>
     path: '/workflows/{id}',
     summary: 'Cancel a workflow',
     description:
-      'Nothing more begins; what runs is aborted at its sellers too, who then charge nothing. What turns out to be ' +
-      'paid for is kept with its step, even after this has answered.',
+      'No further step begins. The node also stops running steps at their sellers, who then charge nothing. If a ' +
+      'step turns out to be paid, its result is kept with the step, even after this answer.',
     params: WorkflowParams,
     status: 200,
     errors: ['UNKNOWN_WORKFLOW', 'WORKFLOW_FINAL', 'STORE_WRITE_FAILED'],
