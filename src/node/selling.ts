@@ -9,20 +9,13 @@ import type { Secrets } from '../config/secrets.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Host } from '../p2p/host.ts'
 import { didOfPeer } from '../p2p/identity.ts'
-import { Challenges } from '../payments/challenges.ts'
-import { Exposure, exposureLimits } from '../payments/exposure.ts'
-import { Settler } from '../payments/settler.ts'
+import { exposureLimits } from '../payments/exposure.ts'
 import { sparedFacilitator } from '../payments/spared-facilitator.ts'
-import { PeerLimits } from '../protocols/peer-limits.ts'
-import { createProtocolServer } from '../protocols/serve.ts'
-import { Reruns } from '../protocols/x402/reruns.ts'
-import { SettledWork } from '../protocols/x402/settled-work.ts'
-import { A2A_CALLER } from '../schema/caller.ts'
-import type { Hex } from '../schema/primitives.ts'
 import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
+import { createSales } from './sales.ts'
 
 const AGENTS_MAX = 64
 /** Calls that wait for a run slot (D36). */
@@ -65,7 +58,6 @@ export type Selling = ReturnType<typeof createSelling>
 export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
   const { identity, wallet, asset, ledger, facilitator, chain, host, clock, logger, random, slots, agentPurchases } =
     deps
-  const { payments, exchanges, deferred } = ledger
   const { replica } = deps.listings
   const functions = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
@@ -89,7 +81,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     clock,
     registry,
     replica,
-    exchanges,
+    exchanges: ledger.exchanges,
     slots,
     asset,
     payTo: wallet.address,
@@ -102,42 +94,34 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     isAhead: agentPurchases.isAhead,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
+  const { seller } = config
   const { perPayerMax, totalMax, checkFrom, blocked } = exposureLimits
-  const exposure = new Exposure(
+  const { x402, settler, settledWork, protocols } = createSales(
     {
-      perPayerMax: config.seller.unsettledPerPayerAtomic ?? perPayerMax,
-      totalMax: config.seller.unsettledMaxAtomic ?? totalMax,
-      checkFrom: config.seller.checkFundsFromAtomic ?? checkFrom,
-      blocked: config.seller.block ?? blocked,
+      exposure: {
+        perPayerMax: seller.unsettledPerPayerAtomic ?? perPayerMax,
+        totalMax: seller.unsettledMaxAtomic ?? totalMax,
+        checkFrom: seller.checkFundsFromAtomic ?? checkFrom,
+        blocked: seller.block ?? blocked,
+      },
+      limits: { requestsPerSecond: seller.peerRequestsPerSecond },
+      settleFirst: seller.settleFirst,
+      // The same key receives payments and signs receipts.
+      payTo: wallet.address,
+      sellerDid: identity.did,
     },
-    { clock, logger, payments, chain },
+    {
+      ...{ clock, logger, asset, wallet, ledger, slots, chain, funds: chain, didOf: didOfPeer },
+      agents: createServedAgents(agents, { registry, replica, sellerId: identity.peerId, trading: deps.trading }),
+      facilitator: facilitator && sparedFacilitator(facilitator, { clock, logger }),
+      chance: () => random(1)[0]! / 256,
+      newNonce: () => `0x${Buffer.from(random(32)).toString('hex')}`,
+      noteCall: () => deps.pace.noteCall(),
+      handle: (...args) => host.handle(...args),
+    },
   )
-  ledger.listen((change) => exposure.changed(change))
-  const spared = facilitator && sparedFacilitator(facilitator, { clock, logger })
-  const chance = () => random(1)[0]! / 256
-  const isOffered = (id: string) => agents.served(id) !== undefined
-  const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance, isOffered })
-  const noteCall = () => deps.pace.noteCall()
-  const x402 = {
-    ...{ clock, logger, didOf: didOfPeer, asset, wallet, slots, payments, exchanges, deferred, settler, exposure },
-    agents: createServedAgents(agents, { registry, replica, sellerId: identity.peerId, trading: deps.trading }),
-    limits: new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock, noteCall }),
-    // The same key receives payments and signs receipts.
-    payTo: wallet.address,
-    sellerDid: identity.did,
-    newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
-    challenges: new Challenges(),
-    reruns: new Reruns({ clock }),
-    running: new Map(),
-    wrappedRuns: new Map(),
-    settleFirst: config.seller.settleFirst,
-  }
-  const didOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOfPeer(caller))
-  const settledWork = new SettledWork({ ...x402, didOf })
-  ledger.listen((change) => settledWork.changed(change))
-  const protocols = createProtocolServer((...args) => host.handle(...args), x402)
   return {
-    outbox: { payments, wake: () => settler.wake() },
+    outbox: { payments: ledger.payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
     /** Returns the models that agents can use. */
     async models(signal: AbortSignal) {

@@ -4,18 +4,15 @@ import { streamPair } from '@libp2p/utils'
 import { RunSlots } from '../../src/agents/run-slots.ts'
 import { createLedger, openRecords } from '../../src/ledger/ledger.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { createSales } from '../../src/node/sales.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
-import { Challenges } from '../../src/payments/challenges.ts'
-import { Exposure, type ExposureDeps, type ExposureOptions, exposureLimits } from '../../src/payments/exposure.ts'
+import type { Challenges } from '../../src/payments/challenges.ts'
+import { type Exposure, type ExposureDeps, type ExposureOptions, exposureLimits } from '../../src/payments/exposure.ts'
 import type { Facilitator } from '../../src/payments/facilitator.ts'
-import { Settler } from '../../src/payments/settler.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
-import { PeerLimits, type PeerLimitsOptions } from '../../src/protocols/peer-limits.ts'
-import { createProtocolServer, type HandleStreams } from '../../src/protocols/serve.ts'
+import type { PeerLimits, PeerLimitsOptions } from '../../src/protocols/peer-limits.ts'
 import type { ServedAgent, X402ServerDeps } from '../../src/protocols/x402/exchange.ts'
 import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
-import { Reruns } from '../../src/protocols/x402/reruns.ts'
-import { SettledWork } from '../../src/protocols/x402/settled-work.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
@@ -57,7 +54,7 @@ export class TestSeller {
   readonly database: Database
   readonly payments: Payments
   readonly exchanges: Exchanges
-  readonly challenges = new Challenges()
+  readonly challenges: Challenges
   readonly exposure: Exposure
   /** The balance of every payer on the chain, in atomic units. */
   balance = 10n ** 12n
@@ -70,9 +67,7 @@ export class TestSeller {
   /** The work of the agents. If undefined, agents repeat their task. */
   work: Run | undefined
   readonly #handlers = new Map<string, Handler>()
-  readonly #settler: Settler
-  readonly #settledWork: SettledWork
-  readonly #server: ReturnType<typeof createProtocolServer>
+  readonly #sales: ReturnType<typeof createSales>
   readonly #peers: TestPeer[] = []
 
   constructor(options: TestSellerOptions = {}) {
@@ -83,79 +78,55 @@ export class TestSeller {
       logger: silentLogger,
       namesOf: () => undefined,
     })
-    const { payments, exchanges, deferred } = ledger
-    this.payments = payments
-    this.exchanges = exchanges
-    const { clock, challenges } = this
+    this.payments = ledger.payments
+    this.exchanges = ledger.exchanges
+    const { clock } = this
     const { facilitator = this.settlement.facilitator, chain = this.settlement.chain } = options
-    const guard = { ...exposureLimits, ...options.exposure }
     const { settlement } = this
     const funds = options.funds ?? {
       usdcBalance: async () => this.balance,
       authorizationUse: chain.authorizationUse,
       simulateTransfer: settlement.simulateTransfer.bind(settlement),
     }
-    this.exposure = new Exposure(guard, { clock, logger: silentLogger, payments: this.payments, chain: funds })
-    ledger.listen((change) => this.exposure.changed(change))
-    this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })
-    const attemptTimeoutMs = options.attemptTimeoutMs ?? 100
-    this.#settler = new Settler(
-      { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
+    const { attemptTimeoutMs = 100 } = options
+    const note = (...entry: unknown[]) => void this.log.push(entry)
+    this.#sales = createSales(
       {
-        clock,
-        logger: silentLogger,
-        payments,
-        facilitator,
-        chain,
-        chance: () => 0.5,
-        isOffered: (id) => this.agents.has(id),
+        exposure: { ...exposureLimits, ...options.exposure },
+        limits: { requestsPerSecond: 1000, ...options.limits },
+        settler: { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
+        settleFirst: options.settleFirst ?? false,
+        payTo: options.payTo ?? payTo,
+        sellerDid: 'did:seller',
+      },
+      {
+        ...{ clock, ledger, facilitator, chain, funds, chance: () => 0.5 },
+        logger: { ...silentLogger, debug: note, warn: note, error: note },
+        ...{ asset: usdc, wallet: sellerWallet, didOf: (peerId) => `did:${peerId}`, newNonce: () => randomHex() },
+        agents: { find: (id) => this.agents.get(id), tokenOf: (id) => this.agents.get(id)?.tokenId },
+        slots: new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 }),
+        handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
       },
     )
-    const note = (...entry: unknown[]) => void this.log.push(entry)
-    const slots = new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 })
-    this.deps = {
-      clock,
-      logger: { ...silentLogger, debug: note, warn: note, error: note },
-      asset: usdc,
-      payTo: options.payTo ?? payTo,
-      wallet: sellerWallet,
-      sellerDid: 'did:seller',
-      didOf: (peerId) => `did:${peerId}`,
-      newNonce: () => randomHex(),
-      agents: { find: (id) => this.agents.get(id), tokenOf: (id) => this.agents.get(id)?.tokenId },
-      slots,
-      challenges,
-      payments,
-      deferred,
-      exchanges,
-      settler: this.#settler,
-      limits: this.limits,
-      reruns: new Reruns({ clock }),
-      running: new Map(),
-      wrappedRuns: new Map(),
-      settleFirst: options.settleFirst ?? false,
-      exposure: this.exposure,
-    }
-    this.#settledWork = new SettledWork(this.deps)
-    ledger.listen((change) => this.#settledWork.changed(change))
-    const handle: HandleStreams = async (protocol, handler) => void this.#handlers.set(protocol, handler)
-    this.#server = createProtocolServer(handle, this.deps)
+    this.deps = this.#sales.x402
+    this.exposure = this.deps.exposure
+    this.limits = this.deps.limits
+    this.challenges = this.deps.challenges
     this.addAgent()
     this.addAgent({ id: 'free', amount: 0n })
   }
 
   async start(): Promise<this> {
-    await this.#settler.start()
-    await this.#settledWork.start()
-    await this.#server.start()
+    const { settler, settledWork, protocols } = this.#sales
+    for (const service of [settler, settledWork, protocols]) await service.start()
     return this
   }
 
   async stop(): Promise<void> {
-    await this.#server.stop()
-    await this.#settledWork.stop()
+    await this.#sales.protocols.stop()
+    await this.#sales.settledWork.stop()
     for (const { raw } of this.#peers) raw.abort(new Error('the seller has stopped'))
-    await this.#settler.stop()
+    await this.#sales.settler.stop()
   }
 
   /** Adds an agent. The defaults are a price of 0.01 USDC and 120 s. */
