@@ -80,7 +80,7 @@ export function findAnvil(platform: NodeJS.Platform = process.platform, arch: st
     throw new AnvilError(
       'ANVIL_MISSING',
       `the local chain needs anvil, and its package for this machine (${name}) is not installed: run \`npm install --include=optional\`; ` +
-        'where the registry has no such package, install Foundry (https://getfoundry.sh) and give the path with --anvil',
+        'if the registry has no such package, install Foundry (https://getfoundry.sh) and give the path with --anvil',
     )
   }
 }
@@ -101,7 +101,7 @@ function listening(
     }
     const fail = (reason: string) => done(() => reject(new AnvilError('ANVIL_FAILED', explain(reason, output, where))))
     const timer = setTimeout(() => {
-      fail(`it did not listen within ${START_TIMEOUT_MS} ms`)
+      fail(`the port did not open within ${START_TIMEOUT_MS} ms`)
       child.kill('SIGKILL')
     }, START_TIMEOUT_MS)
     const done = (settle: () => void) => {

@@ -150,7 +150,7 @@ async function installContracts(client: DevChainClient): Promise<void> {
   })
   if (separator !== USDC_DOMAIN_SEPARATOR) {
     throw new Error(
-      `the devnet's USDC has the domain separator ${separator}, Base Sepolia's is ${USDC_DOMAIN_SEPARATOR}`,
+      `the USDC of the devnet has the domain separator ${separator}, but USDC on Base Sepolia has ${USDC_DOMAIN_SEPARATOR}`,
     )
   }
 }

@@ -11,7 +11,7 @@ import { type NodeProcess, runStoa, startNode } from './cli-process.ts'
 import { type Devnet, startDevnet } from './devnet.ts'
 
 const PRICE = '0.01'
-const TASK = `Peer-to-peer markets need no operator: each node keeps its own copy of the listings and trades with whom it likes.
+const TASK = `Peer-to-peer markets need no operator: each node keeps its own copy of the listings and chooses its trading partners.
 A listing is signed by its seller, so nobody else can change it, and it expires unless the seller refreshes it.
 Payment used to be the hard part, because strangers on a network cannot send each other invoices.
 An authorization that the buyer signs and the seller submits to the chain solves this: it can be spent once, only to the seller, and only for the exact price.
@@ -44,7 +44,7 @@ async function trade(step: (text: string) => void, cleanup: Cleanup): Promise<nu
 
   const devnet = await startDevnet()
   cleanup.push(() => devnet.stop())
-  step(`a local EVM chain runs at ${devnet.rpcUrl}, with USDC on it`)
+  step(`a local EVM chain with USDC runs at ${devnet.rpcUrl}`)
   step(`an x402 facilitator runs at ${devnet.facilitatorUrl}`)
 
   const environment = {
@@ -69,7 +69,7 @@ async function trade(step: (text: string) => void, cleanup: Cleanup): Promise<nu
     SELLER_PRIVATE_KEY: devnet.wallets.seller.privateKey,
   })
   cleanup.push(() => seller.stop())
-  step(`the seller's node is up: peer ${short(seller.ready.peer_id)}, process ${seller.ready.pid}`)
+  step(`the node of the seller runs: peer ${short(seller.ready.peer_id)}, process ${seller.ready.pid}`)
   const { id, name, price } = seller.ready.agents[0]!
   step(`it lists "${name}" for ${price} USDC, agent ${short(id)}`)
 
@@ -77,23 +77,23 @@ async function trade(step: (text: string) => void, cleanup: Cleanup): Promise<nu
   const buyerDir = ['--data-dir', join(home, 'buyer')]
   const buyer = await startNode([...anyPort, ...buyerDir, '--bootstrap', seller.ready.addresses[0]!], buyerEnvironment)
   cleanup.push(() => buyer.stop())
-  step(`the buyer's node is up: peer ${short(buyer.ready.peer_id)}, process ${buyer.ready.pid}`)
+  step(`the node of the buyer runs: peer ${short(buyer.ready.peer_id)}, process ${buyer.ready.pid}`)
 
   const listing = await discover(buyer, id)
-  step(`the buyer has found "${listing.name}" over libp2p, sold by ${short(listing.seller_id)}`)
+  step(`the buyer found "${listing.name}" over libp2p, sold by ${short(listing.seller_id)}`)
 
   const before = await balances(devnet)
   const execute = ['agent', 'execute', '--agent-id', id, '--task', TASK, '--max-price', PRICE, '--json', ...buyerDir]
   const result = JSON.parse(await runStoa(execute, buyerEnvironment)) as ExecutionResult
   const { payment } = result
   if (payment === null) throw new Error('the agent asked for no payment')
-  step(`the seller asked for ${payment.amount} USDC; the buyer signed that and no more, and has its result`)
+  step(`the seller asked for ${payment.amount} USDC; the buyer signed exactly this amount and has the result`)
 
   const paid = await readPayment(devnet.chain, payment.tx_hash as `0x${string}`)
   step(`the payment settled on chain in block ${paid.block}: ${formatUsdc(paid.value)} USDC moved to the seller`)
   const after = await balances(devnet)
   const codes = [await buyer.stop(), await seller.stop()]
-  step('both nodes have delisted and stopped')
+  step('both nodes removed their listings and stopped')
 
   table([
     ['result', result.output.replace(/\s+/g, ' ')],

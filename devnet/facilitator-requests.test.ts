@@ -36,13 +36,13 @@ describe('requests that are not in order', () => {
     ],
     [
       'another network',
-      'settles eip155:84532 only',
+      'settles only eip155:84532',
       () =>
         change((body) => ({ ...body, paymentRequirements: { ...body.paymentRequirements, network: 'eip155:8453' } })),
     ],
     [
       'another scheme',
-      'settles "exact" only',
+      'settles only "exact"',
       () => change((body) => ({ ...body, paymentRequirements: { ...body.paymentRequirements, scheme: 'upto' } })),
     ],
     [
@@ -110,7 +110,7 @@ describe('starting', () => {
     const port = Number(new URL(devnet.facilitatorUrl).port)
     await expect(startFacilitator({ rpcUrl: devnet.rpcUrl, port })).rejects.toThrow(`port ${port} is in use`)
     const bare = await startAnvil({ chainId: 84532 })
-    await expect(startFacilitator({ rpcUrl: bare.rpcUrl })).rejects.toThrow('there is no USDC')
+    await expect(startFacilitator({ rpcUrl: bare.rpcUrl })).rejects.toThrow('has no USDC')
     await bare.stop()
   })
 })

@@ -80,7 +80,7 @@ async function answer(request: IncomingMessage, settlement: Settlement): Promise
   const path = URL.parse(request.url ?? '/', 'http://facilitator')?.pathname ?? '/'
   const allowed = path === '/supported' ? 'GET' : path === '/verify' || path === '/settle' ? 'POST' : undefined
   if (allowed === undefined)
-    return { status: 404, body: { error: `there is no ${path} here: POST /verify, POST /settle, GET /supported` } }
+    return { status: 404, body: { error: `${path} does not exist: use POST /verify, POST /settle or GET /supported` } }
   if (request.method !== allowed) return { status: 405, body: { error: `${path} takes ${allowed}` } }
   if (path === '/supported') return { status: 200, body: settlement.supported() }
   const operation = path === '/verify' ? 'verify' : 'settle'
@@ -97,8 +97,8 @@ async function answer(request: IncomingMessage, settlement: Settlement): Promise
 
 function requireNetwork({ paymentRequirements }: PaymentBody): void {
   const { scheme, network } = paymentRequirements
-  if (scheme !== 'exact') throw new RangeError(`paymentRequirements.scheme: this facilitator settles "exact" only`)
-  if (network !== NETWORK) throw new RangeError(`paymentRequirements.network: this facilitator settles ${NETWORK} only`)
+  if (scheme !== 'exact') throw new RangeError(`paymentRequirements.scheme: this facilitator settles only "exact"`)
+  if (network !== NETWORK) throw new RangeError(`paymentRequirements.network: this facilitator settles only ${NETWORK}`)
 }
 
 /** A 400 answer that x402 clients read as a refusal and people read as an explanation. */

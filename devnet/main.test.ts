@@ -122,7 +122,7 @@ describe('npm run devnet', () => {
     const ended = output(child)
     const { chain_pid } = await describeOf(child)
     process.kill(chain_pid, 'SIGKILL')
-    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringContaining('the chain is gone') })
+    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringContaining('the chain stopped') })
   })
 })
 

@@ -9,14 +9,14 @@ const HELP = `A local chain (Base Sepolia's id) with USDC and ERC-8004 registrie
 
 Usage: npm run devnet -- [options]
 
-  --port <n>              port of the chain's RPC (default: a free one)
-  --facilitator-port <n>  port of the facilitator (default: a free one)
-  --anvil <path>          anvil binary, where npm has none for this machine
+  --port <n>              port of the RPC of the chain (default: any free port)
+  --facilitator-port <n>  port of the facilitator (default: any free port)
+  --anvil <path>          anvil binary, if npm has none for this machine
   --json                  print one line of JSON instead of shell lines
-  --help                  print this
+  --help                  print this help
 
-SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY, where they are set, are the wallets that get the money.
-Everything listens on 127.0.0.1 and is gone, money included, when it stops. Ctrl-C stops it.
+If SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY are set, their wallets get the money.
+Everything listens on 127.0.0.1. Ctrl-C stops the devnet. All its data and money are then gone.
 `
 
 /**
@@ -53,7 +53,7 @@ async function main(argv: readonly string[]): Promise<number> {
     clearInterval(blocks)
     await devnet.stop()
     if (ended === undefined) return 0
-    process.stderr.write(`the chain is gone: ${ended}\n`)
+    process.stderr.write(`the chain stopped: ${ended}\n`)
     return 1
   } catch (error) {
     process.stderr.write(`${reasonOf(error)}\n`)
@@ -66,7 +66,7 @@ function keyFrom(option: 'sellerKey' | 'buyerKey', variable: string): { sellerKe
   const text = process.env[variable]
   if (text === undefined || text === '') return {}
   const parsed = PrivateKeyText.safeParse(text)
-  if (!parsed.success) throw new Error(`${variable} is no private key: 64 hex digits, with or without 0x`)
+  if (!parsed.success) throw new Error(`${variable} is not a private key: expected 64 hex digits, with or without 0x`)
   return { [option]: parsed.data }
 }
 
@@ -111,7 +111,7 @@ function describe({ chain, rpcUrl, facilitatorUrl, wallets }: Devnet): object {
 
 function instructions({ rpcUrl, facilitatorUrl, wallets }: Devnet): string {
   const { seller, buyer } = wallets
-  return `# The devnet runs. In each terminal that runs a node:
+  return `# The devnet is running. In each terminal that runs a node:
 export NODE_NETWORK=eip155:84532
 export ETHEREUM_RPC_URL=${rpcUrl}
 export FACILITATOR_URL=${facilitatorUrl}
@@ -124,11 +124,11 @@ npx stoa start --data-dir /tmp/stoa-seller --name echo --description "Repeats th
 export BUYER_PRIVATE_KEY=${buyer.privateKey}
 npx stoa start --data-dir /tmp/stoa-buyer --port 4002 --api-port 8425
 
-# A third terminal: find the agent by the buyer's node, and buy from it
+# A third terminal: find the agent with the node of the buyer, and buy from the agent
 npx stoa agent discover --data-dir /tmp/stoa-buyer
 npx stoa agent execute --data-dir /tmp/stoa-buyer --agent-id <id> --task "hello"
 
-# These keys and this money exist on the devnet only. Ctrl-C stops it.
+# These keys and this money exist only on the devnet. Ctrl-C stops the devnet.
 `
 }
 

@@ -9,7 +9,7 @@ import { Address, AtomicAmount } from '../src/schema/primitives.ts'
 export type PaymentBody = { paymentPayload: PaymentPayload; paymentRequirements: PaymentRequirements }
 
 /** viem throws on an address whose checksum (letter case) is wrong. */
-const Checksummed = Address.refine((address) => isAddress(address), 'not an address: its checksum is wrong')
+const Checksummed = Address.refine((address) => isAddress(address), 'is not an address: the checksum is wrong')
 
 /** A contract's signature (EIP-1271) may be longer than a key's 65 bytes. */
 const Eip3009Payload = z.object({

@@ -23,7 +23,7 @@ export type SettlementOptions = { rpcUrl: string; gasKey: Hex; confirmationTimeo
 export async function createSettlement(options: SettlementOptions): Promise<Settlement> {
   const client = createFacilitatorClient(options.rpcUrl)
   const usdcCode = await client.getCode({ address: addresses.usdc })
-  if (usdcCode === undefined) throw new Error(`there is no USDC at ${addresses.usdc} on the chain at ${options.rpcUrl}`)
+  if (usdcCode === undefined) throw new Error(`the chain at ${options.rpcUrl} has no USDC at ${addresses.usdc}`)
   const gas = new GasAccount(options.gasKey, client)
   const settling = new Map<string, Promise<SettleResponse>>()
 
@@ -43,7 +43,7 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
       readContract: (call) => client.readContract(call as never),
       verifyTypedData: (message) => client.verifyTypedData(message as never),
       writeContract: (call) => gas.write(call as ContractWrite),
-      sendTransaction: () => Promise.reject(new Error('smart wallets are not deployed here')),
+      sendTransaction: () => Promise.reject(new Error('this facilitator does not deploy smart wallets')),
       waitForTransactionReceipt: ({ hash, timeout }) => waitForReceipt(hash, timeout),
     },
     { confirmationTimeoutMs: options.confirmationTimeoutMs },

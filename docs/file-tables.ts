@@ -47,7 +47,7 @@ function providerRows(): string[] {
     const first = providerOfKeyVariable(variable)
     const model = first?.provider === provider ? `\`${first.provider}/${first.modelId}\`` : 'none'
     // The other two ask a server that may want no key.
-    const key = first?.provider === provider ? `\`${variable}\`` : `\`${variable}\`, if the server wants one`
+    const key = first?.provider === provider ? `\`${variable}\`` : `\`${variable}\`, if the server requires a key`
     const shown = provider === 'ollama' ? 'none' : key
     return `| \`${provider}/<model>\` | ${providerNames[provider]} | ${shown} | ${model} |`
   })

@@ -22,7 +22,7 @@ export function protocolTables(): Record<string, string> {
   return {
     messages: messages.join('\n').trimEnd(),
     types: types.join('\n').trimEnd(),
-    errors: ['| Code | Name | May be tried again |', '|---|---|---|', ...errors].join('\n'),
+    errors: ['| Code | Name | Retry |', '|---|---|---|', ...errors].join('\n'),
   }
 }
 

@@ -11,7 +11,7 @@ export type Alert = {
   alarm?: Pick<Alarm, 'id' | 'mark'>
 }
 
-export type Seen = {
+export type AlertSources = {
   alarms?: readonly Alarm[] | undefined
   status?: NodeStatus | undefined
   approvals?: readonly Approval[] | undefined
@@ -21,7 +21,14 @@ export type Seen = {
 }
 
 /** Alerts, the most urgent first. The node's alarms (D42) come before alerts that the page finds itself. */
-export function alertsOf({ alarms = [], status, approvals = [], budget, balance, balanceError }: Seen): Alert[] {
+export function alertsOf({
+  alarms = [],
+  status,
+  approvals = [],
+  budget,
+  balance,
+  balanceError,
+}: AlertSources): Alert[] {
   const alerts: Alert[] = []
   const add = (tone: Alert['tone'], title: string, fix: string, to: string, action: string) =>
     alerts.push({ tone, title, fix, to, action })

@@ -15,10 +15,10 @@ export const books: Record<Book, Word> = {
   refunded: { word: 'paid back', tone: 'plain', says: 'paid, and then paid back by the seller' },
 }
 
-type Stood = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }
+type PaymentState = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }
 
 /** Describes a payment in a sentence. Only the chain makes a payment paid or earned (D41). */
-export function meaningOf({ book, state, settlement_note: note }: Stood): string {
+export function meaningOf({ book, state, settlement_note: note }: PaymentState): string {
   if (book === 'held' && state === 'claimed') {
     return `the seller says that the payment is settled, but the chain does not show the transfer yet${note === undefined ? '' : `: ${note}`}`
   }

@@ -53,9 +53,9 @@ export function parseInline(text: string, depth = 0): Inline[] {
   return out
 }
 
-type Found = { nodes: Inline[]; end: number }
+type InlineMatch = { nodes: Inline[]; end: number }
 
-function markAt(text: string, at: number, depth: number, unclosed: Set<string>): Found | undefined {
+function markAt(text: string, at: number, depth: number, unclosed: Set<string>): InlineMatch | undefined {
   const char = text[at]
   if (char === '`') return codeAt(text, at, unclosed)
   if (char === '*' || char === '_' || char === '~') return emphasisAt(text, at, depth, unclosed)
@@ -66,7 +66,7 @@ function markAt(text: string, at: number, depth: number, unclosed: Set<string>):
   return undefined
 }
 
-function codeAt(text: string, at: number, unclosed: Set<string>): Found | undefined {
+function codeAt(text: string, at: number, unclosed: Set<string>): InlineMatch | undefined {
   let start = at
   while (text[start] === '`') start += 1
   const run = text.slice(at, start)
@@ -86,7 +86,7 @@ function codeAt(text: string, at: number, unclosed: Set<string>): Found | undefi
   return asText
 }
 
-function emphasisAt(text: string, at: number, depth: number, unclosed: Set<string>): Found | undefined {
+function emphasisAt(text: string, at: number, depth: number, unclosed: Set<string>): InlineMatch | undefined {
   for (const [mark, kind] of MARKS) {
     if (!text.startsWith(mark, at) || unclosed.has(mark)) continue
     const start = at + mark.length
@@ -119,7 +119,7 @@ function closing(text: string, mark: string, start: number): number | undefined 
   return undefined
 }
 
-function linkAt(text: string, at: number, depth: number, prefix: string): Found | undefined {
+function linkAt(text: string, at: number, depth: number, prefix: string): InlineMatch | undefined {
   const label = text.slice(at + 1, at + 1 + LABEL_MAX)
   const length = label.indexOf('](')
   if (length < 0) return undefined
@@ -161,7 +161,7 @@ function addressEnd(text: string, start: number): number | undefined {
   return undefined
 }
 
-function bracketedAt(text: string, at: number): Found | undefined {
+function bracketedAt(text: string, at: number): InlineMatch | undefined {
   const length = text.slice(at + 1, at + ADDRESS_MAX).indexOf('>')
   if (length < 0) return undefined
   const address = text.slice(at + 1, at + 1 + length)
@@ -169,7 +169,7 @@ function bracketedAt(text: string, at: number): Found | undefined {
   return target && { nodes: [{ kind: 'link', ...target, children: textOf(address) }], end: at + length + 2 }
 }
 
-function addressAt(text: string, at: number): Found | undefined {
+function addressAt(text: string, at: number): InlineMatch | undefined {
   if (!text.startsWith('http://', at) && !text.startsWith('https://', at)) return undefined
   let address = /^[^\s<>"]+/.exec(text.slice(at, at + ADDRESS_MAX))![0]
   while (/[.,;:!?*_~'\])]$/.test(address)) address = address.slice(0, -1)

@@ -6,10 +6,10 @@ import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 
 /**
- * The ERC-8004 identity registry's interface on a local chain: an agent is a token whose URI names its registration file.
+ * The interface of the ERC-8004 identity registry, for a local chain. An agent is a token. Its URI names its registration file.
  *
- * Agent ids start at 0. The wallet an agent is paid to is the reserved metadata `agentWallet`: the owner's address at first, another
- * one only with that wallet's own signature, none after a transfer.
+ * Agent ids start at 0. The reserved metadata `agentWallet` is the wallet that is paid. It starts as the address of the owner.
+ * A new wallet must sign the change. A transfer of the agent removes the wallet.
  */
 contract IdentityRegistry is ERC721, EIP712 {
     struct MetadataEntry {
@@ -100,7 +100,7 @@ contract IdentityRegistry is ERC721, EIP712 {
         _writeMetadata(agentId, WALLET_KEY, "");
     }
 
-    /// Reverts for an agent that does not exist.
+    /// Reverts if the agent does not exist.
     function isAuthorizedOrOwner(address spender, uint256 agentId) external view returns (bool) {
         return _isAuthorized(ownerOf(agentId), spender, agentId);
     }
@@ -130,7 +130,7 @@ contract IdentityRegistry is ERC721, EIP712 {
         require(keccak256(bytes(key)) != keccak256(bytes(WALLET_KEY)), "reserved key");
     }
 
-    /// A new owner must not be paid to the old owner's wallet, nor the old owner for the new one's work.
+    /// Removes the wallet on a transfer, so that the wallet of the old owner is not paid for work of the new owner.
     function _update(address to, uint256 agentId, address auth) internal override returns (address from) {
         from = super._update(to, agentId, auth);
         if (from != address(0)) _writeMetadata(agentId, WALLET_KEY, "");

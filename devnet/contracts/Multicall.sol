@@ -2,9 +2,9 @@
 pragma solidity 0.8.37;
 
 /**
- * The part of Multicall3's interface that clients use to put many reads in one eth_call.
+ * The part of the Multicall3 interface that puts many reads into one eth_call.
  *
- * A facilitator asks it why a simulated transfer failed; without it every reason is `transaction_simulation_failed`.
+ * A facilitator uses it to find out why a simulated transfer failed. Without it, every reason is `transaction_simulation_failed`.
  */
 contract Multicall {
     struct Call {

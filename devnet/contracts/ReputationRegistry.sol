@@ -6,9 +6,9 @@ interface IIdentityRegistry {
 }
 
 /**
- * The ERC-8004 reputation registry's interface on a local chain.
+ * The interface of the ERC-8004 reputation registry, for a local chain.
  *
- * Feedback of one client on one agent is numbered from 1. Owners and operators of an agent cannot rate it.
+ * Feedback of one client for one agent is numbered from 1. Owners and operators of an agent cannot rate it.
  */
 contract ReputationRegistry {
     struct Feedback {
@@ -110,7 +110,7 @@ contract ReputationRegistry {
         return (feedback.value, feedback.valueDecimals, feedback.tag1, feedback.tag2, feedback.isRevoked);
     }
 
-    /// The average, in the decimals most of the feedback uses (the fewer of two equally frequent), truncated.
+    /// Returns the truncated average, with the most frequent number of decimals. If two are equally frequent, uses the smaller.
     function getSummary(uint256 agentId, address[] calldata clientAddresses, string calldata tag1, string calldata tag2)
         external
         view
@@ -137,7 +137,7 @@ contract ReputationRegistry {
         summaryValue = int128(average / int256(10 ** (DECIMALS_MAX - summaryValueDecimals)));
     }
 
-    /// All feedback of the clients named, or of every client when none is.
+    /// Returns all feedback of the named clients. Without names, returns the feedback of all clients.
     function readAllFeedback(
         uint256 agentId,
         address[] calldata clientAddresses,
@@ -206,7 +206,7 @@ contract ReputationRegistry {
         return list[feedbackIndex - 1];
     }
 
-    /// An empty tag matches any.
+    /// An empty tag matches every tag.
     function _matches(Feedback storage feedback, string calldata tag1, string calldata tag2, bool includeRevoked)
         private
         view

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 
-/// A payer with code, for tests: accepts its owner's signature preceded by one byte, so that no plain key signature fits.
+/// A payer with code, for tests. It accepts the signature of its owner with one extra byte in front, so a plain signature is not valid.
 contract SmartWallet is IERC1271 {
     address private immutable _owner;
 

@@ -6,10 +6,10 @@ import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 
 /**
- * A token that answers as USDC does: EIP-3009 with USDC's domain, order of checks and revert strings.
+ * A token that behaves like USDC: EIP-3009 with the domain, the order of checks and the revert strings of USDC.
  *
- * A facilitator names its reasons by those strings, so they are part of the interface. Its code is put at USDC's own address
- * on a local chain: the constructor's storage is lost there, hence the constant name, symbol and decimals. Anyone may mint.
+ * A facilitator derives its reasons from these strings, so they are part of the interface. The local chain places this code at
+ * the address of USDC, without the storage of the constructor. Name, symbol and decimals are therefore constants. Anyone may mint.
  */
 contract UsdcLike is ERC20, EIP712 {
     bytes32 public constant TRANSFER_WITH_AUTHORIZATION_TYPEHASH = keccak256(
@@ -21,7 +21,7 @@ contract UsdcLike is ERC20, EIP712 {
     bytes32 public constant CANCEL_AUTHORIZATION_TYPEHASH =
         keccak256("CancelAuthorization(address authorizer,bytes32 nonce)");
 
-    // Half of secp256k1's order: the greatest `s` of a signature that has only one form.
+    // Half of the order of secp256k1. A larger `s` would allow two forms of one signature.
     uint256 private constant LOW_S_MAX = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0;
 
     event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
@@ -68,7 +68,7 @@ contract UsdcLike is ERC20, EIP712 {
         return true;
     }
 
-    /// True once the authorization is used or canceled.
+    /// True if the authorization was used or canceled.
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool) {
         return _spent[authorizer][nonce];
     }
@@ -151,7 +151,7 @@ contract UsdcLike is ERC20, EIP712 {
         _cancel(authorizer, nonce, signature);
     }
 
-    /// Time window, unused, signature, balance: the order in which USDC looks.
+    /// Checks the time window, the nonce, the signature and the balance, in the order of USDC.
     function _authorized(bytes32 typehash, Authorization memory a, bytes memory signature) private {
         require(block.timestamp > a.validAfter, "FiatTokenV2: authorization is not yet valid");
         require(block.timestamp < a.validBefore, "FiatTokenV2: authorization is expired");
@@ -178,7 +178,7 @@ contract UsdcLike is ERC20, EIP712 {
         require(!_spent[authorizer][nonce], "FiatTokenV2: authorization is used or canceled");
     }
 
-    /// An account with code is asked by EIP-1271 and never treated as a key; one without must have signed itself.
+    /// An account with code checks the signature by EIP-1271. An account without code must have signed.
     function _requireSignature(address signer, bytes32 structHash, bytes memory signature) private view {
         bytes32 digest = _hashTypedDataV4(structHash);
         bool valid =

@@ -41,6 +41,8 @@ export type Context = {
   tell(line: string): void
   /** Flags override the environment, config.yaml and the defaults, in this order. @throws ConfigError */
   loadConfig(flags: Settings): Promise<{ config: Config; secrets: Secrets }>
+  /** Runs another command line in this process. Resolves with its exit status. */
+  run(argv: readonly string[], io: Io): Promise<number>
 }
 
 /** A command as data. The program is built from a table of commands. */
@@ -68,13 +70,13 @@ export type Command = {
   run(context: Context, values: Readonly<Record<string, unknown>>, argument: string | undefined): Promise<number>
 }
 
-type Row<O extends Options> = Omit<Command, 'options' | 'run'> & {
+type CommandRow<O extends Options> = Omit<Command, 'options' | 'run'> & {
   options: O
   run(context: Context, values: ValuesOf<O>, argument: string | undefined): Promise<number>
 }
 
 /** A row of the table. The types check its handler against its options. Every command has `--data-dir` and `--json`. */
-export function command<O extends Options>(row: Row<O & typeof commonOptions>): Command {
+export function command<O extends Options>(row: CommandRow<O & typeof commonOptions>): Command {
   const { options } = row
   return { ...row, options: row.local === true ? options : { ...options, ...remoteOptions } } as unknown as Command
 }

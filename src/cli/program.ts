@@ -237,12 +237,13 @@ function attributeOf(flag: string): string {
 }
 
 function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor' | 'json' | 'style'>): Context {
-  const { io, redactor } = base
+  const { io, parts, redactor } = base
   return {
     ...base,
     print: (line = '') => io.stdout.write(`${line}\n`),
     printJson: (value) => io.stdout.write(`${JSON.stringify(value, null, io.stdout.isTty ? 2 : undefined)}\n`),
     tell: (line) => io.stderr.write(`${line}\n`),
+    run: (argv, given) => runCli(argv, given, parts, redactor),
     async loadConfig(flags) {
       const loaded = await loadConfig(flags, io.environment)
       redactor.add(loaded.secrets.walletKey)

@@ -121,9 +121,9 @@ export function scalarText(node: Node): string {
   return typeof node.value === 'string' ? node.value : (node.source ?? String(node.value))
 }
 
-type Read = { value: unknown } | { problem: string }
+type ReadResult = { value: unknown } | { problem: string }
 
-function readValue(node: ParsedNode | null, field: Field): Read {
+function readValue(node: ParsedNode | null, field: Field): ReadResult {
   if (field.kind === 'texts') {
     const items: (Node | null)[] = isSeq(node) ? node.items : []
     if (!isSeq(node) || !items.every((item) => isScalar(item) && item.value !== null)) {
@@ -155,7 +155,7 @@ const serverFields: Readonly<Record<keyof ToolServer, Field>> = {
   token_env: { kind: 'text', expected: 'the NAME of an environment variable', isUnshown: true },
 }
 
-function readServers(node: ParsedNode | null, field: Field): Read {
+function readServers(node: ParsedNode | null, field: Field): ReadResult {
   if (!isSeq(node)) return { problem: `expected ${field.expected}` }
   const servers: object[] = []
   for (const item of node.items) {

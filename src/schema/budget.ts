@@ -7,6 +7,7 @@ const Party = z
   .string()
   .trim()
   .regex(/^[A-Za-z0-9:._-]{1,256}$/, 'is not a peer id, a DID or the id of an agent')
+/** Sellers and agents in an allow or deny list. Bounds the check of each purchase. */
 export const PARTIES_MAX = 1_000
 const Parties = z.array(Party).max(PARTIES_MAX)
 

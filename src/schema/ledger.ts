@@ -88,6 +88,7 @@ export const Stats = z
   })
   .meta({ id: 'Stats', description: 'What this node earned, spent and executed.' })
 export type Stats = z.infer<typeof Stats>
+/** Days in one answer of GET /stats: a leap year. */
 export const STATS_DAYS_MAX = 366
 export const StatsQuery = z.strictObject({
   days: z.coerce

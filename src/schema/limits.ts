@@ -25,7 +25,9 @@ export const WAIT_SECONDS_MAX = 60
 
 /** Listings in one answer: the maximum, and the default. */
 export const PAGE_LISTINGS_MAX = 500
+/** Characters of a search query. A longer query is not a search, and each word costs time. */
 export const QUERY_LENGTH_MAX = 400
+/** Tags of a search query. An agent has at most 16 tags. */
 export const QUERY_TAGS_MAX = 16
 
 /** Receipts in one export. It is written without a pause, in about 80 ms. */

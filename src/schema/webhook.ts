@@ -1,5 +1,6 @@
 import * as z from 'zod'
 
+/** Webhooks of one node. Each one has its own queue on disk. */
 export const WEBHOOKS_MAX = 32
 
 /** What a webhook may subscribe to: an event type, or one of its states. */

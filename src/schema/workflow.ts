@@ -4,8 +4,11 @@ import { AgentRef, Task } from './api.ts'
 import { CallError, RecordedPayment } from './order.ts'
 import { Limit, NumberCursor, seekFields } from './page.ts'
 
+/** Steps of one workflow. Bounds its record and the load of one request. */
 export const STEPS_MAX = 64
+/** Further attempts of a step with the same agent. Each one may cost its price. */
 export const RETRIES_MAX = 10
+/** Fallback agents of a step. */
 export const FALLBACKS_MAX = 8
 
 /** Limit of a step's own text in UTF-16 units. The contents of placeholders do not count. */

@@ -20,7 +20,7 @@ export type Key = {
   ctrl: boolean
   meta: boolean
 }
-type Deed =
+type KeyActions =
   /** Runs a line. */
   {
     send(text: string): void /** Ctrl-C: stops the running command, or leaves if none runs. */
@@ -32,7 +32,7 @@ type Completion = { from: number; candidates: readonly string[] }
 export type Complete = (text: string) => Completion
 
 /** Maps each key to its effect on the screen. */
-export function createControls(state: ScreenState, complete: Complete, deed: Deed) {
+export function createControls(state: ScreenState, complete: Complete, actions: KeyActions) {
   const edit = (change: (line: Line) => Line) => {
     const line = change(state.get().line)
     const text = editor.beforeCursor(line)
@@ -49,15 +49,15 @@ export function createControls(state: ScreenState, complete: Complete, deed: Dee
     l: () => state.change({ output: [], back: 0 }),
     p: () => state.recall(-1),
     n: () => state.recall(1),
-    c: () => deed.interrupt(),
-    d: () => (textOf(state.get().line) === '' ? deed.leave() : edit(editor.deleteForward)),
+    c: () => actions.interrupt(),
+    d: () => (textOf(state.get().line) === '' ? actions.leave() : edit(editor.deleteForward)),
   }
 
   function send(): void {
     const text = textOf(state.get().line).trim()
     if (text === '') return
     state.remember()
-    deed.send(text)
+    actions.send(text)
   }
 
   function fill(): void {

@@ -132,7 +132,7 @@ async function listen(
   context: Context,
   node: { config: Config; secrets: Secrets; port: number | undefined },
   { limitMs, find }: { limitMs: number; find: (ask: Ask) => Promise<Page<Listing>> },
-): Promise<Page<Listing> & Heard> {
+): Promise<Page<Listing> & MarketKnowledge> {
   const output = context.json ? undefined : context.io.stderr
   return await withSpinner(output, 'no node is running: starting a temporary node to listen for listings', () =>
     withOwnNode(context, node, async (own) => {
@@ -152,11 +152,11 @@ async function listen(
 }
 
 /** What a node has met. `known`: listings of any network; undefined where it is not asked for. */
-type Heard = { search: MarketSearch | undefined; known: number | undefined }
+type MarketKnowledge = { search: MarketSearch | undefined; known: number | undefined }
 
 function noneFound(
   { explain: _explain, sort: _sort, include: _include, ...limits }: AgentQuery,
-  { search, known = 0, alone }: Heard & { alone: boolean },
+  { search, known = 0, alone }: MarketKnowledge & { alone: boolean },
 ): string {
   const isLimited = Object.keys(limits).length > 0
   const nobody = search?.met === 0 ? search : undefined

@@ -35,7 +35,7 @@ export const instructionsFileOption = option(
   z.string().min(1, 'a path'),
 )
 
-type Given = {
+type ModelOptions = {
   instructions?: string | undefined
   instructionsFile?: string | undefined
   temperature?: number | undefined
@@ -47,7 +47,13 @@ type Given = {
  * Returns the given fields of a definition. Stores the full path of a file, because a node may start in another
  * directory.
  */
-export function readModelOptions({ instructions, instructionsFile, temperature, maxOutputTokens, reasoning }: Given) {
+export function readModelOptions({
+  instructions,
+  instructionsFile,
+  temperature,
+  maxOutputTokens,
+  reasoning,
+}: ModelOptions) {
   return {
     ...(instructions !== undefined && { instructions }),
     ...(instructionsFile !== undefined && { instructions_file: resolve(instructionsFile) }),

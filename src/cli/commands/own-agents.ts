@@ -130,9 +130,9 @@ function sayWhere(error: unknown): never {
   throw hasSaid ? new CodedError(error.code, `${error.message} (\`stoa logs\` shows its output)`) : error
 }
 
-type Found = { node: RemoteNode; agent: OwnAgent }
+type OwnAgentRef = { node: RemoteNode; agent: OwnAgent }
 
-async function find(context: Context, flags: Settings, given: string | undefined): Promise<Found> {
+async function find(context: Context, flags: Settings, given: string | undefined): Promise<OwnAgentRef> {
   if (given === undefined) throw new UsageError('the agent is missing: `stoa agent list` lists the names')
   const node = await remoteNode(context, flags)
   const agents = await node.ownAgents({ signal: context.io.signal })

@@ -138,11 +138,11 @@ function show(context: Context, { payment_id, ok, proven, failed, unproven }: Pr
 const Kept = z.object({ receipt: SignedReceipt, authorization: ReceiptAuthorization.optional() })
 const Bare = SignedReceipt.transform((receipt) => ({ receipt, authorization: undefined }))
 const One = z.union([Kept, Bare])
-type Given = z.output<typeof One>
+type GivenReceipt = z.output<typeof One>
 /** An export also contains purchases without a receipt. */
 const Several = z.array(z.looseObject({ receipt: z.unknown().optional() })).max(1_000_000)
 
-async function readReceipts(path: string): Promise<Given[]> {
+async function readReceipts(path: string): Promise<GivenReceipt[]> {
   const json = parseJson((await readBytes(path)).toString('utf8'))
   if (json === undefined) {
     throw new UsageError(`${path} is not JSON: write a file with \`stoa receipts export --json\``)
@@ -154,11 +154,11 @@ async function readReceipts(path: string): Promise<Given[]> {
   if (wrong >= 0)
     throw new UsageError(`${path}: ${several.success ? `receipt ${wrong + 1}` : 'the content'} is not a receipt`)
   if (read.length === 0) throw new UsageError(`${path} has no receipt`)
-  return read.map(({ data }) => data as Given)
+  return read.map(({ data }) => data as GivenReceipt)
 }
 
 /** Reads receipts from the running node, or else from its database. */
-async function kept(context: Context, flags: { dataDir?: string | undefined }, given: string): Promise<Given> {
+async function kept(context: Context, flags: { dataDir?: string | undefined }, given: string): Promise<GivenReceipt> {
   const { signal } = context.io
   const ask = async (node: RemoteNode) => {
     const id = await fullPaymentId(given, () => node.receipts({ limit: PAGE_ITEMS_MAX }, { signal }))

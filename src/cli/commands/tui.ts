@@ -10,7 +10,7 @@ import { exitCodes, UsageError } from '../exit-code.ts'
 import type { Io } from '../io.ts'
 import { readableLine } from '../log.ts'
 import { followLog, readLogTail } from '../log-file.ts'
-import { type HostedNode, hostNode, noInput, type RunWords } from '../node-access/hosted-node.ts'
+import { type HostedNode, hostNode, noInput } from '../node-access/hosted-node.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
@@ -58,13 +58,9 @@ export function tuiOf(table: () => readonly Command[]): Command {
         NODE_DATA_DIR: config.dataDir,
         ...(remote && { STOA_API_URL: remote.url, STOA_API_TOKEN: remote.token }),
       }
-      const [{ runInterface }, { runCli }] = await Promise.all([
-        import('../../tui/interface.ts'),
-        import('../program.ts'),
-      ])
-      const run: RunWords = (argv, given) => runCli(argv, given, context.parts, context.redactor)
+      const { runInterface } = await import('../../tui/interface.ts')
       const waiting: string[] = []
-      const desk = createDesk(context, { environment, table: table(), run, waiting })
+      const desk = createDesk(context, { environment, table: table(), waiting })
       let node: HostedNode | undefined
       let hosting: Promise<unknown> | undefined
       await runInterface({
@@ -73,7 +69,7 @@ export function tuiOf(table: () => readonly Command[]): Command {
           const host = {
             environment,
             words: startWords(flags),
-            run,
+            run: context.run,
             say: (line: string) => print(onlyColors(line)),
           }
           hosting = hostNode({ ...context, loadConfig: () => context.loadConfig(flags) }, host).then(
@@ -101,13 +97,12 @@ type Desk = Pick<InterfaceDeps, 'run' | 'complete' | 'welcome'>
 
 /** Converts lines to command lines, and their output to lines. */
 function createDesk(
-  { style }: Context,
+  { style, run }: Context,
   {
     environment,
     table,
-    run,
     waiting,
-  }: { environment: Io['environment']; table: readonly Command[]; run: RunWords; waiting: readonly string[] },
+  }: { environment: Io['environment']; table: readonly Command[]; waiting: readonly string[] },
 ): Desk {
   const places = placesOf(table)
   const ids = new BoundedMap<string, true>(IDS_MAX)

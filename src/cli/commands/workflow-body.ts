@@ -28,7 +28,7 @@ export const workflowOptions = {
   budget: option('--budget <usdc>', 'the most that the whole workflow may cost', UsdcText),
 } as const
 
-type Given = {
+type WorkflowOptions = {
   file?: string | undefined
   agentId?: string[] | undefined
   chain?: string | undefined
@@ -39,7 +39,7 @@ type Given = {
 }
 
 /** Builds the request body from the flags. Flags override values in the file. */
-export async function readWorkflow(context: Context, given: Given): Promise<CreateWorkflowBody> {
+export async function readWorkflow(context: Context, given: WorkflowOptions): Promise<CreateWorkflowBody> {
   const { file, chain, task, input, name, budget } = given
   const agentId = given.agentId ?? chain?.split(',').flatMap((id) => id.trim() || [])
   if (file === undefined && agentId === undefined) {

@@ -20,7 +20,7 @@ import { networkChecks } from './network.ts'
 
 const CHECK_MS_MAX = 5000
 
-type Row = Finding & { id: string; title: string }
+type FindingRow = Finding & { id: string; title: string }
 
 export const doctor = command({
   name: 'doctor',
@@ -52,7 +52,7 @@ export const doctor = command({
 })
 
 /** Runs all checks in parallel, each with a time limit. The findings keep the order of the table. */
-async function examine(context: Context, config: Config, secrets: Secrets): Promise<Row[]> {
+async function examine(context: Context, config: Config, secrets: Secrets): Promise<FindingRow[]> {
   const { parts, io, redactor } = context
   const [runningNode, agentsFile] = await Promise.all([lookForNode(context, config, secrets), readAgents(config)])
   const running = runningNode.value
@@ -63,7 +63,7 @@ async function examine(context: Context, config: Config, secrets: Secrets): Prom
   // Files and ports of this machine say nothing about a node elsewhere.
   const checks = context.remote === undefined ? here : here.filter(({ id }) => elsewhere.has(id))
   const found = await Promise.all(checks.map((check) => findingsOf(check, patient, io.signal)))
-  const rows: Row[] = [{ id: 'node', title: 'Running node', ...runningNode.finding }]
+  const rows: FindingRow[] = [{ id: 'node', title: 'Running node', ...runningNode.finding }]
   if (agentsFile.finding !== undefined) rows.push({ id: 'agents_file', title: 'agents.yaml', ...agentsFile.finding })
   for (const [index, { id, title }] of checks.entries()) {
     for (const finding of found[index] ?? []) rows.push({ id, title, ...finding })
@@ -88,7 +88,7 @@ async function findingsOf(check: Check, patient: Patient, stop: AbortSignal): Pr
   return findWithin(CHECK_MS_MAX, stop, (signal) => check.run(patient, signal))
 }
 
-function rowOf({ fix, ...row }: Diagnosis['checks'][number]): Row {
+function rowOf({ fix, ...row }: Diagnosis['checks'][number]): FindingRow {
   return { ...row, ...(fix !== undefined && { fix }) }
 }
 
@@ -117,7 +117,7 @@ async function readAgents(config: Config) {
   }
 }
 
-function show(context: Context, rows: readonly Row[], failed: number): void {
+function show(context: Context, rows: readonly FindingRow[], failed: number): void {
   const { green, yellow, red, dim, bold } = context.style.stdout
   const marks = { ok: green('✓'), warn: yellow('!'), fail: red('✗'), skip: dim('-') }
   const width = Math.max(...rows.map(({ title }) => title.length))

@@ -9,8 +9,8 @@ import { agentOptions } from '../commands/agent-config.ts'
 import { oneOf } from '../text/market-text.ts'
 
 /** The source of the wallet. */
-const walletDeeds = ['make', 'import', 'keep'] as const
-export type WalletDeed = (typeof walletDeeds)[number]
+const walletActions = ['make', 'import', 'keep'] as const
+export type WalletAction = (typeof walletActions)[number]
 
 const providerNames = [...llmProviders, 'none'] as const
 export type ProviderName = (typeof providerNames)[number]
@@ -47,9 +47,9 @@ export const initOptions = {
   rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
   facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
   wallet: option(
-    '--wallet <deed>',
-    `${walletDeeds.join(', ')} (default: keep an existing wallet, otherwise make one)`,
-    oneOf(walletDeeds),
+    '--wallet <action>',
+    `${walletActions.join(', ')} (default: keep an existing wallet, otherwise make one)`,
+    oneOf(walletActions),
   ),
   walletKeyFile: option('--wallet-key-file <path>', 'file with the key to import; - reads standard input', PathText),
   provider: option(

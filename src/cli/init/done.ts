@@ -5,7 +5,7 @@ import type { Context } from '../command.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 
 /** The outcome of `stoa init`. */
-export type Done = {
+export type InitResult = {
   config: Config
   wallet: { address: Hex; deed: 'made' | 'imported' | 'kept'; from: 'wallet.key' | 'environment' }
   keys: string[]
@@ -17,7 +17,7 @@ export type Done = {
 }
 
 /** Prints what was set up and which commands come next. */
-export function showDone(context: Context, { config, wallet, keys, agents, notices, dataDirFlag }: Done): void {
+export function showDone(context: Context, { config, wallet, keys, agents, notices, dataDirFlag }: InitResult): void {
   if (context.json) {
     context.printJson({
       data_dir: config.dataDir,

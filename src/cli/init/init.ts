@@ -13,7 +13,7 @@ import { inspectAgents } from '../commands/agent-notices.ts'
 import { exitCodes, UsageError } from '../exit-code.ts'
 import { readSecretText } from '../text/secret-text.ts'
 import { type Choices, type InitFlags, initOptions, keyVariableFor } from './choices.ts'
-import { type Done, showDone } from './done.ts'
+import { type InitResult, showDone } from './done.ts'
 
 export const init = command({
   name: 'init',
@@ -122,7 +122,7 @@ async function apply(
   { config, secrets }: { config: Config; secrets: Secrets },
   choices: Choices,
   deed: InitFlags['wallet'],
-): Promise<Omit<Done, 'dataDirFlag'>> {
+): Promise<Omit<InitResult, 'dataDirFlag'>> {
   for (const key of Object.values(choices.keys)) context.redactor.add(key)
   const { network, rpcUrl, facilitatorUrl, publicDht, agent, original } = choices
   const agentsPath = dataFile(config.dataDir, 'agents')
@@ -162,7 +162,7 @@ async function prepareWallet(
   { dataDir, secrets }: { dataDir: string; secrets: Secrets },
   importKey: Hex | undefined,
   deed: InitFlags['wallet'],
-): Promise<Done['wallet']> {
+): Promise<InitResult['wallet']> {
   const { loadOrCreateWalletKey, readWalletKey, storeWalletKey } = await import('../../payments/wallet-key.ts')
   const { walletAddress } = await import('../../payments/wallet.ts')
   const from = secrets.walletKey === undefined ? 'wallet.key' : 'environment'

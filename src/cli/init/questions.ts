@@ -13,28 +13,28 @@ import type { Context } from '../command.ts'
 import { readDefinition } from '../commands/agent-config.ts'
 import { placedWords } from '../commands/program-words.ts'
 import { splitWords } from '../text/slash-line.ts'
-import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletDeed } from './choices.ts'
+import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletAction } from './choices.ts'
 
-type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
+type SetupInput = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
 
 /**
  * Asks on the terminal for everything that the flags leave open. @returns undefined if the user leaves; nothing is
  * changed then
  */
-export async function askChoices(context: Context, given: Given): Promise<Choices | undefined> {
+export async function askChoices(context: Context, given: SetupInput): Promise<Choices | undefined> {
   try {
     intro(`Set up a Stoa node in ${given.config.dataDir}`)
     const choices = await ask(context, given)
     outro('Done')
     return choices
   } catch (error) {
-    if (!(error instanceof Left)) throw error
+    if (!(error instanceof UserCanceled)) throw error
     outro('Nothing was changed')
     return undefined
   }
 }
 
-async function ask(context: Context, { config, secrets, flags, flagged }: Given): Promise<Choices> {
+async function ask(context: Context, { config, secrets, flags, flagged }: SetupInput): Promise<Choices> {
   const network =
     flags.network ??
     (await answered(
@@ -90,14 +90,14 @@ const labels: Partial<Record<ProviderName, string>> = {
 }
 
 /** @returns the key to import; undefined: use the existing wallet, or create one */
-async function askWallet(config: Config, secrets: Secrets, deed: WalletDeed | undefined): Promise<Hex | undefined> {
+async function askWallet(config: Config, secrets: Secrets, deed: WalletAction | undefined): Promise<Hex | undefined> {
   const { readWalletKey } = await import('../../payments/wallet-key.ts')
   if (deed === 'make' || deed === 'keep') return undefined
   if ((await readWalletKey(config.dataDir, secrets)) !== undefined) return undefined
   const chosen =
     deed ??
     (await answered(
-      select<WalletDeed>({
+      select<WalletAction>({
         message: 'The wallet for payments',
         options: [
           { value: 'make', label: 'make a new wallet' },
@@ -250,10 +250,10 @@ function refusal(shown: string | undefined, { issues }: { issues: Parameters<typ
 }
 
 /** The user pressed Ctrl-C or Escape. */
-class Left extends Error {}
+class UserCanceled extends Error {}
 
 async function answered<T>(asked: Promise<T | typeof CANCEL_SYMBOL>): Promise<T> {
   const answer = await asked
-  if (isCancel(answer)) throw new Left()
+  if (isCancel(answer)) throw new UserCanceled()
   return answer as T
 }

@@ -5,8 +5,6 @@ import { printableLine } from '../text/terminal-text.ts'
 import { findRunningNode } from './running-node.ts'
 
 /** Runs a command line in this process, like `runCli`. */
-export type RunWords = (argv: readonly string[], io: Io) => Promise<number>
-
 /** The node of the text interface: a running one, or one in this process. */
 export type HostedNode = { own: boolean /** Stops a node of this process. */; stop(): Promise<void> }
 
@@ -26,7 +24,7 @@ export async function hostNode(
     words,
     run,
     say,
-  }: { environment: Environment; words: readonly string[]; run: RunWords; say(line: string): void },
+  }: { environment: Environment; words: readonly string[]; run: Context['run']; say(line: string): void },
 ): Promise<HostedNode> {
   const { config, secrets } = await context.loadConfig({})
   const running = await findRunningNode(context, config, secrets)

@@ -9,7 +9,7 @@ const WHOLE_UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const UUID_BEGINNING = /^[0-9a-f][0-9a-f-]{3,35}$/i
 const RECENT = 200
 
-type Asked = { signal: AbortSignal }
+type CallOptions = { signal: AbortSignal }
 
 /**
  * Resolves an agent reference: an id, the start of an id, a unique name, or `seller/name`.
@@ -19,7 +19,7 @@ type Asked = { signal: AbortSignal }
 export async function agentIdOf(
   node: Pick<RemoteNode, 'agent' | 'ownAgents'>,
   given: string,
-  { signal }: Asked,
+  { signal }: CallOptions,
 ): Promise<string> {
   if (AGENT_ID.test(given)) return given
   try {
@@ -39,7 +39,11 @@ export async function agentIdOf(
 }
 
 /** Resolves an order id, or the start of an id among the newest orders. @throws UsageError */
-export async function orderIdOf(node: Pick<RemoteNode, 'orders'>, given: string, { signal }: Asked): Promise<string> {
+export async function orderIdOf(
+  node: Pick<RemoteNode, 'orders'>,
+  given: string,
+  { signal }: CallOptions,
+): Promise<string> {
   const text = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
   if (WHOLE_UUID.test(text) || !UUID_BEGINNING.test(text)) return given
   const { items } = await node.orders({ limit: RECENT }, { signal })
@@ -55,7 +59,7 @@ export async function callerIdOf(
   node: Pick<RemoteNode, 'sessions'>,
   agentId: string,
   given: string,
-  { signal }: Asked,
+  { signal }: CallOptions,
 ): Promise<string> {
   if (given.length < 6 || given.length >= 50) return given
   const { items } = await node.sessions(agentId, { limit: RECENT }, { signal })
