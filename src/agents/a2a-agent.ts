@@ -52,7 +52,7 @@ export interface A2aAgent {
  */
 export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aAgent {
   const { outputBytesMax } = options
-  const logger = deps.logger.child({ agent: options.name })
+  const logger = deps.logger.child({ agent_name: options.name })
   const contexts = new BoundedMap<string, string>(CONTEXTS_MAX)
   let connecting: Promise<A2aConnection> | undefined
 

@@ -122,9 +122,9 @@ test('another exit status is a failure; what the program says on stderr is logge
   const script = `process.stderr.write('e'.repeat(1_000_000) + 'the end', () => process.exit(3))`
   const error = await failure(runScript(script))
   expect(error).toMatchObject({ code: 'AGENT_FAILED', message: "the agent's program failed with exit status 3" })
-  const { stderr } = logged[0]!.fields as { stderr: string }
-  expect(stderr.length).toBe(8192)
-  expect(stderr.endsWith('the end')).toBe(true)
+  const { reason } = logged[0]!.fields as { reason: string }
+  expect(reason.length).toBe(8192)
+  expect(reason.endsWith('the end')).toBe(true)
 })
 
 test('a program that kills itself is a failure that names the signal', async () => {
@@ -140,7 +140,7 @@ test.each([[['/no/such/program', 'x']], [['no-such-program-anywhere']], [[tmpdir
       code: 'AGENT_NOT_RUNNABLE',
       message: "the agent's program cannot be started: its seller must check `command`",
     })
-    expect(logged[0]?.fields).toMatchObject({ program: command[0] })
+    expect(logged[0]?.fields).toMatchObject({ path: command[0] })
   },
 )
 

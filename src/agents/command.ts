@@ -34,7 +34,7 @@ type ProcessEnd = { status: number | null; signal: NodeJS.Signals | null; whole:
  * The program leads its own process group. The whole group ends with the task.
  */
 export function commandRuntime(options: CommandOptions, deps: { logger: Logger }): AgentRuntime {
-  const logger = deps.logger.child({ agent: options.name })
+  const logger = deps.logger.child({ agent_name: options.name })
   const env = commandEnvironment(options.readEnv)
   return {
     // Not the program: its name and arguments are private to the seller.
@@ -150,21 +150,23 @@ function collectTail(stream: Readable, bytesMax: number): () => string {
 }
 
 function unstarted(error: NodeJS.ErrnoException, command: readonly string[], logger: Logger): AgentError {
-  const reason = error.code ?? error.message
   if (isOutOfResources(error)) {
-    logger.error({ program: command[0], reason }, `the agent's program cannot be started: ${MORE_RESOURCES}`)
+    logger.error(
+      { path: command[0], status: error.code ?? error.name },
+      `the agent's program cannot be started: ${MORE_RESOURCES}`,
+    )
     return new AgentError(
       'AGENT_FAILED',
       "the agent's machine has too much to do to start its program; try again later",
     )
   }
-  logger.error({ program: command[0], reason }, "the agent's program cannot be started")
+  logger.error({ path: command[0], status: error.code ?? error.name }, "the agent's program cannot be started")
   return new AgentError('AGENT_NOT_RUNNABLE', "the agent's program cannot be started: its seller must check `command`")
 }
 
 function failed(ended: ProcessEnd, stderr: string, logger: Logger): AgentError {
   const { status, signal } = ended
-  logger.warn({ status, signal, stderr }, "the agent's program failed")
+  logger.warn({ status: status ?? signal, reason: stderr }, "the agent's program failed")
   const how = status === null ? `was ended by ${signal}` : `failed with exit status ${status}`
   return new AgentError('AGENT_FAILED', `the agent's program ${how}`)
 }

@@ -55,7 +55,8 @@ export function createRuntimeFactory(
 ): (definition: AgentDefinition) => Promise<AgentRuntime> {
   return async (definition) => {
     const runtime = await chooseRuntime(definition, options, deps)
-    if (runtime.notice !== undefined) deps.logger.warn({ agent: definition.name, model: runtime.model }, runtime.notice)
+    if (runtime.notice !== undefined)
+      deps.logger.warn({ agent_name: definition.name, model: runtime.model }, runtime.notice)
     return runtime
   }
 }

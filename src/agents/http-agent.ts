@@ -1,4 +1,3 @@
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELED } from './runtime.ts'
 
@@ -36,7 +35,7 @@ export function httpRuntime(
       } catch (error) {
         if (signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELED)
         if (error instanceof AgentError) throw error
-        logger.warn({ agent: name, reason: reasonOf(error) }, 'the web service behind an agent did not do its task')
+        logger.warn({ agent_name: name, err: error }, 'the web service behind an agent did not do its task')
         throw new AgentError('AGENT_FAILED', 'the service behind this agent gave no result')
       }
     },

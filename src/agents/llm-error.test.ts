@@ -44,7 +44,12 @@ test('neither the key nor the request is in the error or the log (T21)', () => {
 
 test('the operator finds the agent, model, status and reason in the log (T20)', () => {
   const { logged } = explain(apiError({ statusCode: 418 }))
-  expect(JSON.parse(logged[0]!).fields).toEqual({ agent: 'a', model: 'openai/m', status: 418, reason: 'bad key [key]' })
+  expect(JSON.parse(logged[0]!).fields).toEqual({
+    agent_name: 'a',
+    model: 'openai/m',
+    status: 418,
+    reason: 'bad key [key]',
+  })
 })
 
 test('an error after the task was canceled is a cancel, and no news', () => {

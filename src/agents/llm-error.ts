@@ -29,7 +29,12 @@ export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Lo
   if (signal.aborted) return new AgentError('AGENT_CANCELLED', 'the task was canceled')
   const error = RetryError.isInstance(thrown) ? thrown.lastError : thrown
   const status = APICallError.isInstance(error) ? error.statusCode : undefined
-  const fields = { agent, model: `${provider}/${modelId}`, status, reason: redact(reasonOf(error), access.apiKey) }
+  const fields = {
+    agent_name: agent,
+    model: `${provider}/${modelId}`,
+    status,
+    reason: redact(reasonOf(error), access.apiKey),
+  }
   logger.warn(fields, 'the model call failed')
   const [code, message] = explain(error, status, provider, access.keyVariable)
   return new AgentError(code, message)

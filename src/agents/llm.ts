@@ -99,7 +99,7 @@ async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnO
 async function openTools({ name, toolServers }: LlmOptions, deps: LlmDeps, signal: AbortSignal) {
   if (toolServers.length === 0) return undefined
   const { openToolbox } = await import('./toolbox.ts')
-  return openToolbox(toolServers, { ...deps, logger: deps.logger.child({ agent: name }) }, signal)
+  return openToolbox(toolServers, { ...deps, logger: deps.logger.child({ agent_name: name }) }, signal)
 }
 
 /** Returns a model object. A plain name would make the SDK call its own gateway. The environment is never read. */

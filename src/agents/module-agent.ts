@@ -47,7 +47,7 @@ export async function moduleRuntime(
       } catch (error) {
         if (!(error instanceof ModuleUnusable)) throw error
         loaded = undefined
-        deps.logger.error({ agent: name, reason: error.message }, 'the module behind an agent cannot be used')
+        deps.logger.error({ agent_name: name, err: error }, 'the module behind an agent cannot be used')
         throw unusable()
       }
     },

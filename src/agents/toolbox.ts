@@ -52,7 +52,8 @@ export async function openToolbox(
         if (Object.keys(tools).length < TOOLS_MAX) tools[unique] = bounded(tool as ToolSet[string])
       }
       const missing = server.tools?.filter((name) => !offered.some(([offer]) => offer === name)) ?? []
-      if (missing.length > 0) deps.logger.warn({ tools: missing }, 'an MCP server does not have tools it is wanted for')
+      if (missing.length > 0)
+        deps.logger.warn({ reason: missing.join(', ') }, 'an MCP server does not have tools it is wanted for')
     }
     return { tools, close }
   } catch (error) {

@@ -189,7 +189,7 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
   if (reservation?.settlesFirst === true && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
     told.message += `; its seller settles first: whether this was paid for, the chain says (stoa order show ${order.id})`
   }
-  deps.logger.debug({ ...idsOf(order), err: error, in_doubt: inDoubt }, 'an order failed')
+  deps.logger.debug({ ...idsOf(order), err: error, status: inDoubt ? 'in doubt' : 'failed' }, 'an order failed')
   // A signed order in doubt stays open: the recovery asks the seller until the outcome is known. An order that was not
   // signed when the node stopped is taken up at the next start.
   if (inDoubt || (reason instanceof NodeStopping && !signed)) return told

@@ -122,7 +122,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     const actual = await chainId(signal)
     if (actual !== expectedChainId) {
       const message = `the RPC is of chain ${actual}, this node's network is ${network}: check ETHEREUM_RPC_URL (--rpc-url) and NODE_NETWORK (--network)`
-      deps.logger.warn({ network, chainId: actual }, message)
+      deps.logger.warn({ network }, message)
       throw new ChainError('CHAIN_WRONG', message)
     }
     chainChecked = true

@@ -52,7 +52,7 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
         reason: `another node uses the identity of this one: it listed ${agentName} with the same key at ${isoTime(now)}`,
         fix: `stop both nodes; then start only the one that is to go on, after stoa ledger adopt --data-dir ${dataDir}`,
       }
-      logger.error({ agent: agentName }, `trading has stopped: ${copied.reason}. To mend it, ${copied.fix}`)
+      logger.error({ agent_name: agentName }, `trading has stopped: ${copied.reason}. To mend it, ${copied.fix}`)
       writeMet(database, now).catch((error: unknown) => {
         logger.error({ err: error }, 'it could not be written down that another node uses this identity')
       })

@@ -10,10 +10,10 @@ test('a lazy logger is made with the first line at its level, once, its children
   logger.debug({}, 'too small')
   part.debug({}, 'too small')
   expect(make).not.toHaveBeenCalled()
-  logger.info({ a: 1 }, 'first')
+  logger.info({ count: 1 }, 'first')
   logger.info({}, 'second')
   expect(info.mock.calls).toEqual([
-    [{ a: 1 }, 'first'],
+    [{ count: 1 }, 'first'],
     [{}, 'second'],
   ])
   expect(child).not.toHaveBeenCalled()

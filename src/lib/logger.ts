@@ -1,14 +1,46 @@
+/** The fields of a log line, as the API names them. Operators search for them, so that the list is short and typed. */
+type Field =
+  | 'peer_id'
+  | 'caller_did'
+  | 'agent_id'
+  | 'agent_name'
+  | 'order_id'
+  | 'payment_id'
+  | 'correlation_id'
+  | 'workflow_id'
+  | 'webhook_id'
+  | 'tx_hash'
+  | 'network'
+  | 'model'
+  /** The mount that logs: `http`, `a2a` or `mcp`. */
+  | 'part'
+  /** The operation of the API, tool, event, protocol or topic. */
+  | 'operation'
+  | 'method'
+  /** Of HTTP, of a program that ended, or of a record. */
+  | 'status'
+  | 'ms'
+  /** How many, for example failures in a row or listings. */
+  | 'count'
+  /** A multiaddr, a host or a URL. */
+  | 'address'
+  /** A file, a program or a route. */
+  | 'path'
+  /** Why, where nothing was thrown: what a facilitator or the chain answered, words of another program, cut short. */
+  | 'reason'
+export type LogFields = { readonly [Name in Field]?: string | number | null | undefined } & { readonly err?: unknown }
+
 /**
  * The log interface of the node's parts: structured fields first, then a sentence.
  *
  * pino's logger fits this type. Levels are those of pino: debug, info, warn, error.
  */
 export interface Logger {
-  debug(fields: object, message: string): void
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-  child(fields: object): Logger
+  debug(fields: LogFields, message: string): void
+  info(fields: LogFields, message: string): void
+  warn(fields: LogFields, message: string): void
+  error(fields: LogFields, message: string): void
+  child(fields: LogFields): Logger
 }
 
 /** Discards everything. */

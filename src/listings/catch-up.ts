@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { doubledMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
@@ -132,7 +131,7 @@ export class CatchUp {
       const limit = AbortSignal.timeout(this.#options.meetTimeoutMs)
       return await sessions.meet(peerId, AbortSignal.any([this.#stopping.signal, limit]))
     } catch (error) {
-      logger.debug({ peer: peerId, reason: reasonOf(error) }, 'no session with a peer came about')
+      logger.debug({ peer_id: peerId, err: error }, 'no session with a peer came about')
       return undefined
     } finally {
       const next = this.#line.shift()
@@ -167,7 +166,7 @@ export class CatchUp {
     try {
       await work
     } catch (error) {
-      if (!this.#stopping.signal.aborted) this.#deps.logger.error({ reason: reasonOf(error) }, 'catch-up failed')
+      if (!this.#stopping.signal.aborted) this.#deps.logger.error({ err: error }, 'catch-up failed')
     }
   }
 }

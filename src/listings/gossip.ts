@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Pace } from '../lib/pace.ts'
 import { doubledMs } from '../lib/retry.ts'
@@ -158,7 +157,7 @@ export class ListingGossip {
     try {
       return await this.#deps.host.publish(LISTINGS_TOPIC, encodeBatch(batch))
     } catch (error) {
-      this.#deps.logger.warn({ reason: reasonOf(error), listings: batch.length }, 'listings were not gossiped')
+      this.#deps.logger.warn({ err: error, count: batch.length }, 'listings were not gossiped')
       return 0
     }
   }
@@ -223,7 +222,7 @@ export class ListingGossip {
 
   /** Ignores the peer for a while, so that its false listings cost little. */
   #reject(peerId: string, reason: string): Verdict {
-    this.#deps.logger.warn({ peer: peerId, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
+    this.#deps.logger.warn({ peer_id: peerId, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
     this.#peers.drain(peerId, this.#deps.clock.now())
     return 'reject'
   }

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
-import { CodedError, reasonOf } from '../lib/errors.ts'
+import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Host } from '../p2p/host.ts'
@@ -86,7 +86,7 @@ export class OwnListings {
         try {
           await this.#sign(own)
         } catch (error) {
-          this.#deps.logger.warn({ agent: own.name, reason: reasonOf(error) }, 'a listing could not be refreshed')
+          this.#deps.logger.warn({ agent_name: own.name, err: error }, 'a listing could not be refreshed')
         }
       }
     })
@@ -110,7 +110,7 @@ export class OwnListings {
       return
     }
     this.#deps.logger.warn(
-      { agent: record.name },
+      { agent_name: record.name },
       'a peer holds a later listing of ours: does another node use our key?',
     )
     hosted.overtaken = 'heard'
@@ -175,7 +175,7 @@ export class OwnListings {
     if (version > now + LISTING_SKEW_MS) {
       const from = isoTime(version - LISTING_SKEW_MS)
       const message = `the clock was set back: other nodes take our listings only from ${from} on; check the system time`
-      this.#deps.logger.warn({ version, now }, message)
+      this.#deps.logger.warn({}, message)
     }
     this.#lastVersion = version
     return { version, updated_at: version, expires_at: version + LISTING_TTL_MS }

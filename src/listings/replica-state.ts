@@ -1,5 +1,4 @@
 import type { Clock, UnixMs } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Pace } from '../lib/pace.ts'
 import type { SignatureCheck } from '../p2p/signature.ts'
@@ -273,7 +272,7 @@ export class ReplicaState {
     try {
       listener()
     } catch (error) {
-      this.#deps.logger.error({ reason: reasonOf(error) }, 'a listener of the replica failed')
+      this.#deps.logger.error({ err: error }, 'a listener of the replica failed')
     }
   }
 

@@ -153,7 +153,7 @@ export class ListingRoom {
     if (share < WARN_SHARE || this.#hasWarned) return
     this.#hasWarned = true
     this.#deps.logger.warn(
-      { listings, listings_max: listingsMax, bytes, bytes_max: bytesMax },
+      { count: listings },
       `the replica of the market is ${Math.floor(100 * share)} % full. Once it is full, listings of the peers that sent ` +
         'most of them leave for new ones. Block a peer that floods the market: `stoa status` shows the peers',
     )

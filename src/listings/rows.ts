@@ -1,6 +1,5 @@
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingRow, ListingStore, LoadedListing } from '../store/listings.ts'
@@ -101,7 +100,7 @@ export class ListingRows {
       this.#failed = false
     } catch (error) {
       const message = 'listings of others could not be stored; they are kept in memory and written later'
-      if (!this.#failed) this.#logger.error({ reason: reasonOf(error) }, message)
+      if (!this.#failed) this.#logger.error({ err: error }, message)
       this.#failed = true
     }
   }

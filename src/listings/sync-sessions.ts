@@ -110,14 +110,14 @@ export class SyncSessions {
     try {
       this.#admit(peerId)
     } catch (error) {
-      this.#deps.logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a session was refused')
+      this.#deps.logger.debug({ peer_id: peerId, err: error }, 'a session was refused')
       stream.abort(new Error('no session now', { cause: error }))
       return
     }
     const done = this.#answer(stream, peerId).finally(() => this.#serving.delete(peerId))
     this.#serving.set(peerId, { stream, done })
     done.catch((error: unknown) => {
-      this.#deps.logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a session that a peer has opened failed')
+      this.#deps.logger.debug({ peer_id: peerId, err: error }, 'a session that a peer has opened failed')
     })
   }
 
@@ -169,7 +169,7 @@ export class SyncSessions {
   #blame(peerId: string, error: unknown): SyncOutcome {
     if (!isPeersFault(error)) throw error
     const reason = reasonOf(error).slice(0, 200)
-    this.#deps.logger.warn({ peer: peerId, reason }, 'a peer hands over false listings')
+    this.#deps.logger.warn({ peer_id: peerId, reason }, 'a peer hands over false listings')
     this.#trusted.drain(peerId, this.#deps.clock.now())
     return 'hostile'
   }

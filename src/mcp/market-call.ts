@@ -17,7 +17,7 @@ export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping:
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return toolFailure(failure)
-      deps.logger.error({ err: error, tool: name }, 'a tool failed inside the node')
+      deps.logger.error({ err: error, operation: name }, 'a tool failed inside the node')
       return toolFailure({ code: 'INTERNAL', message: 'something went wrong inside the node; its log tells what' })
     } finally {
       clearInterval(timer)

@@ -1,6 +1,5 @@
 import type { PeerId } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type Backoff, backoffMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
@@ -32,7 +31,7 @@ export async function keepConnected(
   { libp2p, logger, connected, quiet = false }: BootstrapDeps,
   signal: AbortSignal,
 ): Promise<void> {
-  const fields = { peerId: peer.peerId, addresses: peer.addresses.map(String) }
+  const fields = { peer_id: peer.peerId, address: peer.addresses.join(' ') }
   const id = peerIdFromString(peer.peerId)
   let failures = 0
   while (!signal.aborted) {
@@ -50,11 +49,7 @@ export async function keepConnected(
       failures += 1
       // Warn at the first failure, then at every 20th. The operator of a node that stands alone must learn why (T20).
       const log = !quiet && (failures === 1 || failures % 20 === 0) ? logger.warn : logger.debug
-      log.call(
-        logger,
-        { ...fields, failures, reason: reasonOf(error) },
-        'bootstrap peer cannot be reached; trying again',
-      )
+      log.call(logger, { ...fields, count: failures, err: error }, 'bootstrap peer cannot be reached; trying again')
     }
     await idle(backoffMs(failures, timing), signal)
   }

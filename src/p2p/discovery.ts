@@ -1,7 +1,6 @@
 import type { PeerInfo } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { BoundedMap } from '../lib/bounded-map.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { backoffMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
@@ -108,7 +107,7 @@ export class Discovery {
       await this.#deps.dial(peer, AbortSignal.any([signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)]))
       this.#failed.delete(peer.peerId)
     } catch (error) {
-      this.#deps.logger.debug({ peerId: peer.peerId, reason: reasonOf(error) }, 'a discovered peer cannot be reached')
+      this.#deps.logger.debug({ peer_id: peer.peerId, err: error }, 'a discovered peer cannot be reached')
       this.#noteFailure(peer.peerId)
     } finally {
       this.#dialing -= 1
@@ -144,7 +143,7 @@ export class Discovery {
         .slice(0, REMEMBERED_TRIED_MAX)
         .map(({ id, addresses }) => ({ id, multiaddrs: addresses.map(({ multiaddr }) => multiaddr) }))
     } catch (error) {
-      this.#deps.logger.warn({ reason: reasonOf(error) }, 'the peers of earlier days cannot be read')
+      this.#deps.logger.warn({ err: error }, 'the peers of earlier days cannot be read')
       return []
     }
   }

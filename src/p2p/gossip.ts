@@ -1,7 +1,6 @@
 import type { GossipSub, GossipSubComponents, Message } from '@libp2p/gossipsub'
 import { gossipsub, StrictSign, type TopicValidatorFn, TopicValidatorResult } from '@libp2p/gossipsub'
 import type { PeerScoreParams, TopicScoreParams } from '@libp2p/gossipsub/score'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
 import { orAborted } from '../lib/wait.ts'
@@ -167,7 +166,10 @@ export class Gossip {
       try {
         return results[await orAborted(receive(message.data, fromPeerId), AbortSignal.timeout(JUDGE_TIMEOUT_MS))]
       } catch (error) {
-        this.#logger.error({ topic, fromPeerId, reason: reasonOf(error) }, 'a gossip message could not be judged')
+        this.#logger.error(
+          { operation: topic, peer_id: fromPeerId, err: error },
+          'a gossip message could not be judged',
+        )
         return results.ignore
       } finally {
         this.#judgedTotal -= 1

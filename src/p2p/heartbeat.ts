@@ -1,5 +1,4 @@
 import type { Connection, PeerId } from '@libp2p/interface'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { idle } from '../lib/wait.ts'
 import { AddressRenewal } from './libp2p-fixes/address-age.ts'
@@ -136,7 +135,7 @@ class ConnectionWatch {
       return
     }
     if (this.#signal.aborted) return
-    this.#deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
+    this.#deps.logger.info({ peer_id: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
     connection.abort(new Error(`${lost} pings in a row went unanswered`))
   }
 
@@ -157,7 +156,7 @@ class ConnectionWatch {
     } catch (error) {
       // A refusal is an answer too. While the DHT pings the same peer, no stream is left for another ping.
       if (NO_LOSS.includes((error as Error).name)) return true
-      logger.debug({ peerId: connection.remotePeer.toString(), reason: reasonOf(error) }, 'a ping was not answered')
+      logger.debug({ peer_id: connection.remotePeer.toString(), err: error }, 'a ping was not answered')
       return false
     }
   }

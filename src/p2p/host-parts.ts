@@ -1,7 +1,6 @@
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Pace } from '../lib/pace.ts'
 import { keepConnected } from './bootstrap.ts'
@@ -283,6 +282,6 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
     runHeartbeat(timing, heartbeat, signal),
   ])
   for (const { reason } of ended.filter((one) => one.status === 'rejected')) {
-    logger.error({ reason: reasonOf(reason) }, 'a part of the peer-to-peer host has ended early')
+    logger.error({ err: reason }, 'a part of the peer-to-peer host has ended early')
   }
 }

@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events'
 import type { Connection, Stream } from '@libp2p/interface'
-import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
@@ -194,7 +193,7 @@ class Libp2pHost implements Host {
         try {
           handler(stream, remotePeer.toString())
         } catch (error) {
-          this.#logger.error({ protocol, reason: reasonOf(error) }, 'a stream handler failed')
+          this.#logger.error({ operation: protocol, err: error }, 'a stream handler failed')
           stream.abort(new Error('the handler failed'))
         }
       },

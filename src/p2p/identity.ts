@@ -88,10 +88,7 @@ async function closeToOthers(file: FileHandle, path: string, logger: Logger): Pr
     await file.chmod(OWNER_ONLY)
     logger.warn({ path }, 'the identity key could be read by other users of this machine; its mode is now 0600')
   } catch (error) {
-    logger.warn(
-      { path, reason: reasonOf(error) },
-      `other users of this machine can read the identity key: chmod 600 it`,
-    )
+    logger.warn({ path, err: error }, `other users of this machine can read the identity key: chmod 600 it`)
   }
 }
 

@@ -194,7 +194,7 @@ export class InboundPlaces {
     this.#warnAt = performance.now() + WARN_EVERY_MS
     const fix =
       'idle ones are closed for others; where honest peers share that address (a proxy, a NAT), raise NODE_CONNECTIONS_PER_ADDRESS, else block it in the firewall'
-    this.#deps.logger.warn({ address: site, held }, `${why}, and ${site} holds ${held}: ${fix}`)
+    this.#deps.logger.warn({ address: site, count: held }, `${why}, and ${site} holds ${held}: ${fix}`)
   }
 }
 

@@ -48,7 +48,7 @@ export function checkListening(
     })
   }
   for (const { address, error } of failures) {
-    const fields = { address: address.toString(), reason: reasonOf(error) }
+    const fields = { address: address.toString(), err: error }
     // Many machines have no IPv6. That deserves no warning while IPv4 listens.
     if (address.getComponents()[0]?.name === 'ip6') deps.logger.debug(fields, 'not listening on this IPv6 address')
     else deps.logger.warn(fields, 'not listening on this address; peers reach this node by the others')

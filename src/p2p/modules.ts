@@ -11,7 +11,7 @@ import { yamux } from '@libp2p/yamux'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
-import { CodedError, reasonOf } from '../lib/errors.ts'
+import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { openFilesMax } from '../lib/open-files.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
@@ -230,7 +230,7 @@ async function loadQuic(
     const create = quic()
     return (components) => budgeted(tellResets(create(components)), budget)
   } catch (error) {
-    logger.warn({ reason: reasonOf(error) }, 'QUIC is not available on this platform; peers are reached over TCP only')
+    logger.warn({ err: error }, 'QUIC is not available on this platform; peers are reached over TCP only')
     return undefined
   }
 }

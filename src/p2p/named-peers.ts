@@ -1,6 +1,5 @@
 import dns from 'node:dns/promises'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type Backoff, backoffMs } from '../lib/retry.ts'
 import { idle, orAborted } from '../lib/wait.ts'
@@ -75,7 +74,7 @@ export class NamedPeers {
         const log = failures === 1 || failures % 20 === 0 ? deps.logger.warn : deps.logger.debug
         log.call(
           deps.logger,
-          { name, failures, reason: reasonOf(error) },
+          { address: name, count: failures, err: error },
           'a bootstrap name leads nowhere; trying again',
         )
       }

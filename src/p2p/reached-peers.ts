@@ -5,7 +5,6 @@ import type { Datastore } from 'interface-datastore'
 import { Key } from 'interface-datastore/key'
 import { z } from 'zod'
 import type { Clock } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { DHT_PROTOCOL } from './dht.ts'
 import { type Node, REACHED_PREFIX } from './modules.ts'
@@ -87,7 +86,7 @@ export class ReachedPeers {
       if (entry === undefined) await this.#deps.datastore.delete(key)
       else await this.#deps.datastore.put(key, new TextEncoder().encode(JSON.stringify(entry)))
     } catch (error) {
-      this.#deps.logger.warn({ peerId, reason: reasonOf(error) }, 'a peer that was reached could not be noted')
+      this.#deps.logger.warn({ peer_id: peerId, err: error }, 'a peer that was reached could not be noted')
     }
   }
 
@@ -106,7 +105,7 @@ export class ReachedPeers {
         else await this.#deps.datastore.delete(key)
       }
     } catch (error) {
-      this.#deps.logger.warn({ reason: reasonOf(error) }, 'the peers reached on earlier days cannot be read')
+      this.#deps.logger.warn({ err: error }, 'the peers reached on earlier days cannot be read')
     }
     found.sort(([, a], [, b]) => a.at - b.at)
     for (const [peerId, entry] of found.slice(-PEERS_MAX)) this.#peers.set(peerId, entry)

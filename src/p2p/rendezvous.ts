@@ -2,7 +2,6 @@ import type { PeerInfo } from '@libp2p/interface'
 import { CID } from 'multiformats/cid'
 import * as raw from 'multiformats/codecs/raw'
 import { sha256 } from 'multiformats/hashes/sha2'
-import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { doubledMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
@@ -48,7 +47,7 @@ export async function meetInDht(
       failures = 0
     } catch (error) {
       failures += 1
-      logger.debug({ failures, reason: reasonOf(error) }, 'the meeting point in the DHT could not be asked')
+      logger.debug({ count: failures, err: error }, 'the meeting point in the DHT could not be asked')
     }
   } while (await idle(doubledMs(failures + 1, { firstMs: meetEveryMs, mostMs: 32 * meetEveryMs }), signal))
 

@@ -100,7 +100,7 @@ export class SettledWatch {
     const owed = { id: payment.id, attempts, nextAttemptAt: now, error }
     if (!(await payments.takeBack(owed, now))) return
     const ids = { payment_id: payment.id, correlation_id: payment.correlationId, tx_hash: payment.txHash }
-    logger.warn({ ...ids, verdict: verdict.kind }, 'the chain has taken back a settlement; the payment is owed again')
+    logger.warn({ ...ids, status: verdict.kind }, 'the chain has taken back a settlement; the payment is owed again')
     wake()
   }
 }

@@ -94,7 +94,7 @@ export class Settler implements Service {
   async start(): Promise<void> {
     const { payments, clock, logger } = this.#deps
     const lost = await payments.voidRunning(RUN_INTERRUPTED, clock.now())
-    if (lost > 0) logger.warn({ payments: lost }, 'voided payments whose run was interrupted')
+    if (lost > 0) logger.warn({ count: lost }, 'voided payments whose run was interrupted')
     // The attempts that these payments waited for ended with the previous process.
     await payments.hasten(clock.now())
     this.#timer.schedule(0)
@@ -253,7 +253,7 @@ export class Settler implements Service {
     // Logged once per payment. The facilitator's return is logged once for all.
     if (isAway && owed.error === undefined)
       logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
-    if (!isAway) logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
+    if (!isAway) logger.warn({ ...idsOf(payment), count: owed.attempts, reason }, 'settlement attempt failed')
     const moment = () => ({ now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
     if (outcome.kind === 'unreached') return away(owed, { error: reason, unclear: false }, moment())
     if (outcome.kind !== 'unclear') {

@@ -77,7 +77,7 @@ async function checkHome(database: Database, dataDir: string, id: string, option
     if (met !== undefined) throw copiedError(dataDir, { met: isoTime(met) })
     if (where === 'elsewhere') throw copiedError(dataDir, { where, last: last! })
   }
-  if (where === 'moved') options.logger.info({ from: last!.path, to: here.path }, 'the data directory was moved')
+  if (where === 'moved') options.logger.info({ path: here.path }, `the data directory was moved from ${last!.path}`)
   await settleIn(database, here)
 }
 

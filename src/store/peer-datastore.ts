@@ -1,7 +1,6 @@
 import { BaseDatastore } from 'datastore-core/base'
 import type { KeyQuery, Pair, Query } from 'interface-datastore'
 import { Key } from 'interface-datastore/key'
-import { reasonOf } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -119,7 +118,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
       })
     } catch (error) {
       for (const name of names) this.#unsaved.add(name)
-      this.#logger.warn({ reason: reasonOf(error) }, 'what is known of other peers could not be stored; trying again')
+      this.#logger.warn({ err: error }, 'what is known of other peers could not be stored; trying again')
       this.#schedule(RETRY_AFTER_MS)
     }
   }

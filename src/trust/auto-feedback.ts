@@ -1,6 +1,5 @@
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { OrderRecord } from '../schema/order.ts'
@@ -51,10 +50,10 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
     const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(RATING_MS_MAX)])
     try {
       await deps.rate(agentId, { score, tag1: 'successRate' }, signal)
-      logger.info({ agent_id: agentId, score }, 'rated an agent on the chain')
+      logger.info({ agent_id: agentId }, `rated an agent on the chain with ${score}`)
     } catch (error) {
       if (stopping.signal.aborted) return
-      logger.warn({ agent_id: agentId, reason: reasonOf(error) }, 'an agent could not be rated on the chain')
+      logger.warn({ agent_id: agentId, err: error }, 'an agent could not be rated on the chain')
     }
   }
 

@@ -148,7 +148,7 @@ export class Webhooks implements Service {
         }
         after = event.id
         await this.#queue(event).catch((error: unknown) => {
-          logger.error({ err: error, event: event.type }, 'webhooks could not be told of an event')
+          logger.error({ err: error, operation: event.type }, 'webhooks could not be told of an event')
         })
       }
     }

@@ -78,7 +78,7 @@ test('stoa start writes what it logs into the file, without secrets (T21)', asyn
   const secret = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
   const { parts, seen } = fakeNode({
     async start() {
-      seen.logger!.warn({ text: `key ${secret}` }, 'something')
+      seen.logger!.warn({ reason: `key ${secret}` }, 'something')
       stop.abort()
     },
   })
@@ -89,7 +89,7 @@ test('stoa start writes what it logs into the file, without secrets (T21)', asyn
     environment: { ETHEREUM_PRIVATE_KEY: secret },
   })
   const { stdout } = await cli(['logs'], { dataDir: dataDir() })
-  expect(stdout).toContain('warn  something  text=key [secret]')
+  expect(stdout).toContain('warn  something  reason=key [secret]')
 })
 
 test('a key of keys.env is taken out of the log (T21)', async () => {
@@ -97,7 +97,7 @@ test('a key of keys.env is taken out of the log (T21)', async () => {
   await writeFile(join(dataDir(), 'keys.env'), 'MY_MODEL_KEY=key-abcdefgh\n', { mode: 0o600 })
   const { parts, seen } = fakeNode({
     async start() {
-      seen.logger!.warn({ text: 'key-abcdefgh' }, 'something')
+      seen.logger!.warn({ reason: 'key-abcdefgh' }, 'something')
       stop.abort()
     },
   })

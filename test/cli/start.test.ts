@@ -145,12 +145,12 @@ test('no secret gets into log, error or crash lines, whatever field it is in (T2
   for (const tty of [false, true]) {
     const { seen, parts } = fakeNode({
       stop: async () => {
-        seen.logger?.info({ privateKey: 'whatever', deep: { token: 'whatever' } }, 'fields')
+        seen.logger?.info({ privateKey: 'whatever', deep: { token: 'whatever' } } as object, 'fields')
         seen.logger?.warn(
-          { url: environment.ETHEREUM_RPC_URL, err: new Error(`bad key 0x${key}`) },
+          { url: environment.ETHEREUM_RPC_URL, err: new Error(`bad key 0x${key}`) } as object,
           `x ${key.toUpperCase()}`,
         )
-        seen.logger?.error({ secrets: seen.secrets, list: ['sk-openai-123'] }, `stored ${stored}`)
+        seen.logger?.error({ secrets: seen.secrets, list: ['sk-openai-123'] } as object, `stored ${stored}`)
         throw new Error(`leaked ${key}`)
       },
     })

@@ -161,7 +161,7 @@ async function startAndList(
       if (definition.paused === true || broken.has(definition)) await node.ownAgents.keep(definition)
       else listings.push(await node.registerAgent(definition, { persist: false }))
     } catch (error) {
-      logger.error({ agent: definition.name, err: error }, 'an agent could not be registered')
+      logger.error({ agent_name: definition.name, err: error }, 'an agent could not be registered')
       warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)
       if (error instanceof CodedError && error.code === 'AGENT_NOT_RUNNABLE') await node.ownAgents.keep(definition)
     }

@@ -75,7 +75,10 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
     const address = listener.address()
     if (typeof address === 'object' && address !== null) port = address.port
     if (guard.isOpen)
-      logger.warn({ host, port }, 'the API is open: whoever reaches this port can spend from the wallet')
+      logger.warn(
+        { address: `${host}:${port}` },
+        'the API is open: whoever reaches this port can spend from the wallet',
+      )
   }
 
   /** Takes at most STOP_GRACE_MS + STOP_ABORT_MS. */

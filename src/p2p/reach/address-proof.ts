@@ -3,7 +3,6 @@ import { isPrivate } from '@libp2p/utils'
 import { multiaddr } from '@multiformats/multiaddr'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
@@ -118,7 +117,7 @@ export class AddressProof {
 
   async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack | 'unheard'> {
     const came = await this.#deps.dialBack.ask(connection, multiaddr(text), signal).catch((error: unknown) => {
-      this.#deps.logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
+      this.#deps.logger.debug({ err: error }, 'a peer could not be asked to dial back')
       // A node that moved asks over dead connections. Ask the peer again over its next connection.
       return connection.status === 'open' ? ('refused' as const) : ('unheard' as const)
     })

@@ -72,7 +72,7 @@ export class HolePunch {
       if (connection.direction !== 'inbound' || connection.limits === undefined) return
       this.#replace(connection, signal).catch((error: unknown) => {
         const peerId = connection.remotePeer.toString()
-        logger.debug({ peerId, reason: reasonOf(error) }, 'no direct connection came about; the relay stays')
+        logger.debug({ peer_id: peerId, err: error }, 'no direct connection came about; the relay stays')
       })
     }
     libp2p.addEventListener('connection:open', onOpen)
@@ -112,7 +112,7 @@ export class HolePunch {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(TRY_MS_MAX)])
     const dialed = await connector.connect(peer, limit).catch(() => undefined)
     if (dialed !== undefined)
-      logger.info({ peerId: peer.peerId }, 'a caller was dialed back; its relay is no longer needed')
+      logger.info({ peer_id: peer.peerId }, 'a caller was dialed back; its relay is no longer needed')
     return dialed !== undefined
   }
 
@@ -151,7 +151,7 @@ export class HolePunch {
       await this.#dial(relayed, addresses, true, signal)
       await stream.close({ signal })
     } catch (error) {
-      const fields = { peerId: relayed.remotePeer.toString(), reason: reasonOf(error) }
+      const fields = { peer_id: relayed.remotePeer.toString(), err: error }
       this.#deps.logger.debug(fields, 'a caller’s wish for a direct connection came to nothing')
       stream.abort(error as Error)
     }
@@ -193,7 +193,7 @@ export class HolePunch {
     }
     if (direct.remotePeer.toString() !== peerId) throw new Error('another peer answered')
     logger.info(
-      { peerId, address: direct.remoteAddr.toString() },
+      { peer_id: peerId, address: direct.remoteAddr.toString() },
       'a direct connection stands; the relay is no longer needed',
     )
   }

@@ -1,6 +1,5 @@
 import { isPrivate } from '@libp2p/utils'
 import type { Multiaddr } from '@multiformats/multiaddr'
-import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Node } from '../modules.ts'
 import { announceable, bestFirst } from '../multiaddrs.ts'
@@ -40,7 +39,7 @@ export class OwnAddresses {
     if (last.some((address) => !now.includes(address))) this.movedAt = performance.now()
     const { peerStore, peerId } = this.#libp2p
     peerStore.patch(peerId, { multiaddrs: this.#libp2p.getMultiaddrs() }).catch((error: unknown) => {
-      this.#logger.warn({ reason: reasonOf(error) }, 'peers could not be told of the new addresses')
+      this.#logger.warn({ err: error }, 'peers could not be told of the new addresses')
     })
     for (const listener of this.#listeners) listener()
   }

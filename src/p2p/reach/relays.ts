@@ -1,6 +1,5 @@
 import { isLoopback, isPrivate } from '@libp2p/utils'
 import { BoundedMap } from '../../lib/bounded-map.ts'
-import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { type Backoff, backoffMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
@@ -71,7 +70,7 @@ export class Relays {
     for (const peerId of this.#held) {
       if (this.#deps.reservations.has(peerId)) continue
       this.#held.delete(peerId)
-      this.#deps.logger.warn({ relay: peerId }, 'a relay was lost; looking for another')
+      this.#deps.logger.warn({ peer_id: peerId }, 'a relay was lost; looking for another')
       this.#deps.changed()
     }
   }
@@ -80,7 +79,7 @@ export class Relays {
     for (const peerId of this.#held) {
       this.#deps.reservations.release(peerId)
       this.#held.delete(peerId)
-      this.#deps.logger.info({ relay: peerId }, 'this node can be dialed by now; the relay is let go')
+      this.#deps.logger.info({ peer_id: peerId }, 'this node can be dialed by now; the relay is let go')
       this.#deps.changed()
     }
   }
@@ -92,11 +91,11 @@ export class Relays {
         await this.#deps.reservations.take(peerId)
         this.#held.add(peerId)
         this.#failed.delete(peerId)
-        this.#deps.logger.info({ relay: peerId }, 'reachable through a relay')
+        this.#deps.logger.info({ peer_id: peerId }, 'reachable through a relay')
         this.#deps.changed()
       } catch (error) {
         this.#noteFailure(peerId)
-        this.#deps.logger.debug({ relay: peerId, reason: reasonOf(error) }, 'a relay gave no reservation')
+        this.#deps.logger.debug({ peer_id: peerId, err: error }, 'a relay gave no reservation')
       }
     }
   }

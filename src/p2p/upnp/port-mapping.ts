@@ -118,7 +118,7 @@ export class PortMapping {
       this.#router = router
       return result
     } catch (error) {
-      this.#deps.logger.debug({ reason: reasonOf(error) }, 'the router does not answer any more')
+      this.#deps.logger.debug({ err: error }, 'the router does not answer any more')
       return undefined
     }
   }
@@ -139,7 +139,7 @@ export class PortMapping {
         best = await this.#use(router, signal)
         if (best.state === 'mapped') return best
       } catch (error) {
-        this.#deps.logger.debug({ location: location.href, reason: reasonOf(error) }, 'a router cannot be used')
+        this.#deps.logger.debug({ address: location.href, err: error }, 'a router cannot be used')
         best = { state: 'failed', says: `the router at ${location.hostname} cannot be used: ${reasonOf(error)}` }
       }
     }
@@ -203,7 +203,10 @@ export class PortMapping {
     if (router === undefined) return
     const given = this.#made.splice(0).map(async (map) => {
       await deleteMapping(router, map, signal).catch((error: unknown) => {
-        this.#deps.logger.debug({ ...map, reason: reasonOf(error) }, 'the router keeps passing a port on for a while')
+        this.#deps.logger.debug(
+          { address: `${map.protocol} ${map.port}`, err: error },
+          'the router keeps passing a port on for a while',
+        )
       })
     })
     await Promise.all(given)

@@ -68,6 +68,6 @@ async function* encoded(
     if (data === undefined || !isSeen(type, data)) continue
     const written = z.safeEncode(nodeEvents[type] as z.ZodType, data as never)
     if (written.success) yield { id, event: type, data: written.data }
-    else logger.error({ event: type, err: written.error }, 'left out an event that does not fit its schema')
+    else logger.error({ operation: type, err: written.error }, 'left out an event that does not fit its schema')
   }
 }
