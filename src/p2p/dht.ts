@@ -7,8 +7,8 @@ import {
 } from '@libp2p/kad-dht'
 import { MemoryDatastore } from 'datastore-core/memory'
 import { BoundedDatastore } from './bounded-datastore.ts'
-import { guardDht } from './dht-guard.ts'
 import type { DialBudget } from './dial-budget.ts'
+import { guardDht } from './libp2p-fixes/dht-guard.ts'
 
 /** The market's own DHT, separate from the public DHT. */
 export const DHT_PROTOCOL = '/node/kad/1.0.0'

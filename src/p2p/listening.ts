@@ -1,31 +1,9 @@
-import type { Listener, Transport } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { ListenFailure } from './libp2p-fixes/listen-failures.ts'
 import { isFree } from './libp2p-fixes/port-reuse.ts'
 import { transportOf } from './multiaddrs.ts'
-
-/** An address that this node could not listen on, and why. */
-export type ListenFailure = { address: Multiaddr; error: unknown }
-
-/** Makes a transport record why it could not listen. libp2p hides the reasons when failures are tolerated. */
-export function noteFailures(transport: Transport, failures: ListenFailure[]): Transport {
-  const createListener = transport.createListener.bind(transport)
-  transport.createListener = (options): Listener => {
-    const listener = createListener(options)
-    const listen = listener.listen.bind(listener)
-    listener.listen = async (address) => {
-      try {
-        await listen(address)
-      } catch (error) {
-        failures.push({ address, error })
-        throw error
-      }
-    }
-    return listener
-  }
-  return transport
-}
 
 /**
  * Judges the listening: TCP must listen, other transports may fail with a warning.

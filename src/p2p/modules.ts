@@ -20,19 +20,20 @@ import { budgeted, DialBudget } from './dial-budget.ts'
 import type { Gossip } from './gossip.ts'
 import type { Identity } from './identity.ts'
 import { CONNECTIONS_MAX, connectionsFor, type InboundLimits, InboundPlaces } from './inbound-places.ts'
+import { answeringOnly } from './libp2p-fixes/answering-autonat.ts'
 import { batchingWrites } from './libp2p-fixes/batched-writes.ts'
 import { takeBackAfterEnd } from './libp2p-fixes/half-closed.ts'
 import type { Inside } from './libp2p-fixes/inside.ts'
 import { skipKnownProtocols } from './libp2p-fixes/known-protocols.ts'
+import { type ListenFailure, noteFailures } from './libp2p-fixes/listen-failures.ts'
 import { dialFromPort, type PortReuse, tryPortReuse } from './libp2p-fixes/port-reuse.ts'
 import { tellResets } from './libp2p-fixes/quic-resets.ts'
+import { createRelayTransport, type Reservations } from './libp2p-fixes/relay-transport.ts'
 import { keepInterfacesSteady } from './libp2p-fixes/steady-interfaces.ts'
-import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
 import type { Dns } from './named-peers.ts'
 import { boundAddresses } from './reach/address-bound.ts'
 import { createRelayServer, type RelayServer } from './reach/relay-server.ts'
-import { createRelayTransport, type Reservations } from './reach/relay-transport.ts'
 
 /** Connections of one peer. A peer needs one or two; a peer with more could use up everybody's. */
 const CONNECTIONS_PER_PEER_MAX = 8
@@ -160,7 +161,8 @@ export async function createModules(
       dialTimeout: 10_000,
       addressDialTimeout: 4_000,
     },
-    // It aborts a healthy connection with all its streams after one slow ping. `heartbeat.ts` does this work instead.
+    // It aborts a healthy connection with all its streams after one slow ping. `heartbeat.ts` does this work instead,
+    // until https://github.com/libp2p/js-libp2p/pull/3504 is released.
     connectionMonitor: { enabled: false },
     connectionGater: gater(places, (peerId) => libp2p.getConnections(peerIdFromString(peerId)).length),
     peerDiscovery: options.mdns ? [await loadMdns(deps.found)] : [],
@@ -171,7 +173,7 @@ export async function createModules(
       ping: ping({ maxInboundStreams: 4, maxOutboundStreams: 4 }),
       dht: (components) => createDht(components, budget),
       pubsub: deps.gossip.module(),
-      autonat: (components) => dialsBack(autoNATv2()(components) as object),
+      autonat: answeringOnly(autoNATv2()),
       inside: ({ transportManager, addressManager, upgrader }) => ({
         transportManager,
         addressManager,
@@ -210,14 +212,6 @@ function gater(places: InboundPlaces, connectionsWith: (peerId: string) => numbe
       return connectionsWith(peer.toString()) >= CONNECTIONS_PER_PEER_MAX
     },
   }
-}
-
-/**
- * Keeps only the part that dials others back. The library's asking part believes every answer, so `DialBack` asks
- * instead.
- */
-function dialsBack(service: object): object {
-  return Object.assign(service, { client: { start: () => {}, stop: () => {} } })
 }
 
 /** Loads QUIC, which is native code built only for common platforms. On other platforms the node works over TCP. */

@@ -1,3 +1,5 @@
+/* By hand: an ABI library's wallet client keeps nothing on disk, so a crash could send a transaction twice. */
+
 import { parseReceipt } from '../chain/answers.ts'
 import type { Chain } from '../chain/chain.ts'
 import type { Log } from '../chain/usdc.ts'

@@ -1,5 +1,6 @@
 import type { Stream } from '@libp2p/interface'
 import type { Uint8ArrayList } from 'uint8arraylist'
+import { drained } from '../p2p/libp2p-fixes/drained.ts'
 import { encodeFrame, encodeTextFrame, FRAME_BYTES_MAX, type Frame, FrameDecoder, FrameError } from './frame.ts'
 
 /**
@@ -244,7 +245,9 @@ export class FramedStream {
     const mayWait = this.#account(bytes.length)
     try {
       if (!mayWait) throw new FrameError('FRAMES_UNREAD', 'too many bytes wait for the peer to take them')
-      await drained(this.#stream, isOut, this.#frameTimeoutMs, signal)
+      const limitMs = this.#frameTimeoutMs
+      const late = () => new FrameError('FRAME_SLOW', `the peer took no frame within ${limitMs} ms`)
+      await drained(this.#stream, isOut, { limitMs, late }, signal)
     } catch (error) {
       // Part of the frame may have left, so any later frame on this stream would have no meaning.
       if (error instanceof FrameError) this.abort(error)
@@ -253,26 +256,4 @@ export class FramedStream {
       this.#account(-bytes.length)
     }
   }
-}
-
-/** Waits for the stream's `drain` event until the frame has left. libp2p's `onDrain()` waits only the first time. */
-function drained(stream: Stream, isOut: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (finish: () => void) => {
-      clearTimeout(timer)
-      stream.removeEventListener('drain', more)
-      stream.removeEventListener('close', closed)
-      signal.removeEventListener('abort', aborted)
-      finish()
-    }
-    // The stream sends more in its own microtask, which it queued before this one.
-    const more = () => queueMicrotask(() => isOut() && settle(resolve))
-    const closed = () => settle(() => reject(new Error('the stream closed before it took the frame')))
-    const aborted = () => settle(() => reject(signal.reason))
-    const late = () => settle(() => reject(new FrameError('FRAME_SLOW', `the peer took no frame within ${limitMs} ms`)))
-    const timer = setTimeout(late, limitMs).unref()
-    stream.addEventListener('drain', more)
-    stream.addEventListener('close', closed)
-    signal.addEventListener('abort', aborted)
-  })
 }

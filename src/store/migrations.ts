@@ -1,3 +1,5 @@
+/* By hand: the steps are SQL, and `database.ts` runs them in one loop. A library would bring files or a query builder. */
+
 import { earlyMigrations } from './early-migrations.ts'
 
 /**

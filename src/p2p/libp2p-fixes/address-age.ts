@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Expiry came with https://github.com/libp2p/js-libp2p/pull/3019. Seen in @libp2p/peer-store 12.0.28.
+ * Goes when: the peer store renews the date of an address that is confirmed. `upstream.test.ts` fails then.
+ */
+
 import type { PeerId, PeerStore } from '@libp2p/interface'
 
 /** Well below the day after which identify counts an address as old. */

@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Seen in @libp2p/yamux 8.0.3 and @libp2p/noise 17.0.3.
+ * Goes when: the muxer sends the frames of one turn together. `upstream.test.ts` fails then.
+ */
+
 import type { ConnectionEncrypter, MessageStream, SecuredConnection } from '@libp2p/interface'
 import { Uint8ArrayList } from 'uint8arraylist'
 

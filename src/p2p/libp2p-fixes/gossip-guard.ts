@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Seen in @libp2p/gossipsub 17.1.1.
+ * Goes when: the library offers a check before it verifies the signatures of a transmission.
+ */
+
 import type { PeerId } from '@libp2p/interface'
 import type { Pace } from '../../lib/pace.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'

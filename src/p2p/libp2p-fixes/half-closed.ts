@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Seen in @libp2p/utils 7.4.1.
+ * Goes when: `unshift` accepts bytes on a half-closed stream. `upstream.test.ts` fails then.
+ */
+
 import type { Stream, StreamMuxerFactory } from '@libp2p/interface'
 
 /** The members of libp2p's streams that are used here but are not in the interface. */
@@ -8,8 +13,7 @@ type Readable = { readStatus: string; unshift(data: unknown): void }
  * side of the stream.
  *
  * Go clients send negotiation, request and half-close together. libp2p's negotiation reads all of it and finds the
- * reading side closed. It throws when it hands the request back, and the stream is reset without an answer. Remove this
- * when `AbstractMessageStream.unshift` of `@libp2p/utils` accepts bytes on a half-closed stream.
+ * reading side closed. It throws when it hands the request back, and the stream is reset without an answer.
  */
 export function takeBackAfterEnd(factory: StreamMuxerFactory): StreamMuxerFactory {
   const create = factory.createStreamMuxer.bind(factory)

@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Seen in libp2p 3.3.11.
+ * Goes when: the public interface offers these parts.
+ */
+
 import type { Connection, Listener } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 

@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Seen in libp2p 3.3.11.
+ * Goes when: the peer store writes nothing when nothing changes. `upstream.test.ts` fails then.
+ */
+
 import type { Libp2p, Peer, PeerData } from '@libp2p/interface'
 
 /**

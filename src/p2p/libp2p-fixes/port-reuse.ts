@@ -1,3 +1,8 @@
+/*
+ * Upstream: https://github.com/libp2p/js-libp2p/issues/2620 (open). Seen in @libp2p/tcp 11.0.28.
+ * Goes when: the TCP transport dials from its listening port.
+ */
+
 import net, { type Server, type Socket } from 'node:net'
 import type { Transport } from '@libp2p/interface'
 import { isPrivate } from '@libp2p/utils'

@@ -1,3 +1,8 @@
+/*
+ * Upstream: not reported. Seen in @chainsafe/libp2p-quic 2.1.1.
+ * Goes when: its streams report resets as errors, and `finish_write` ends a stopped stream.
+ */
+
 import { type Listener, StreamResetError, type Transport, type Upgrader } from '@libp2p/interface'
 
 /** The parts of the QUIC module's native objects that are used here. */
@@ -63,7 +68,7 @@ function watchStream(stream: NativeStream): NativeStream {
  * Ends the sending side even after the other side stopped it (STOP_SENDING), as `Close` of go-libp2p does.
  * `finish_write` in `rust/lib.rs` of `@chainsafe/libp2p-quic` drops the result of quinn's `finish`, which then sends
  * neither an end nor a reset. The stream stays open, and counts against the other side's limit, until its object is
- * collected. Remove this when `finish_write` resets a stopped stream or reports it.
+ * collected.
  */
 function endingStopped(stream: NativeStream, write: NativeStream['write']): NativeStream['finishWrite'] {
   const finish = stream.finishWrite.bind(stream)

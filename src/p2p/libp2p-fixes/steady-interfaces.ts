@@ -1,3 +1,9 @@
+/*
+ * Upstream: not reported for libp2p; https://github.com/mafintosh/multicast-dns/pull/70 (open) has the same error. Seen in
+ * @libp2p/utils 7.4.1 and multicast-dns 7.2.5.
+ * Goes when: both catch the error of `os.networkInterfaces`. `upstream.test.ts` fails then for @libp2p/utils.
+ */
+
 import os from 'node:os'
 
 let isSteady = false

@@ -4,10 +4,10 @@ import type { Logger } from '../../lib/logger.ts'
 import { type Backoff, backoffMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
 import { DHT_PROTOCOL } from '../dht.ts'
+import type { Reservations } from '../libp2p-fixes/relay-transport.ts'
 import type { Node } from '../modules.ts'
 import { isRelayed } from '../multiaddrs.ts'
 import type { PeerBook } from '../peer-book.ts'
-import type { Reservations } from './relay-transport.ts'
 
 /** The protocol of peers that relay for others. */
 export const HOP_PROTOCOL = '/libp2p/circuit/relay/0.2.0/hop'

@@ -1,3 +1,5 @@
+/* By hand: libp2p's module speaks one version of UPnP, believes any host and leaves ports open (ADR-16). */
+
 import { isIPv4 } from 'node:net'
 import { isPrivateIp } from '@libp2p/utils'
 import type { Multiaddr } from '@multiformats/multiaddr'

@@ -1,3 +1,5 @@
+/* By hand: libp2p's module speaks one version of UPnP, believes any host and leaves ports open (ADR-16). */
+
 import { type RequestOptions, request } from 'node:http'
 import { CodedError } from '../../lib/errors.ts'
 

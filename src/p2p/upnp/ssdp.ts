@@ -1,3 +1,5 @@
+/* By hand: libp2p's module speaks one version of UPnP, believes any host and leaves ports open (ADR-16). */
+
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import { networkInterfaces } from 'node:os'

@@ -1,10 +1,15 @@
+/*
+ * Upstream: not reported. Seen in @libp2p/kad-dht 16.4.5.
+ * Goes when: the library limits messages for each peer and what an answer may name, and asks before it uses named peers.
+ */
+
 import { randomInt } from 'node:crypto'
 import type { Connection, PeerId, PeerInfo, PeerStore, Stream } from '@libp2p/interface'
 import type { KadDHT, KadDHTComponents } from '@libp2p/kad-dht'
-import { TokenBuckets } from '../lib/token-buckets.ts'
-import type { DialBudget } from './dial-budget.ts'
-import { hostIn, siteOf } from './networks.ts'
-import { ADDRESSES_PER_PEER_MAX } from './reach/address-bound.ts'
+import { TokenBuckets } from '../../lib/token-buckets.ts'
+import type { DialBudget } from '../dial-budget.ts'
+import { hostIn, siteOf } from '../networks.ts'
+import { ADDRESSES_PER_PEER_MAX } from '../reach/address-bound.ts'
 
 /** DHT messages answered for one peer, and for all peers at one address: a burst and a rate in messages a second. */
 const PER_PEER = { burst: 64, perSecond: 8, keysMax: 4096 }

@@ -1,8 +1,13 @@
+/*
+ * Upstream: https://github.com/libp2p/js-libp2p/issues/3601 (open). Seen in @libp2p/circuit-relay-v2 4.2.13.
+ * Goes when: the library makes a lost reservation again, and lets us choose at which relays.
+ */
+
 import { circuitRelayTransport } from '@libp2p/circuit-relay-v2'
 import type { Connection, PeerId, Stream, Transport } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
-import type { Inside } from '../libp2p-fixes/inside.ts'
+import type { Inside } from './inside.ts'
 
 /** The reservations that this node holds at relays. */
 export type Reservations = {
