@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
 import { commandRuntime } from './command.ts'
-import { runBounded } from './run-bounded.ts'
+import { runBounded } from './hosted-agent.ts'
 import type { AgentError } from './runtime.ts'
 
 let directory: string

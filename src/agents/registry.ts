@@ -2,30 +2,8 @@ import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import { agentId } from './agent-id.ts'
-import { runBounded } from './run-bounded.ts'
-import {
-  type AgentCall,
-  AgentError,
-  type AgentRuntime,
-  type Lack,
-  notRunnable,
-  outputBytesMaxOf,
-  timeoutMsOf,
-} from './runtime.ts'
-
-/** An agent of this node. */
-export type HostedAgent = {
-  id: string
-  definition: AgentDefinition
-  model: string
-  /** A problem for the operator, with its fix. Undefined if there is none. */
-  notice: string | undefined
-  /** What prevents the agent from running. Such an agent is not listed. */
-  lacks: Lack | undefined
-  timeoutMs: number
-  /** Runs one task within the agent's time and output limits. @throws AgentError */
-  run(call: AgentCall): Promise<string>
-}
+import { type HostedAgent, hostAgent } from './hosted-agent.ts'
+import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
 
 /** The agents of this node. */
 export interface Registry {
@@ -78,18 +56,5 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
     remove: (id) => agents.delete(id),
     get: (id) => agents.get(id),
     list: () => [...agents.values()],
-  }
-}
-
-function hostAgent(id: string, definition: AgentDefinition, runtime: AgentRuntime): HostedAgent {
-  const limits = { timeoutMs: timeoutMsOf(definition), outputBytesMax: outputBytesMaxOf(definition) }
-  return {
-    id,
-    definition,
-    model: runtime.model,
-    notice: runtime.notice,
-    lacks: runtime.lacks,
-    timeoutMs: limits.timeoutMs,
-    run: (call) => runBounded(runtime, limits, call),
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import type { HostedAgent } from '../agents/registry.ts'
+import type { HostedAgent } from '../agents/hosted-agent.ts'
 import { createOperateAgents } from './agent-admin.ts'
 
 test('a pause and changes at once all hold: what was paused does not sell on', async () => {

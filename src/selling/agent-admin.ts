@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import type { HostedAgent, Registry } from '../agents/registry.ts'
+import type { HostedAgent } from '../agents/hosted-agent.ts'
+import type { Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'

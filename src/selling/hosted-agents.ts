@@ -1,5 +1,6 @@
 import { agentId } from '../agents/agent-id.ts'
-import type { HostedAgent, Registry } from '../agents/registry.ts'
+import type { HostedAgent } from '../agents/hosted-agent.ts'
+import type { Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { AgentError } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'

@@ -1,4 +1,4 @@
-import type { HostedAgent } from '../agents/registry.ts'
+import type { HostedAgent } from '../agents/hosted-agent.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { type AgentCall, AgentError, type OnOutput, type RunOrigin } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createRuntimeFactory } from '../../src/agents/create-runtime.ts'
-import { createRegistry, type HostedAgent } from '../../src/agents/registry.ts'
+import type { HostedAgent } from '../../src/agents/hosted-agent.ts'
+import { createRegistry } from '../../src/agents/registry.ts'
 import type { AgentError, Exchange } from '../../src/agents/runtime.ts'
 import type { ProviderKeys } from '../../src/config/secrets.ts'
 import type { Logger } from '../../src/lib/logger.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { runBounded } from '../run-bounded.ts'
+import { runBounded } from '../hosted-agent.ts'
 import type { AgentCall } from '../runtime.ts'
 import { builtinRuntime } from './builtins.ts'
 

@@ -1,4 +1,4 @@
-import { type RunSlot, type RunSlots, RunSlotsFull } from '../../agents/run-slots.ts'
+import type { RunSlots } from '../../agents/run-slots.ts'
 import { type AgentCall, AgentError, type OnOutput } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -13,13 +13,10 @@ import type { SignedReceipt } from '../../schema/signed-receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Payments } from '../../store/payments.ts'
-import { DATA_BYTES_MAX } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
-import { VERSION, writeMessage } from './messages.ts'
 import type { Reruns } from './reruns.ts'
-import { unwrapTask, wrapOutput } from './wrapped-body.ts'
 
 /** An agent of this node as the protocols see it. */
 export type ServedAgent = {
@@ -123,78 +120,8 @@ export type WrappedRun = { id: Hex; stream: FramedStream }
 /** What a paid run needs, whichever protocol brings the payment. */
 export type PaidRunDeps = Omit<X402ServerDeps, 'sellerDid' | 'didOf' | 'newNonce' | 'limits' | 'wrappedRuns'>
 
-/** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
-export function admit(callerDid: string, { slots }: Pick<X402ServerDeps, 'slots'>): RunSlot {
-  // Each peer has a queue. All A2A callers share one, because they can choose any name.
-  const queue = callerDid.startsWith('did:') ? callerDid : 'a2a'
-  try {
-    return slots.admit(queue)
-  } catch (error) {
-    return asOverloaded(error)
-  }
-}
-
-/** Turns full run slots into the answer `OVERLOADED`. */
-export function asOverloaded(error: unknown): never {
-  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all run slots are taken; try again later')
-  throw error
-}
-
 /** What a payment has bought. */
 export type PaidResult = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
-
-/** The last step of an exchange: sends `x402.response`. */
-export function respond(
-  result: PaidResult & { id: Hex; tokenId: string },
-  exchange: Exchange,
-  { sellerDid }: Pick<X402ServerDeps, 'sellerDid'>,
-): Promise<void> {
-  const message = {
-    version: VERSION,
-    correlation_id: exchange.correlationId,
-    payment_id: result.id,
-    tx_hash: result.txHash ?? '',
-    body: outputBody(result.output, exchange),
-    seller_did: sellerDid,
-    seller_token_id: result.tokenId,
-    ...(result.receipt !== undefined && { receipt: result.receipt }),
-  } as const
-  return writeMessage(exchange.stream, 'x402.response', message, exchange.signal)
-}
-
-/** Room for the other fields of a message, mainly the receipt. */
-const BESIDE_BODY_BYTES = 64 * 1024
-/** The longest body that fits into a message as base64. */
-const RESPONSE_BODY_BYTES_MAX = ((DATA_BYTES_MAX - BESIDE_BODY_BYTES) / 4) * 3
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** Reads the task: base64 of UTF-8 text, plain or wrapped. A wrapped task gets a wrapped answer. */
-export function readTask(body: string, resource: string, exchange: Exchange): { input: string; exchange: Exchange } {
-  const text = textOf(body)
-  const unwrapped = unwrapTask(text, resource)
-  return { input: unwrapped ?? text, exchange: { ...exchange, isWrapped: unwrapped !== undefined } }
-}
-
-/**
- * The body of a response.
- *
- * JSON may need up to six bytes for a character. If a wrapped result is too long for a frame, it is sent plain, which
- * the original node accepts too. A paid result must not be lost to its wrapper.
- */
-function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
-  const wrapped = isWrapped === true ? Buffer.from(wrapOutput(output)) : undefined
-  const fits = wrapped !== undefined && wrapped.length <= RESPONSE_BODY_BYTES_MAX
-  return (fits ? wrapped : Buffer.from(output)).toString('base64')
-}
-
-function textOf(body: string): string {
-  try {
-    return utf8.decode(Buffer.from(body, 'base64'))
-  } catch (cause) {
-    throw new PeerError('INVALID_MESSAGE', 'body is not the base64 of UTF-8 text', { cause })
-  }
-}
 
 /**
  * The reason of a failed run that a buyer may read. AgentError and PeerError are written for buyers; other errors stay

@@ -1,15 +1,24 @@
 import * as z from 'zod'
 import { parseJson } from '../../lib/json.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import { type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
-import { type Frame, FrameError } from '../frame.ts'
+import { DATA_BYTES_MAX, type Frame, FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
+import type { Exchange, PaidResult, X402ServerDeps } from './exchange.ts'
+import { unwrapTask, wrapOutput } from './wrapped-body.ts'
 
 /** The version in every message. */
 export const VERSION = '1.0'
 /** Stands for a correlation id that could not be read. */
 export const NO_CORRELATION_ID = '00000000-0000-4000-8000-000000000000'
 const ISSUES_SHOWN_MAX = 5
+/** Room for the other fields of a message, mainly the receipt. */
+const BESIDE_BODY_BYTES = 64 * 1024
+/** The longest body that fits into a message as base64. */
+const RESPONSE_BODY_BYTES_MAX = ((DATA_BYTES_MAX - BESIDE_BODY_BYTES) / 4) * 3
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 export type AnyX402Message = { [T in X402MessageType]: { type: T; message: X402Message<T> } }[X402MessageType]
 
@@ -102,4 +111,50 @@ function correlationIdOf(json: unknown): string | undefined {
 function describe(error: z.ZodError): string {
   const shown = error.issues.slice(0, ISSUES_SHOWN_MAX)
   return shown.map((issue) => `${issue.path.join('.') || 'message'}: ${issue.message}`).join('; ')
+}
+
+/** The last step of an exchange: sends `x402.response`. */
+export function respond(
+  result: PaidResult & { id: Hex; tokenId: string },
+  exchange: Exchange,
+  { sellerDid }: Pick<X402ServerDeps, 'sellerDid'>,
+): Promise<void> {
+  const message = {
+    version: VERSION,
+    correlation_id: exchange.correlationId,
+    payment_id: result.id,
+    tx_hash: result.txHash ?? '',
+    body: outputBody(result.output, exchange),
+    seller_did: sellerDid,
+    seller_token_id: result.tokenId,
+    ...(result.receipt !== undefined && { receipt: result.receipt }),
+  } as const
+  return writeMessage(exchange.stream, 'x402.response', message, exchange.signal)
+}
+
+/** Reads the task: base64 of UTF-8 text, plain or wrapped. A wrapped task gets a wrapped answer. */
+export function readTask(body: string, resource: string, exchange: Exchange): { input: string; exchange: Exchange } {
+  const text = textOf(body)
+  const unwrapped = unwrapTask(text, resource)
+  return { input: unwrapped ?? text, exchange: { ...exchange, isWrapped: unwrapped !== undefined } }
+}
+
+/**
+ * The body of a response.
+ *
+ * JSON may need up to six bytes for a character. If a wrapped result is too long for a frame, it is sent plain, which
+ * the original node accepts too. A paid result must not be lost to its wrapper.
+ */
+function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
+  const wrapped = isWrapped === true ? Buffer.from(wrapOutput(output)) : undefined
+  const fits = wrapped !== undefined && wrapped.length <= RESPONSE_BODY_BYTES_MAX
+  return (fits ? wrapped : Buffer.from(output)).toString('base64')
+}
+
+function textOf(body: string): string {
+  try {
+    return utf8.decode(Buffer.from(body, 'base64'))
+  } catch (cause) {
+    throw new PeerError('INVALID_MESSAGE', 'body is not the base64 of UTF-8 text', { cause })
+  }
 }

@@ -5,18 +5,9 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import {
-  admit,
-  type Caller,
-  type Exchange,
-  type PaidResult,
-  type PaidRunDeps,
-  readTask,
-  respond,
-  type ServedAgent,
-  type X402ServerDeps,
-} from './exchange.ts'
-import { beginRun, runSettled } from './sale.ts'
+import type { Caller, Exchange, PaidResult, PaidRunDeps, ServedAgent, X402ServerDeps } from './exchange.ts'
+import { readTask, respond } from './messages.ts'
+import { admit, beginRun, runSettled } from './sale.ts'
 import { unheardOf } from './wrapped-run.ts'
 
 /**

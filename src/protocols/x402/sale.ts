@@ -1,3 +1,4 @@
+import { type RunSlot, RunSlotsFull } from '../../agents/run-slots.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
@@ -12,7 +13,6 @@ import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
 import {
-  admit,
   asExecutionFailed,
   buyerReason,
   type Caller,
@@ -121,6 +121,23 @@ export function beginRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Di
     running.delete(id)
     resolve()
   })
+}
+
+/** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
+export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): RunSlot {
+  // Each peer has a queue. All A2A callers share one, because they can choose any name.
+  const queue = callerDid.startsWith('did:') ? callerDid : 'a2a'
+  try {
+    return slots.admit(queue)
+  } catch (error) {
+    return asOverloaded(error)
+  }
+}
+
+/** Turns full run slots into the answer `OVERLOADED`. */
+export function asOverloaded(error: unknown): never {
+  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all run slots are taken; try again later')
+  throw error
 }
 
 /** Decides whether the payment settles before or after the run. @throws PeerError PAYMENT_INVALID */

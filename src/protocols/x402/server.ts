@@ -7,14 +7,12 @@ import { PeerError } from '../peer-error.ts'
 import {
   type Exchange,
   type InboundStream,
-  readTask,
-  respond,
   type ServedAgent,
   willSettleFirst,
   type X402ServerDeps,
 } from './exchange.ts'
 import { runFree } from './free-run.ts'
-import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
+import { type AnyX402Message, readMessage, readTask, respond, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
 import { answerResult, takeUp, takeUpTask } from './result.ts'
 import { type PaidTask, runPaid } from './sale.ts'
@@ -24,13 +22,13 @@ import { runWrapped } from './wrapped-run.ts'
 const EXCHANGES_PER_STREAM_MAX = 16
 
 /**
- * Serves one stream with any number of exchanges. The correlation id identifies an exchange (D23).
+ * Serves one stream with any number of exchanges. The correlation id identifies an exchange (D23). Each step answers one
+ * of client.ts:
  *
- * 1. The client sends `x402.request`.
- * 2. Without payment, the server sends `x402.payment_required`. The client sends `x402.paid_request`, on this stream or
- * on another.
- * 3. The server verifies, claims the authorization, runs the agent, stores the result and `owed`, and settles.
- * 4. The server sends `x402.response`, or `x402.error` for the first step that failed.
+ * 1. `requestX402` sends `x402.request`. `answerRequest` sends a challenge in `x402.payment_required`.
+ * 2. `sendX402Payment` sends `x402.paid_request`, on this stream or another. `answerPaidRequest` finds the challenge.
+ * 3. `sell` runs the sale (sale.ts): verify, admit, claim, run, record, settle.
+ * 4. `respond` sends `x402.response`, or `answer` sends `x402.error` for the first step that failed.
  *
  * @param signal aborts when the peer cancels its requests, and when the node stops
  */

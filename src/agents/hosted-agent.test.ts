@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { runBounded } from './run-bounded.ts'
+import { runBounded } from './hosted-agent.ts'
 import { AgentError, type AgentRuntime } from './runtime.ts'
 
 const limits = { timeoutMs: 1000, outputBytesMax: 10 }

@@ -1,11 +1,42 @@
+import type { AgentDefinition } from '../schema/agent.ts'
 import {
   type AgentCall,
   AgentError,
   type AgentRuntime,
+  type Lack,
   type OnOutput,
+  outputBytesMaxOf,
   outputTooLarge,
   RUN_CANCELED,
+  timeoutMsOf,
 } from './runtime.ts'
+
+/** An agent of this node. */
+export type HostedAgent = {
+  id: string
+  definition: AgentDefinition
+  model: string
+  /** A problem for the operator, with its fix. Undefined if there is none. */
+  notice: string | undefined
+  /** What prevents the agent from running. Such an agent is not listed. */
+  lacks: Lack | undefined
+  timeoutMs: number
+  /** Runs one task within the agent's time and output limits. @throws AgentError */
+  run(call: AgentCall): Promise<string>
+}
+
+export function hostAgent(id: string, definition: AgentDefinition, runtime: AgentRuntime): HostedAgent {
+  const limits = { timeoutMs: timeoutMsOf(definition), outputBytesMax: outputBytesMaxOf(definition) }
+  return {
+    id,
+    definition,
+    model: runtime.model,
+    notice: runtime.notice,
+    lacks: runtime.lacks,
+    timeoutMs: limits.timeoutMs,
+    run: (call) => runBounded(runtime, limits, call),
+  }
+}
 
 /** How long a runtime may take to stop after the abort. A program's process group is dead by then. */
 const STOP_GRACE_MS = 3000
