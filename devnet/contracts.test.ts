@@ -55,11 +55,11 @@ const selectors: Partial<Record<ContractName, Record<string, string>>> = {
 }
 
 describe('the compiled contracts', () => {
-  it('come from the sources as they are: run `node devnet/compile.ts` after changing one', () => {
+  it('match their sources: run `node devnet/compile.ts` after a change', () => {
     expect(artifact.sourceHash).toBe(hashSources(readSources()))
   })
 
-  it('change their hash with any source, and not with line ends', () => {
+  it('change their hash with every source, but not with line endings', () => {
     const sources = readSources()
     expect(hashSources({ ...sources, 'UsdcLike.sol': `${sources['UsdcLike.sol']} ` })).not.toBe(artifact.sourceHash)
     const windows = Object.entries(sources).map(([file, text]) => [file, text.replaceAll('\n', '\r\n')])
@@ -70,14 +70,14 @@ describe('the compiled contracts', () => {
     expect(artifact.contracts[name].bytecode).toMatch(/^0x[0-9a-f]{200,}$/)
   })
 
-  it.each(Object.entries(selectors))('%s has the functions of the one on Base', (name, expected) => {
+  it.each(Object.entries(selectors))('%s has the functions of the contract on Base', (name, expected) => {
     const functions = functionsOf(name as ContractName)
     for (const [selector, functionName] of Object.entries(expected)) {
       expect(functions.get(selector), selector).toBe(functionName)
     }
   })
 
-  it('have the events of those on Base', () => {
+  it('have the events of the contracts on Base', () => {
     expect(topicsOf('UsdcLike')).toContain('0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5')
     expect(topicsOf('UsdcLike')).toContain('0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81')
     expect(topicsOf('IdentityRegistry').some((topic) => topic.startsWith('0xca52e62c'))).toBe(true)

@@ -13,7 +13,7 @@ afterAll(() => devnet.stop())
 const sign = (amount = 10_000n) =>
   signPayment({ payerKey: devnet.wallets.buyer.privateKey, payTo: devnet.wallets.seller.address, amount })
 
-describe('requests that are not in order', () => {
+describe('invalid requests', () => {
   const url = (path: string) => `${devnet.facilitatorUrl}${path}`
   const change = async (edit: (body: SignedPayment['body']) => unknown) => {
     const { body } = await sign()
@@ -68,7 +68,7 @@ describe('requests that are not in order', () => {
       () => change((body) => ({ ...body, paymentPayload: { ...body.paymentPayload, x402Version: 1 } })),
     ],
   ]
-  it.each(bad)('%s: 400 that says "%s"', async (_, words, make) => {
+  it.each(bad)('%s: 400 with "%s"', async (_, words, make) => {
     const body = await make()
     const settled = await postJson(url('/settle'), body)
     expect(settled).toMatchObject({ status: 400, body: { success: false, errorReason: 'invalid_payload' } })
@@ -81,7 +81,7 @@ describe('requests that are not in order', () => {
     expect((await postJson(url('/settle'), (await sign(1n)).body)).body).toMatchObject({ success: true })
   })
 
-  it('a body that is not sent as JSON: 415; a page cannot post one across origins', async () => {
+  it('a body with another content type: 415, so a page cannot post it across origins', async () => {
     const response = await fetch(url('/settle'), {
       method: 'POST',
       body: '{}',
@@ -90,7 +90,7 @@ describe('requests that are not in order', () => {
     expect(response.status).toBe(415)
   })
 
-  it('another method: 405; another path, even one that is no path: 404', async () => {
+  it('another method: 405; another path, even an invalid path: 404', async () => {
     expect((await fetch(url('/settle'))).status).toBe(405)
     expect((await fetch(url('/nothing'))).status).toBe(404)
     expect((await fetch(url('//'))).status).toBe(404)

@@ -34,8 +34,8 @@ function flipBit(signature: Hex): Hex {
 
 const smallV = (signature: Hex) => `${signature.slice(0, -2)}0${Number.parseInt(signature.slice(-2), 16) - 27}` as Hex
 
-describe('a payment that is in order', () => {
-  it('is verified, settled, and the money moves once', async () => {
+describe('a valid payment', () => {
+  it('is verified and settled, and the money moves once', async () => {
     const { seller, buyer } = devnet.wallets
     const before = [await devnet.chain.balanceOf(seller.address), await devnet.chain.balanceOf(buyer.address)] as const
     const payment = await sign({ amount: 12_345n })
@@ -121,9 +121,9 @@ function same(name: string, spec: Partial<PaymentSpec>, reason: string): [(typeo
   return [[name, () => sign(spec), reason, reason]]
 }
 
-describe('a payment that is not in order', () => {
+describe('an invalid payment', () => {
   it.each(cases)(
-    '%s is refused with the reason of the reference and moves nothing',
+    '%s is refused with the reason of the reference implementation and moves nothing',
     async (_, make, invalid, error) => {
       const payment = await make()
       const before = await devnet.chain.balanceOf(devnet.wallets.seller.address)
@@ -136,7 +136,7 @@ describe('a payment that is not in order', () => {
   )
 })
 
-describe('many at once', () => {
+describe('concurrent payments', () => {
   it('20 good and 20 replayed settlements at once: all good ones succeed, each pays once', async () => {
     const used = await Promise.all(Array.from({ length: 20 }, () => sign({ amount: 1n })))
     for (const payment of used) await settle(payment)
@@ -167,7 +167,7 @@ describe('many at once', () => {
     expect(results.sort()).toEqual([false, true])
   })
 
-  it('goes on when somebody else spends the account nonces of its gas account', async () => {
+  it('continues when somebody else uses the nonces of its gas account', async () => {
     const gasKey = generatePrivateKey()
     const [first, second] = await Promise.all([1, 2].map(() => startFacilitator({ rpcUrl: devnet.rpcUrl, gasKey })))
     try {
@@ -182,8 +182,8 @@ describe('many at once', () => {
   })
 })
 
-describe('a chain that does not mine', () => {
-  it('gets settlement_pending with the hash; the retry ends in success with the same hash', async () => {
+describe('a chain that mines no blocks', () => {
+  it('answers settlement_pending with the hash; the retry succeeds with the same hash', async () => {
     await devnet.chain.setAutomine(false)
     try {
       const payment = await sign({ amount: 5n })

@@ -52,7 +52,7 @@ async function ask(rpcUrl: string, method: string): Promise<string | undefined> 
 }
 
 describe('npm run devnet', () => {
-  it('prints what two nodes need, and stops everything on Ctrl-C', async () => {
+  it('prints the settings for two nodes, and stops everything on Ctrl-C', async () => {
     const child = run('--json')
     const described = await describeOf(child)
     expect(await chainIdAt(described.rpc_url)).toBe('0x14a34')
@@ -66,14 +66,14 @@ describe('npm run devnet', () => {
     await expect(fetch(`${described.facilitator_url}/supported`)).rejects.toThrow()
   })
 
-  it('takes the chain with it when it is killed outright', async () => {
+  it('stops the chain when it is killed', async () => {
     const child = run('--json')
     const { rpc_url } = await describeOf(child)
     child.kill('SIGKILL')
     await until(async () => (await chainIdAt(rpc_url)) === undefined, { timeoutMs: 5_000 })
   })
 
-  it('prints lines a shell can take', async () => {
+  it('prints lines that a shell can run', async () => {
     const child = run()
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
     const names: string[] = []
@@ -117,7 +117,7 @@ describe('npm run devnet', () => {
     await other.stop()
   })
 
-  it('says so and exits 1 when the chain ends on its own', async () => {
+  it('reports that the chain stopped, and exits with 1', async () => {
     const child = run('--json')
     const ended = output(child)
     const { chain_pid } = await describeOf(child)
@@ -127,7 +127,7 @@ describe('npm run devnet', () => {
 })
 
 describe('anvil', () => {
-  it('stops on request, twice as well', async () => {
+  it('stops on request, also when asked twice', async () => {
     const anvil = await startAnvil({ chainId: 84532 })
     await anvil.stop()
     await anvil.stop()
@@ -135,11 +135,11 @@ describe('anvil', () => {
     expect(await chainIdAt(anvil.rpcUrl)).toBeUndefined()
   })
 
-  it('names the package and both ways out where npm has no binary for the machine', () => {
+  it('names the package and both solutions if npm has no binary for the machine', () => {
     expect(() => findAnvil('linux', 'riscv64')).toThrow(/@foundry-rs\/anvil-linux-riscv64.*npm install.*--anvil/)
   })
 
-  it('says what is wrong with a binary that is not anvil', async () => {
+  it('reports a binary that is not anvil', async () => {
     await expect(startAnvil({ chainId: 1, binary: '/nowhere/anvil' })).rejects.toThrow('ENOENT')
     await expect(startAnvil({ chainId: 1, binary: process.execPath })).rejects.toThrow('did not start')
   })

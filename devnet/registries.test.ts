@@ -71,7 +71,7 @@ function summary(agentId: bigint, from: readonly Hex[], tag1 = '', tag2 = '') {
 }
 
 describe('the identity registry', () => {
-  it('gives out ids from 0, whichever form of register is used', async () => {
+  it('assigns ids from 0, with every form of register', async () => {
     expect(await register(seller)).toBe(0n)
     expect(await register(seller, 'https://a.example/agent.json')).toBe(1n)
     const metadata = [{ metadataKey: 'region', metadataValue: toHex('eu') }]
@@ -86,12 +86,12 @@ describe('the identity registry', () => {
     expect(await chain.client.readContract(region)).toBe(toHex('eu'))
   })
 
-  it('answers for an agent that does not exist with ERC721NonexistentToken', async () => {
+  it('reverts with ERC721NonexistentToken for an agent that does not exist', async () => {
     const read = chain.client.readContract({ ...identity, functionName: 'ownerOf', args: [999n] })
     await expect(read).rejects.toThrow('ERC721NonexistentToken')
   })
 
-  it('lets only the owner change URI and metadata, and nobody the reserved key', async () => {
+  it('lets only the owner change URI and metadata, and nobody change the reserved key', async () => {
     const agentId = await register(seller, 'https://old.example')
     const set = { ...identity, functionName: 'setAgentURI', args: [agentId, 'https://new.example'] }
     await expect(write({ ...set, account: alice })).rejects.toThrow('Not authorized')
@@ -103,7 +103,7 @@ describe('the identity registry', () => {
     await expect(write({ ...reserved, account: seller })).rejects.toThrow('reserved key')
   })
 
-  it('changes the wallet only with its own signature, and forgets it when the agent is sold', async () => {
+  it('changes the wallet only with the signature of the new wallet, and removes it when the agent is transferred', async () => {
     const agentId = await register(seller)
     const deadline = secondsFromNow(200)
     const sign = (signer: PrivateKeyAccount) =>
@@ -140,7 +140,7 @@ describe('the identity registry', () => {
 })
 
 describe('the reputation registry', () => {
-  it('averages in the most frequent decimals, truncated: 87 and 99.50 make 93', async () => {
+  it('truncates the average to the most frequent decimals: 87 and 99.50 make 93', async () => {
     const agentId = await register(seller)
     await rate(alice, agentId, 87n)
     await rate(bob, agentId, 9950n, 2)
@@ -149,7 +149,7 @@ describe('the reputation registry', () => {
     expect(await summary(agentId, [alice.address, bob.address, carol.address])).toEqual([3n, 9533n, 2])
   })
 
-  it('reverts on a summary of nobody', async () => {
+  it('reverts on a summary without clients', async () => {
     await expect(summary(0n, [])).rejects.toThrow('clientAddresses required')
   })
 
@@ -159,7 +159,7 @@ describe('the reputation registry', () => {
     await expect(rate(alice, 999n, 100n)).rejects.toThrow()
   })
 
-  it('numbers feedback from 1 per client, tells it by event, filters by tag and leaves out what is revoked', async () => {
+  it('numbers feedback from 1 per client, emits an event, filters by tag and omits revoked feedback', async () => {
     const agentId = await register(seller)
     const { logs } = await rate(alice, agentId, 10n, 0, 'speed', 'day')
     const [event] = parseEventLogs({ abi: reputationAbi, eventName: 'NewFeedback', logs })

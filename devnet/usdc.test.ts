@@ -63,7 +63,7 @@ describe('the devnet USDC', () => {
     ])
   })
 
-  it('moves money by an authorization, once, and says so in both events', async () => {
+  it('moves money by an authorization, once, and emits both events', async () => {
     const nonce = randomHash()
     const data = await transferCall({ nonce, amount: 1234n })
     const before = await chain.balanceOf(payTo)
@@ -78,11 +78,11 @@ describe('the devnet USDC', () => {
     await expect(attempt(data)).rejects.toThrow('FiatTokenV2: authorization is used or canceled')
   })
 
-  it('takes a signature in three parts too', async () => {
+  it('also accepts a signature in three parts', async () => {
     await expect(attempt(await transferCallVrs())).resolves.toBeDefined()
   })
 
-  it("takes a contract's word (EIP-1271), and its owner's plain signature not", async () => {
+  it('accepts the signature check of a contract (EIP-1271), but not the plain signature of its owner', async () => {
     const wallet = privateKeyToAddress(generatePrivateKey())
     await chain.deploySmartWallet(payer, wallet)
     await chain.mint(wallet, 10_000n)
@@ -118,17 +118,17 @@ describe('the devnet USDC', () => {
       { payTo: '0x0000000000000000000000000000000000000000' },
     ],
   ]
-  it.each(refusals)('refuses %s with USDC\'s words "%s"', async (_, words, spec) => {
+  it.each(refusals)('refuses %s with the error of USDC "%s"', async (_, words, spec) => {
     await expect(attempt(await transferCall(spec))).rejects.toThrow(words)
   })
 
-  it('refuses v of 0 and 1 in three parts as well', async () => {
+  it('also refuses v of 0 and 1 in three parts', async () => {
     for (const v of [0, 1]) {
       await expect(attempt(await transferCallVrs({ v }))).rejects.toThrow("ECRecover: invalid signature 'v' value")
     }
   })
 
-  it('looks at window, nonce, signature and balance in that order', async () => {
+  it('checks window, nonce, signature and balance in this order', async () => {
     const nonce = randomHash()
     await chain.cancelAuthorization(payerKey, nonce)
     const broken = { nonce, from: payTo, amount: 10n ** 15n }
@@ -138,7 +138,7 @@ describe('the devnet USDC', () => {
     await expect(attempt(await transferCall({ ...broken, nonce: randomHash() }))).rejects.toThrow('invalid signature')
   })
 
-  it('lets a payer cancel, with an event, but not what is spent', async () => {
+  it('lets a payer cancel an unused authorization, with an event', async () => {
     const nonce = randomHash()
     const hash = await chain.cancelAuthorization(payerKey, nonce)
     const { logs } = await chain.client.getTransactionReceipt({ hash })
@@ -153,7 +153,7 @@ describe('the devnet USDC', () => {
 })
 
 describe('the devnet Multicall3', () => {
-  it('answers many reads in one call, failures among them', async () => {
+  it('answers many reads in one call, including failures', async () => {
     const balance = { ...usdc, functionName: 'balanceOf', args: [payTo] } as const
     const missing = {
       ...usdc,

@@ -8,11 +8,11 @@ function alarm(kind: Alarm['kind'], severity: Alarm['severity'], title: string, 
   return { id: kind, kind, severity, title, text: 'Why, and what to do.', count: 1, mark: '1', ...rest }
 }
 
-test('a node that is well says nothing', () => {
+test('a healthy node has no alerts', () => {
   expect(alertsOf({ status, alarms: [] })).toEqual([])
 })
 
-test('T20 the operator is told what needs a person, the urgent first, each with a fix', () => {
+test('T20 alerts show what needs a person, the most urgent first, each with a fix', () => {
   const seen = alertsOf({
     status: { ...status, search: { met: 0, tried: ['the public DHT'] } } as NodeStatus,
     alarms: [
@@ -36,7 +36,7 @@ test('T20 the operator is told what needs a person, the urgent first, each with 
   expect(seen.every(({ fix, action }) => /[.]$|[.] $/.test(fix) && action !== '')).toBe(true)
 })
 
-test('D42 an alarm of the node can be dismissed, up to what was seen; what waits for a decision cannot', () => {
+test('D42 an alarm can be dismissed up to its mark; a waiting decision cannot be dismissed', () => {
   const seen = alertsOf({ alarms: [alarm('work_unpaid', 'bad', 'lost', { mark: '7' })], approvals: [{} as Approval] })
   expect(seen.map(({ alarm }) => alarm)).toEqual([{ id: 'work_unpaid', mark: '7' }, undefined])
 })

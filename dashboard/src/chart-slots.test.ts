@@ -18,13 +18,13 @@ const stats = {
   ],
 }
 
-test('a day is its 24 latest hours, the empty ones too, and its sum is theirs to the last unit', () => {
+test('a day is the latest 24 hours, including empty hours, and its sum is exact', () => {
   const { times, slots } = slotsOf(stats, '24h', now)
   expect([times.length, new Date(times[0]! * 1000).toISOString()]).toEqual([24, '2026-06-14T13:00:00.000Z'])
   expect(totalOf(slots)).toEqual({ earned: 9_007_199_254_740_994n, paid: 10n, executions: 5, failed: 1 })
 })
 
-test('longer ranges are days of the node, which are UTC', () => {
+test('longer ranges are UTC days of the node', () => {
   const { times, slots } = slotsOf(stats, '30d', now)
   expect([times.length, new Date(times[0]! * 1000).toISOString()]).toEqual([30, '2026-05-17T00:00:00.000Z'])
   expect(totalOf(slots)).toMatchObject({ earned: 11n, executions: 12, failed: 2 })

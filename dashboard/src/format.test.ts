@@ -23,11 +23,11 @@ test.each([
   [1e-6, '0.000001'],
   [null, '–'],
   ['what?', 'what?'],
-])('T18 %s USDC reads %s', (amount, text) => {
+])('T18 %s USDC is shown as %s', (amount, text) => {
   expect(money(amount)).toBe(text)
 })
 
-test('T18 a price of the API goes back as the amount it was', () => {
+test('T18 a price of the API is sent back as the same amount', () => {
   expect([0.1, 0.000001, 0.0157, 1_000_000, 0.000249].map(plain)).toEqual([
     '0.1',
     '0.000001',
@@ -37,7 +37,7 @@ test('T18 a price of the API goes back as the amount it was', () => {
   ])
 })
 
-test('one rule for amounts: number, unit, sign; a price of zero is free, a sum of zero is not', () => {
+test('amounts have a number, a unit and a sign; a price of zero is free, a sum of zero is not', () => {
   expect([amount('0.5'), amount('0'), amount(null), amount('3', 'USDT')]).toEqual([
     '0.50 USDC',
     '0.00 USDC',
@@ -54,7 +54,7 @@ test('one rule for amounts: number, unit, sign; a price of zero is free, a sum o
   ])
 })
 
-test('amounts of a column have their points below each other', () => {
+test('amounts in a column align at the decimal point', () => {
   const column = moneyColumn(['0.25', '0.003', '12'])
   expect(['0.25', '0.003', '12'].map(column)).toEqual(['0.250', '0.003', '12.000'])
 })
@@ -73,7 +73,7 @@ test.each([
   expect(isAmount(text)).toBe(is)
 })
 
-test('times are told in the two units that matter', () => {
+test('times are shown in the two largest units', () => {
   expect([0, 59, 3_600, 90_061].map(span)).toEqual(['0 s', '59 s', '1 h', '1 d 1 h'])
   expect([0.2, 12, 1_500, 61_000, undefined].map(duration)).toEqual(['< 1 ms', '12 ms', '1.5 s', '1 min 1 s', '–'])
   const now = Date.parse('2026-11-21T10:00:00Z')
@@ -81,6 +81,6 @@ test('times are told in the two units that matter', () => {
   expect(ago('2026-11-21T10:02:00Z', now)).toBe('in 2 min')
 })
 
-test('an identifier keeps its ends', () => {
+test('a shortened id keeps its start and end', () => {
   expect([short('abcdefghijklmnop', 4), short('abcdefghi', 4)]).toEqual(['abcd…mnop', 'abcdefghi'])
 })

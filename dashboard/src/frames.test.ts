@@ -83,7 +83,7 @@ test.each<[string, KnownExchange, string[]]>([
   expect(told(known)).toEqual(frames)
 })
 
-test('what is signed answers the challenge, and what no ledger keeps is not made up', () => {
+test('the signature answers the challenge, and values that no ledger stores are not invented', () => {
   const known = { payment: payment(), order: order('completed') }
   expect(field(known, 'x402.payment_required', 'challenge_nonce')).toBe(nonce)
   expect(field(known, 'x402.paid_request', 'server_nonce')).toBe(nonce)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { layOut } from './graph-layout.ts'
 
-test('a step stands in the column after the last it waits for, and no two in one place', () => {
+test('a step is in the column after its last dependency, and no two steps overlap', () => {
   const placed = layOut([
     { id: 'read', depends_on: [] },
     { id: 'sum', depends_on: ['read'] },
@@ -19,7 +19,7 @@ test('a step stands in the column after the last it waits for, and no two in one
   expect(new Set(placed.map(({ column, row }) => `${column}/${row}`)).size).toBe(placed.length)
 })
 
-test('a circle, or a step that nobody knows, hangs nothing', () => {
+test('a circle or an unknown step does not hang the layout', () => {
   const circle = [
     { id: 'a', depends_on: ['b'] },
     { id: 'b', depends_on: ['a', 'gone'] },

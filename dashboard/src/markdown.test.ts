@@ -76,7 +76,7 @@ test('T10 an image is not loaded: only a link to it is shown', () => {
   expect(tree('![chart](https://evil.example/t.png)')).toBe('paragraph(<image: chart|https://evil.example/t.png>)')
 })
 
-test('T10 a link that looks like another address says where it goes', () => {
+test('T10 a link whose text looks like another address shows its target', () => {
   const [block] = parseMarkdown('[https://bank.example](https://evil.example/login)')
   expect(block).toMatchObject({ children: [{ kind: 'link', host: 'evil.example' }] })
 })
@@ -98,7 +98,7 @@ test.each([
   ['a heading of marks', `# ${'# '.repeat(30_000)}`],
   ['bars', `${'|'.repeat(30_000)}\n${'-|'.repeat(15_000)}`],
   ['rules', `${'- '.repeat(30_000)}x`],
-])('T10 hostile text is read in time that grows with its length: %s', (_, text) => {
+])('T10 hostile text is parsed in linear time: %s', (_, text) => {
   const started = performance.now()
   parseMarkdown(text)
   const whole = performance.now() - started
@@ -106,7 +106,7 @@ test.each([
   expect(whole).toBeLessThan(3_000)
 })
 
-test('text beyond the limit, and text without any mark, is plain', () => {
+test('text beyond the limit and text without marks is plain', () => {
   expect(isPlain(parseMarkdown('line one\nline two'))).toBe(true)
   expect(isPlain(parseMarkdown('line **one**'))).toBe(false)
   expect(isPlain(parseMarkdown(`# a\n${'x'.repeat(MARKDOWN_LENGTH_MAX)}`))).toBe(true)

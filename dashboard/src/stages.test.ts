@@ -16,15 +16,15 @@ test.each<[string, OrderRecord, string]>([
   ['failed, and its signature is void', order('failed', 'not_charged'), 'Not charged done'],
   ['failed, and was paid back', order('failed', 'refunded'), 'Paid back done'],
   ['failed, and was charged all the same', order('failed', 'paid'), 'Paid done'],
-])('D42 an order that %s says what it costs: %#', (_, record, last) => {
+])('D42 an order that %s shows its cost: %#', (_, record, last) => {
   expect(text(record).at(-1)).toBe(last)
 })
 
-test('a free one has no such stage', () => {
+test('a free order has no payment stage', () => {
   expect(text(order('completed', undefined, '0'))).toEqual(['Ordered done', 'Working done', 'Result done'])
 })
 
-test('D42 a payment that the chain does not show is not called received or made', () => {
+test('D42 only a payment that the chain shows is called received or made', () => {
   const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']
   const named = words.map((book) => `${book}: ${paymentTitle({ book })}`)
   expect(named.filter((title) => /received|made/.test(title))).toEqual([

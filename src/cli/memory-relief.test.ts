@@ -16,7 +16,7 @@ function world() {
   return { state, relief }
 }
 
-test('T7 T19: memory that a flood left is given back once the process has nothing to do', () => {
+test('T7 T19: an idle process frees the memory that a flood left', () => {
   const { state, relief } = world()
   expect(relief.look()).toBe(false)
   Object.assign(state, { rss: 500 * MB, utilization: 0.9 })
@@ -26,7 +26,7 @@ test('T7 T19: memory that a flood left is given back once the process has nothin
   expect(state.collected).toBe(1)
 })
 
-test('a small growth is left alone, and a collection that brought nothing is repeated only after minutes', () => {
+test('small growth triggers no collection, and a useless collection is repeated only after minutes', () => {
   const { state, relief } = world()
   relief.look()
   state.rss = 150 * MB

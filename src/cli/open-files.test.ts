@@ -5,14 +5,14 @@ import { expect, test } from 'vitest'
 import { openFilesMax } from '../lib/open-files.ts'
 import { checkOpenFiles } from './open-files.ts'
 
-test('too few open files for a node are refused, few are told, with what to do', () => {
+test('a limit of open files that is too low is refused, and a low limit is reported with its fix', () => {
   expect(() => checkOpenFiles(40)).toThrow(/is 40, and a node needs 1024: raise it with `ulimit -n 1024`/)
   expect(checkOpenFiles(256)).toEqual([expect.stringMatching(/is 256, .* a busy node needs 1024/)])
   expect(checkOpenFiles(1024)).toEqual([])
   expect(checkOpenFiles(undefined)).toEqual([])
 })
 
-test('the limit is read where the system tells it', () => {
+test('reads the limit if the system reports it', () => {
   const path = join(mkdtempSync(join(tmpdir(), 'stoa-limits-')), 'limits')
   writeFileSync(
     path,

@@ -107,7 +107,7 @@ test.each([
   expect(refusal(withPrice(price))).toMatch(/^agents\.yaml:4: agents\[0\]: price: .*expected USDC from 0 to 1000000/)
 })
 
-test('an unknown key is an error that names file, line and the key that was meant (D11)', () => {
+test('an unknown key is an error that names the file, the line and the likely key (D11)', () => {
   const text = 'agents:\n  - name: a\n    price: 1\n    desciption: d\n'
   expect(refusal(text)).toBe('agents.yaml:4: agents[0]: "desciption" is not known: did you mean description?')
   expect(refusal('agent:\n  - name: a\n')).toBe('agents.yaml:1: "agent" is not known: expected only "agents:"')
@@ -130,7 +130,7 @@ test.each(['http://a.example/a.png', 'data:image/png;base64,aa', 'https://me:pw@
   },
 )
 
-test('every problem of the file is told at once, each with its line', () => {
+test('all problems of the file are reported at once, each with its line', () => {
   const text = `agents:
   - 5
   - name: [1]
@@ -176,7 +176,7 @@ test.each([
   expect(refusal(text)).toContain(expected)
 })
 
-test('two agents of one name, in either spelling of Unicode, are refused with both lines (D5)', () => {
+test('two agents with one name, in any Unicode form, are refused with both lines (D5)', () => {
   const text =
     'agents:\n  - {name: "\u00c9cho", description: d, price: 1}\n  - {name: "E\u0301cho", description: d, price: 1}\n'
   expect(refusal(text)).toMatch(
@@ -184,7 +184,7 @@ test('two agents of one name, in either spelling of Unicode, are refused with bo
   )
 })
 
-test('aliases that unfold to gigabytes are refused at once', () => {
+test('aliases that expand to gigabytes are refused at once', () => {
   const bomb = ['a0: &a0 [x, x, x]', ...Array.from({ length: 40 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`)]
   expect(refusal(bomb.join('\n'))).toContain('agents.yaml:2: aliases (*name) are not supported')
 })
@@ -217,7 +217,7 @@ agents:
 # the end
 `
 
-test('adding an agent keeps comments, order and spelling of what was there (D11)', () => {
+test('adding an agent keeps the comments, order and spelling of the file (D11)', () => {
   const document = parseAgentsDocument(FILE, PATH)
   document.put(agent({ name: 'three', tags: ['a', 'b'], price: 0.000249 }))
   expect(document.text()).toBe(`# agents of this node
@@ -243,7 +243,7 @@ agents:
 `)
 })
 
-test('an agent of the same name is replaced where it stands, and only what differs is written (D11)', () => {
+test('an agent with the same name is replaced in place, and only changed fields are written (D11)', () => {
   const document = parseAgentsDocument(FILE, PATH)
   document.put(agent({ name: 'one', description: 'text\nover lines\n', price: 0.2, model: 'builtin/echo' }))
   const text = document.text()
@@ -256,7 +256,7 @@ test('an agent of the same name is replaced where it stands, and only what diffe
   ])
 })
 
-test('a value that did not change keeps its spelling', () => {
+test('an unchanged value keeps its spelling', () => {
   const document = parseAgentsDocument(FILE, PATH)
   document.put(agent({ name: 'one', description: 'other', price: 0.1, tags: ['x', 'y'] }))
   document.put(agent({ name: 'two', description: '2', price: 0.000001 }))
@@ -280,7 +280,7 @@ test('removing an agent leaves the others and their comments', () => {
 })
 
 test.each(['', '# mine\n', 'agents: # mine\n', '# mine\nagents: []\n', 'agents: [] # mine\n', '---\n'])(
-  'the first agent goes into %j as a list, and what was said there stays',
+  'the first agent is added to %j as a list, and comments stay',
   (before) => {
     const document = parseAgentsDocument(before, PATH)
     document.put(agent())
@@ -291,7 +291,7 @@ test.each(['', '# mine\n', 'agents: # mine\n', '# mine\nagents: []\n', 'agents: 
   },
 )
 
-test('a list that is not indented stays so', () => {
+test('a list without indentation stays without indentation', () => {
   const document = parseAgentsDocument('agents:\n- name: one\n  description: d\n  price: 1\n', PATH)
   document.put(agent())
   expect(document.text()).toContain('agents:\n- name: one\n  description: d\n  price: 1\n- name: a\n')
@@ -321,7 +321,7 @@ const anyAgent = fc
   .filter((parsed) => parsed.success)
   .map((parsed) => parsed.data!)
 
-test('whatever is put into a file is read back the same, and writing it again changes nothing (D11)', () => {
+test('every agent is read back unchanged, and writing it again changes nothing (D11)', () => {
   fc.assert(
     fc.property(fc.array(anyAgent, { maxLength: 5 }), (agents) => {
       const document = parseAgentsDocument(FILE, PATH)
@@ -336,7 +336,7 @@ test('whatever is put into a file is read back the same, and writing it again ch
   )
 })
 
-test('no text makes the reader fail otherwise than with a clear error', () => {
+test('every invalid text fails with a clear error', () => {
   const pieces = fc.constantFrom(
     'agents:',
     '\n',

@@ -12,14 +12,14 @@ const problems = (fields: string) => {
   return expect.fail('was accepted')
 }
 
-test('an agent may be one that speaks A2A elsewhere', () => {
+test('an agent may be a remote A2A agent', () => {
   expect(parse('    a2a: https://agents.example/a\n    api_key_env: THEIR_TOKEN\n').agents[0]).toMatchObject({
     a2a: 'https://agents.example/a',
     api_key_env: 'THEIR_TOKEN',
   })
 })
 
-test('ADR-22 such an agent may have a most to pay, and rewriting the file keeps it', () => {
+test('ADR-22 a remote agent may have max_price, and rewriting the file keeps it', () => {
   const document = parse('    a2a: https://agents.example/a\n    max_price: 0.000001\n')
   expect(document.agents[0]).toMatchObject({ max_price: 1n })
   document.put({ ...document.agents[0]!, max_price: 30_000n })
@@ -34,7 +34,7 @@ const servers = `    model: gpt-5
       - url: https://tools.example/mcp
         token_env: TOOLS_TOKEN
 `
-test('a model may have MCP servers, and rewriting the file keeps what they say', () => {
+test('a model may have MCP servers, and rewriting the file keeps their settings', () => {
   const document = parse(servers)
   const mcp = [
     { command: ['npx', '-y', 'server'], tools: ['read', 'write'] },

@@ -26,7 +26,7 @@ test('a missing file has no agents', async () => {
   expect(await readAgentsFile(path)).toEqual([])
 })
 
-test('an added agent is there on the next start, in a file only its owner reads (D12)', async () => {
+test('an added agent is there on the next start, in a file that only its owner can read (D12)', async () => {
   await addAgentToFile(path, agent('one'))
   await addAgentToFile(path, agent('two'))
   await addAgentToFile(path, { ...agent('one'), price: 7n })
@@ -38,7 +38,7 @@ test('an added agent is there on the next start, in a file only its owner reads 
   expect(await readdir(directory)).toEqual(['agents.yaml'])
 })
 
-test('a removed agent is gone, and an unknown one leaves the file as it is', async () => {
+test('a removed agent is gone, and removing an unknown agent leaves the file unchanged', async () => {
   await addAgentToFile(path, agent('one'))
   const before = await readFile(path, 'utf8')
   expect(await removeAgentFromFile(path, 'two')).toBe(false)
@@ -56,7 +56,7 @@ test('a file that is not valid is never rewritten', async () => {
   expect(await readdir(directory)).toEqual(['agents.yaml'])
 })
 
-test('the mode of the file and a link to it are kept', async () => {
+test('the mode of the file and a symbolic link to it stay', async () => {
   const real = join(directory, 'real.yaml')
   await writeFile(real, 'agents: []\n')
   await chmod(real, 0o640)
@@ -66,21 +66,21 @@ test('the mode of the file and a link to it are kept', async () => {
   expect((await stat(real)).mode & 0o777).toBe(0o640)
 })
 
-test('thirty changes at once are all kept', async () => {
+test('thirty concurrent changes are all stored', async () => {
   const names = Array.from({ length: 30 }, (_, i) => `agent ${i}`)
   await Promise.all(names.map((name) => addAgentToFile(path, agent(name))))
   expect((await readAgentsFile(path)).map(({ name }) => name).sort()).toEqual(names.sort())
   expect(await readdir(directory)).toEqual(['agents.yaml'])
 })
 
-test('the lock of a process that died is taken over', async () => {
+test('the lock of a dead process is replaced', async () => {
   await writeFile(`${path}.lock`, 'left behind')
   await Promise.all([addAgentToFile(path, agent('one')), addAgentToFile(path, agent('two'))])
   expect((await readAgentsFile(path)).map(({ name }) => name).sort()).toEqual(['one', 'two'])
   expect(await readdir(directory)).toEqual(['agents.yaml'])
 })
 
-test('a directory, a pipe, a file that is too large or not text: each is refused clearly', async () => {
+test('a directory, a pipe, a file that is too large and a file that is not text are refused with a clear error', async () => {
   await mkdir(path)
   await expect(readAgentsFile(path)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   await expect(readAgentsFile(path)).rejects.toThrow(`${path}: this is not a file`)
@@ -113,14 +113,14 @@ test('a file that would grow over its limit is not written', async () => {
   expect(await readFile(path, 'utf8')).toBe(filler)
 })
 
-test('a directory that is not there is named as the reason', async () => {
+test('the error names a missing directory as the reason', async () => {
   await expect(addAgentToFile(join(directory, 'none', 'agents.yaml'), agent('one'))).rejects.toMatchObject({
     code: 'AGENTS_FILE_UNWRITABLE',
     message: expect.stringContaining('its directory does not exist'),
   })
 })
 
-test.skipIf(process.getuid?.() === 0)('a directory without the right to write is named as the reason', async () => {
+test.skipIf(process.getuid?.() === 0)('the error names a missing write permission as the reason', async () => {
   await chmod(directory, 0o500)
   await expect(addAgentToFile(path, agent('one'))).rejects.toThrow('permission denied')
 })

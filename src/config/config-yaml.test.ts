@@ -82,7 +82,7 @@ log: {level: warn}
   expect(Object.keys(settings)).toHaveLength(configKeys.length)
 })
 
-test('an empty file, an empty value and an empty group give no setting', () => {
+test('an empty file, an empty value and an empty group set nothing', () => {
   for (const text of ['', '# nothing\n', 'network:\np2p:\n', 'rpc_url: null\nbuyer: ~', 'p2p: {}']) {
     expect(parse(text)).toEqual({})
   }
@@ -110,7 +110,7 @@ test.each([
   expect(() => parse(text)).toThrow(message)
 })
 
-test('a key or token in the file is refused with the place where it belongs, and not shown (T21)', () => {
+test('a key or token in the file is refused and not shown; the error names where it belongs (T21)', () => {
   for (const name of ['private_key', 'openai_api_key', 'api.token', 'wallet_secret']) {
     const text = name.startsWith('api.') ? 'api:\n  token: hunter2hunter2hunter2\n' : `${name}: hunter2hunter2hunter2\n`
     expect(() => parse(text)).toThrow(/this file never holds keys or tokens; set them in the environment/)
@@ -123,7 +123,7 @@ test('every mistake is reported at once', () => {
   expect(() => parse('network: x\np2p: {port: y}\nlog: {level: z}')).toThrow(/:1: .*\n.*:2: .*\n.*:3: /)
 })
 
-test('webhooks are a list of addresses; a secret is never read from the file', () => {
+test('webhooks are a list of URLs; a secret is never read from the file', () => {
   const yaml = 'webhooks:\n  - url: http://127.0.0.1:9/x\n    secret_env: HOOK\n    events: [payment.settled, order]\n'
   expect(parseConfigYaml(yaml, 'c')).toEqual({
     webhooks: [{ url: 'http://127.0.0.1:9/x', secret_env: 'HOOK', events: ['payment.settled', 'order'] }],

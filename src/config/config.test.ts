@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(dataDir, { recursive: true, force: true }))
 
-test('a flag goes before the environment, that before config.yaml, that before the default (D4)', async () => {
+test('a flag overrides the environment, the environment overrides config.yaml, config.yaml overrides the default (D4)', async () => {
   const load = async (flags: object, environment: object) =>
     (await loadConfig(flags, { NODE_DATA_DIR: dataDir, ...environment })).config.api.port
   expect(await load({}, {})).toBe(8424)
@@ -21,7 +21,7 @@ test('a flag goes before the environment, that before config.yaml, that before t
   expect(await load({ apiPort: undefined }, { NODE_API_PORT: '' })).toBe(1001)
 })
 
-test('a mistake in config.yaml names the file by its whole path', async () => {
+test('an error in config.yaml names the full path of the file', async () => {
   const file = join(dataDir, 'config.yaml')
   await writeFile(file, 'network: eip155:84532\napi: {port: x}\n')
   await expect(loadConfig({ dataDir }, {})).rejects.toMatchObject({
@@ -31,7 +31,7 @@ test('a mistake in config.yaml names the file by its whole path', async () => {
   await rm(file)
 })
 
-test('a config.yaml that cannot be read is an error, a missing one is none', async () => {
+test('a config.yaml that cannot be read is an error, a missing config.yaml is not', async () => {
   await expect(loadConfig({ dataDir: join(dataDir, 'nowhere') }, {})).resolves.toBeDefined()
   const inner = await mkdtemp(join(dataDir, 'inner-'))
   await mkdir(join(inner, 'config.yaml'))
@@ -63,7 +63,7 @@ test('the defaults are the documented ones (D3, D4, D16, D33)', () => {
   expect(config.seller).toMatchObject({ settleFirst: false, keepListed: false })
 })
 
-test('the data directory is absolute, and ~ is the home directory even where no shell has said so', () => {
+test('the data directory is absolute, and ~ is the home directory even without a shell', () => {
   expect(resolveDataDir({}, {})).toBe(join(homedir(), '.stoa'))
   expect(resolveDataDir({}, { NODE_DATA_DIR: '~/market' })).toBe(join(homedir(), 'market'))
   expect(resolveDataDir({ dataDir: 'here' }, { NODE_DATA_DIR: '/there' })).toBe(resolve('here'))
@@ -72,7 +72,7 @@ test('the data directory is absolute, and ~ is the home directory even where no 
 test.each([
   ['', 'HOME is empty'],
   ['relative', 'HOME is the relative path relative'],
-])('keys land in no working directory: HOME=%j is refused', (home, reason) => {
+])('keys are never stored in the working directory: HOME=%j is refused', (home, reason) => {
   vi.stubEnv('HOME', home)
   onTestFinished(() => void vi.unstubAllEnvs())
   for (const env of [{}, { NODE_DATA_DIR: '~/market' }])
@@ -80,7 +80,7 @@ test.each([
   expect(resolveDataDir({ dataDir: '/named' }, {})).toBe('/named')
 })
 
-test('D43: without a bootstrap peer the market is looked for in the public DHT, unless the node is a local one or was told', () => {
+test('D43: without a bootstrap peer the node uses the public DHT, unless it is local or the DHT is turned off', () => {
   const asks = (settings: object) =>
     createConfig({ dataDir: '/d', listenHosts: ['0.0.0.0'], ...settings }).p2p.publicDht
   const bootstrap = ['/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz']

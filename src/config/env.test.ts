@@ -72,7 +72,7 @@ test('an empty variable counts as unset', () => {
   expect(readEnv(empty)).toEqual({})
 })
 
-test('lists are read with commas, without doubles and spaces', () => {
+test('lists are split at commas, without duplicates and spaces', () => {
   const env = readEnv({
     NODE_ANNOUNCE_ADDR: ' /ip4/203.0.113.7/tcp/4001, /dns4/a.example/udp/4001/quic-v1 ,/ip4/203.0.113.7/tcp/4001,',
     NODE_LISTEN_HOST: '0.0.0.0,::',
@@ -89,7 +89,7 @@ test('a bad value shows no control characters', () => {
   expect(messageOf({ NODE_NETWORK: '\u001b[2Jbase\u202e\u009b' })).toContain('"\\u001b[2Jbase\\u202e\\u009b"')
 })
 
-test('the variables D4 names are all read, and the secret ones are marked', () => {
+test('all variables of D4 are read, and the secret variables are marked', () => {
   const names =
     'NODE_DATA_DIR NODE_ANNOUNCE_ADDR SELLER_PRIVATE_KEY BUYER_PRIVATE_KEY ETHEREUM_PRIVATE_KEY ETHEREUM_RPC_URL FACILITATOR_URL NODE_NETWORK BOOTSTRAP_PEERS NODE_API_HOST NODE_API_PORT NODE_API_TOKEN NODE_CORS_ORIGINS OPENAI_API_KEY OPENAI_BASE_URL ANTHROPIC_API_KEY GOOGLE_API_KEY CDP_API_KEY_ID CDP_API_KEY_SECRET DATABASE_URL'
   expect(Object.keys(Env.shape)).toEqual(expect.arrayContaining(names.split(' ')))

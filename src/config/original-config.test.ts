@@ -56,13 +56,13 @@ test.each([
   ['model: m, provider: OpenAI, api_key: g', 'openai/m'],
   ['model: gemini-2.5-flash', 'google/gemini-2.5-flash'],
   ['api_key: g', undefined],
-])('an agent with %s runs on %s, as it did there', async (fields, model) => {
+])('an agent with %s runs on %s, as in the original node', async (fields, model) => {
   await write('agents.yaml', `agents: [{name: a, price: 0, ${fields}}]`)
   const { agents } = await readOriginalConfig(directory)
   expect(agents[0]!.model).toBe(model)
 })
 
-test('one of the two files may be named by itself', async () => {
+test('only one of the two files may be given', async () => {
   await write('mine.yaml', 'agents: [{name: a, price: 0}]')
   expect((await readOriginalConfig(join(directory, 'mine.yaml'))).agents).toMatchObject([
     { name: 'a', description: 'a' },
@@ -79,6 +79,6 @@ test.each([
   await expect(readOriginalConfig(directory)).rejects.toThrow(message)
 })
 
-test('a place that holds neither is refused', async () => {
+test('a directory without both files is refused', async () => {
   await expect(readOriginalConfig(directory)).rejects.toThrow(/no agents\.yaml and no config\.yaml/)
 })

@@ -32,7 +32,7 @@ test('secrets cannot be printed (T21)', () => {
   expect(secrets.providerKeys.google).toBeUndefined()
 })
 
-test('ETHEREUM_PRIVATE_KEY goes before the role keys, and either role key is used alone (D4)', () => {
+test('ETHEREUM_PRIVATE_KEY overrides the role keys, and each role key works alone (D4)', () => {
   const [own, seller, buyer] = [keyOf('1'), keyOf('2'), keyOf('3')]
   expect(secretsOf({}).walletKey).toBeUndefined()
   expect(secretsOf({ SELLER_PRIVATE_KEY: seller }).walletKey).toBe(seller)
@@ -43,13 +43,13 @@ test('ETHEREUM_PRIVATE_KEY goes before the role keys, and either role key is use
   )
 })
 
-test('two role keys that differ are refused: nobody guesses which wallet pays', () => {
+test('two different role keys are refused, because the node has only one wallet', () => {
   expect(() => secretsOf({ SELLER_PRIVATE_KEY: keyOf('2'), BUYER_PRIVATE_KEY: keyOf('3') })).toThrow(
     /SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY are set to different keys.*set ETHEREUM_PRIVATE_KEY$/,
   )
 })
 
-test("an agent's api_key_env reaches model keys and never the node's own secrets (T12)", () => {
+test('api_key_env of an agent can read model keys but never the secrets of the node (T12)', () => {
   const secrets = secretsOf({
     MY_MODEL_KEY: ' sk-mine ',
     EMPTY: '',

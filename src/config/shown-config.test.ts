@@ -7,7 +7,7 @@ const SECRET = 'sk-secret-0123456789'
 const shown = (settings: Parameters<typeof createConfig>[0], key: string) =>
   shownConfig(createConfig(settings)).settings.find((setting) => setting.key === key)
 
-test('every key of config.yaml is shown, with where it is set', () => {
+test('every key of config.yaml is shown, with the place where it is set', () => {
   const { settings, config_file } = shownConfig(createConfig({ dataDir: '/data' }))
   expect(settings.map(({ key }) => key)).toEqual(configKeys)
   expect(config_file).toBe('/data/config.yaml')
@@ -17,7 +17,7 @@ test('every key of config.yaml is shown, with where it is set', () => {
   })
 })
 
-test('T21 no secret is in it, wherever in a URL it stands', () => {
+test('T21 no secret is shown, in no part of a URL', () => {
   for (const url of [
     `https://rpc.example/v2/${SECRET}`,
     `https://rpc.example/?key=${SECRET}`,

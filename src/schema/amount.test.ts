@@ -23,27 +23,27 @@ test.each(vectors.numbers)('T18: the JSON number $price is $atomic atomic units,
   expect(Price.encode(BigInt(atomic))).toBe(price)
 })
 
-test.each(vectors.refused)('D7: %j is no price', (price) => {
+test.each(vectors.refused)('D7: %j is not a price', (price) => {
   expect(() => parsePrice(price)).toThrow(RangeError)
   expect(PriceText.safeParse(price).success).toBe(false)
 })
 
-test.each(vectors.refused_numbers)('D7: the JSON number %s is no price', (price) => {
+test.each(vectors.refused_numbers)('D7: the JSON number %s is not a price', (price) => {
   expect(Price.safeParse(price).success).toBe(false)
 })
 
-test('D7: a negative price is told as such', () => {
+test('D7: the error of a negative price says that it is negative', () => {
   expect(() => parsePrice(-1)).toThrow('"-1" is less than 0')
 })
 
-test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('D7: %s is no price', (price) => {
+test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('D7: %s is not a price', (price) => {
   expect(() => parsePrice(price)).toThrow(RangeError)
   expect(Price.safeParse(price).success).toBe(false)
 })
 
 describe('exactly', () => {
   const atomic = fc.bigInt({ min: 0n, max: PRICE_ATOMIC_MAX })
-  test('every price there is survives being written and read, as text and as a JSON number', () => {
+  test('every price is the same after writing and reading, as text and as a JSON number', () => {
     fc.assert(
       fc.property(atomic, (amount) => {
         expect(parsePrice(formatAmount(amount, 6))).toBe(amount)
@@ -53,7 +53,7 @@ describe('exactly', () => {
     )
   })
 
-  test('amounts of any size and precision survive being written and read', () => {
+  test('amounts of any size and precision are the same after writing and reading', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 10n ** 30n }), fc.nat(18), (amount, decimals) => {
         expect(parseAmount(formatAmount(amount, decimals), decimals)).toBe(amount)
@@ -72,7 +72,7 @@ describe('exactly', () => {
     )
   })
 
-  test('any text at all is an exact amount or a RangeError', () => {
+  test('every text is an exact amount or a RangeError', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[0-9.eE+-]{0,12}$/)), (text) => {
         try {
@@ -86,7 +86,7 @@ describe('exactly', () => {
   })
 })
 
-test('a price that is sent as a number is told to be text', () => {
+test('the error of a price sent as a number says to send text', () => {
   expect(PriceText.safeParse(0.05).error?.issues[0]?.message).toBe('is text, not a number: "0.05"')
   expect(PriceText.safeParse(undefined).error?.issues[0]?.message).toContain('received undefined')
 })

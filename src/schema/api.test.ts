@@ -18,7 +18,7 @@ test.each([
   expect(z.decode(ExecuteAgent, withoutId)).toEqual({ agent_id: undefined, input: 'go' })
 })
 
-test('reads agent_id under its other spelling, in /execute and in orders, and a price as text or number', () => {
+test('reads both spellings of agent_id in /execute and in orders, and a price as text or number', () => {
   expect(z.decode(Execute, { agentId: 'a', task: 'go' })).toEqual({ agent_id: 'a', input: 'go' })
   for (const price of ['0.05', 0.05]) {
     expect(z.decode(CreateOrder, { agentId: 'a', price })).toEqual({ agent_id: 'a', price: 50_000n })
@@ -46,11 +46,11 @@ test.each([
   expect(issuesOf(Execute, body).map(([at]) => at)).toContain(path)
 })
 
-test('refuses a field it does not know where money is spent, as it may be a mistyped limit', () => {
+test('refuses unknown fields where money is spent, because they may be mistyped limits', () => {
   expect(issuesOf(Execute, { agent_id: 'a', task: 'go', maxPrice: 1 })).toEqual([['', 'unrecognized_keys']])
 })
 
-test('T12 takes no field of an agent that names a program or a key of this machine', () => {
+test('T12 refuses fields of an agent that name a program or a key of this machine', () => {
   const agent = { name: 'A', description: 'B', price: 0 }
   expect(z.decode(RegisterAgent, agent)).toEqual({ ...agent, price: 0n })
   for (const extra of [{ command: ['sh'] }, { api_key_env: 'X' }, { output_bytes_max: 1 }, { base_url: 'http://x' }]) {
@@ -58,7 +58,7 @@ test('T12 takes no field of an agent that names a program or a key of this machi
   }
 })
 
-test('T23 the longest result that an agent may have fits one frame as base64, beside its receipt', () => {
+test('T23 the longest result fits into one frame as base64, beside its receipt', () => {
   const agent = { name: 'A', description: 'B', price: 0 }
   const longest = 4 * 1024 * 1024
   expect(AgentDefinition.safeParse({ ...agent, output_bytes_max: longest }).success).toBe(true)
@@ -66,7 +66,7 @@ test('T23 the longest result that an agent may have fits one frame as base64, be
   expect(8 * 1024 * 1024 - Math.ceil(longest / 3) * 4).toBeGreaterThanOrEqual(1024 * 1024)
 })
 
-test('D24 the longest task fits one frame as base64, beside a payment', () => {
+test('D24 the longest task fits into one frame as base64, beside a payment', () => {
   const base64 = (TASK_BYTES_MAX / 3) * 4
   expect(Number.isInteger(base64)).toBe(true)
   expect(8 * 1024 * 1024 - base64).toBeGreaterThanOrEqual(4096)

@@ -22,7 +22,7 @@ function bench() {
   return { state, deed, controls, press, text: () => textOf(state.get().line) }
 }
 
-test('types, moves and deletes whole characters, emoji included', () => {
+test('types, moves over and deletes whole characters, including emoji', () => {
   const { controls, press, text } = bench()
   controls.type('a👩‍👩‍👧b')
   press({ leftArrow: true })
@@ -36,21 +36,21 @@ test('types, moves and deletes whole characters, emoji included', () => {
   expect(text()).toBe('ab')
 })
 
-test('keys that come in one piece with the text do what they do alone; control characters are not typed', () => {
+test('keys that arrive together with text work as usual, and control characters are not typed', () => {
   const { controls, deed, text } = bench()
   controls.type('/ord\tlist\u0007x\u007f\r/next')
   expect(deed.send).toHaveBeenCalledWith('/order list')
   expect(text()).toBe('/next')
 })
 
-test('pasted text is not carried out, whatever it holds', () => {
+test('pasted text never runs', () => {
   const { controls, deed, text } = bench()
   controls.paste('/exit\r\n/agent\u001b[2J\n')
   expect(deed.send).not.toHaveBeenCalled()
   expect(text()).toBe('/exit\n/agent[2J')
 })
 
-test('Tab fills in what candidates share, and the blank after the only one', () => {
+test('Tab fills in the common prefix of the candidates, and a space after a single candidate', () => {
   const { controls, press, text, state } = bench()
   controls.type('/a')
   press({ tab: true })
@@ -62,7 +62,7 @@ test('Tab fills in what candidates share, and the blank after the only one', () 
   expect(text()).toBe('/order ')
 })
 
-test('up and down go through what was sent', () => {
+test('up and down walk through the history', () => {
   const { controls, press, deed, text } = bench()
   controls.type('one\rtwo\r')
   press({ upArrow: true })
@@ -75,7 +75,7 @@ test('up and down go through what was sent', () => {
   expect(deed.send).toHaveBeenCalledTimes(2)
 })
 
-test('Ctrl-C interrupts; Ctrl-D leaves from an empty line only', () => {
+test('Ctrl-C interrupts; Ctrl-D leaves only from an empty line', () => {
   const { controls, press, deed } = bench()
   press({ ctrl: true }, 'c')
   controls.type('x')

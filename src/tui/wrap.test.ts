@@ -15,12 +15,12 @@ describe('wrap', () => {
     expect(wrap(line, width)).toEqual(rows)
   })
 
-  test('a color that is on at the end of a row is off there and on again in the next', () => {
+  test('a color that is on at the end of a row ends there and starts again in the next row', () => {
     expect(wrap('\u001b[31mabcdef\u001b[39mg', 4)).toEqual(['\u001b[31mabcd\u001b[0m', '\u001b[31mef\u001b[39mg'])
   })
 })
 
-test('lastRows shows the end, or rows back from it, and never past the beginning', () => {
+test('lastRows shows the end, or earlier rows, and never goes past the beginning', () => {
   const lines = ['a', 'b c d', 'e']
   expect(lastRows(lines, { width: 1, height: 3, back: 0 })).toEqual(['c', 'd', 'e'])
   expect(lastRows(lines, { width: 1, height: 3, back: 1 })).toEqual(['b', 'c', 'd'])

@@ -37,7 +37,7 @@ afterAll(async () => {
 const dashboard = (path: string) => `${node.url}/dashboard${path}`
 const rowsOf = (page: Page, label: string) => page.getByRole('list', { name: label }).getByRole('listitem')
 
-test('an agent is run from the market itself, and its order is shown', async () => {
+test('an agent can be run from the market page, and its order is shown', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.goto(dashboard('/market'))
   await page.getByRole('button', { name: 'Run Parrot' }).click()
@@ -49,7 +49,7 @@ test('an agent is run from the market itself, and its order is shown', async () 
   await close()
 })
 
-test('D37 a listing of another network is marked, cannot be bought, and names its seller beside the peer id', async () => {
+test('D37 a listing of another network is marked and cannot be bought, and shows seller name and peer id', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.route(/\/api\/agents(\/[^/?]+)?\?/, async (route) => {
     const response = await route.fetch()
@@ -72,7 +72,7 @@ test('D37 a listing of another network is marked, cannot be bought, and names it
   await close()
 })
 
-test('D47 an agent is tried before it is listed, and what is private stays with its operator', async () => {
+test('D47 an agent is tried before it is listed, and private fields stay with its operator', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.goto(dashboard('/agents/new'))
   await page.getByLabel('Name', { exact: true }).fill('Secretive')
@@ -111,7 +111,7 @@ test('D47 an agent is tried before it is listed, and what is private stays with 
   await close()
 })
 
-test('a program is set up on the node’s machine, and a broken agent says why it is not on the market', async () => {
+test('a program is set up on the machine of the node, and a broken agent says why it is not on the market', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.goto(dashboard('/agents/new'))
   await page.getByLabel('Program or service').check()
@@ -159,7 +159,7 @@ test('activity is searched by words, failure, agent and day', async () => {
   await close()
 })
 
-test('a chart has its total beside the title, for the time that is chosen', async () => {
+test('a chart shows its total beside the title, for the chosen period', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.goto(dashboard(''))
   const choice = page.getByRole('group', { name: 'Period: Executions' })
@@ -169,7 +169,7 @@ test('a chart has its total beside the title, for the time that is chosen', asyn
   await close()
 })
 
-test('a purchase that waits is told by the browser, once that was switched on', async () => {
+test('the browser announces a waiting purchase after notifications are turned on', async () => {
   const { page, close } = await visit(browser, node.url)
   // What a browser shows outside its page cannot be seen from within.
   await page.addInitScript(`

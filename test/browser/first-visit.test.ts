@@ -26,7 +26,7 @@ afterAll(async () => {
   await Promise.all([node?.stop(), closed?.stop()])
 })
 
-test('a first visit shows the node, in less than 150 kB, and asks nobody else', async () => {
+test('a first visit shows the node in less than 150 kB, without requests to others', async () => {
   const { page, bytes, close } = await visit(browser, node.url)
   await page.goto(`${node.url}/dashboard`)
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
@@ -37,7 +37,7 @@ test('a first visit shows the node, in less than 150 kB, and asks nobody else', 
   await close()
 })
 
-test('every address of the dashboard can be opened, and the back button works', async () => {
+test('every URL of the dashboard opens, and the back button works', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.goto(`${node.url}/dashboard/market`)
   await page.getByText('No agent is known yet').waitFor()
@@ -50,7 +50,7 @@ test('every address of the dashboard can be opened, and the back button works', 
   await close()
 })
 
-test('the theme is that of the system until another is chosen, and stays chosen', async () => {
+test('the theme follows the system until the user chooses another, and the choice stays', async () => {
   const { page, close } = await visit(browser, node.url, { colorScheme: 'dark' })
   const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
   await page.goto(`${node.url}/dashboard`)
@@ -63,7 +63,7 @@ test('the theme is that of the system until another is chosen, and stays chosen'
   await close()
 })
 
-test('D16 a node that is bound elsewhere lets nobody in without its token', async () => {
+test('D16 a node that listens beyond loopback admits nobody without its token', async () => {
   const url = `http://127.0.0.1:${new URL(closed.url).port}`
   const { page, close } = await visit(browser, url)
   await page.goto(`${url}/dashboard`)
@@ -95,7 +95,7 @@ async function foreignPage() {
   return { server, url: `http://${foreign}:${(server.address() as AddressInfo).port}/` }
 }
 
-test('T11 a page of another origin neither reads what is private nor spends', async () => {
+test('T11 a page of another origin cannot read private data or spend', async () => {
   const { server, url } = await foreignPage()
   const context = await browser.newContext()
   try {

@@ -73,7 +73,7 @@ async function faultsOf(page: Page): Promise<string[]> {
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3)}`)
 }
 
-test('D37 every page says whose node it is, that its money is test money, and how much of it there is', async () => {
+test('D37 every page shows the name of the node, that its money is test money, and the balance', async () => {
   const { page, close } = await visit(browser, buyer.url)
   for (const path of ['', '/market', '/payments', '/settings']) {
     await open(page, buyer, path)
@@ -85,7 +85,7 @@ test('D37 every page says whose node it is, that its money is test money, and ho
   await close()
 })
 
-test('an approval shows its task, who asked and the budget after, and several are approved at once', async () => {
+test('an approval shows its task, who asked and the budget after it, and several are approved at once', async () => {
   await api(buyer, 'PUT', '/budget', { auto_approve_below: '0.005', per_day: '5' })
   const tasks = ['first task', 'second task', 'third task']
   for (const task of tasks) {
@@ -114,7 +114,7 @@ test('an approval shows its task, who asked and the budget after, and several ar
   await close()
 })
 
-test('T10 an order shows task and result first, the result drawn without HTML, scripts or images of the seller', async () => {
+test('T10 an order shows task and result first, without HTML, scripts or images of the seller', async () => {
   const order = await bought('Analyst', 'Review the market.')
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, `/orders/${order.id}`)
@@ -149,7 +149,7 @@ test('T10 an order shows task and result first, the result drawn without HTML, s
   await close()
 })
 
-test('D42 the overview tells a buyer what is paid, held and left, what failed, and what was bought', async () => {
+test('D42 the overview shows a buyer paid, held and remaining amounts, failures and purchases', async () => {
   const { page, close } = await visit(browser, buyer.url)
   const failed = await bought('Broken', 'break')
   expect(failed.status).toBe('failed')
@@ -166,7 +166,7 @@ test('D42 the overview tells a buyer what is paid, held and left, what failed, a
   await close()
 })
 
-test('D42 payments are shown by the words of the books, each with what it means', async () => {
+test('D42 payments are shown by book, each with its meaning', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, '/payments')
   const rows = page.getByRole('list', { name: 'Payments, newest first' }).getByRole('listitem')

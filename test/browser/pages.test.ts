@@ -76,7 +76,7 @@ async function faultsOf(page: Page, choose: (axe: AxeBuilder) => AxeBuilder): Pr
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3)}`)
 }
 
-test('axe finds no serious fault on any page, in either theme', async () => {
+test('axe finds no serious problem on any page, in both themes', async () => {
   const { page, close } = await visit(browser, node.url, { reducedMotion: 'reduce' })
   const found: Record<string, string[]> = {}
   for (const [path, text] of Object.entries(await pages())) {
@@ -94,7 +94,7 @@ test('axe finds no serious fault on any page, in either theme', async () => {
   // More than forty looks of axe: on a busy machine they take minutes.
 }, 300_000)
 
-test('no page is wider than a narrow screen, and all can be reached by keyboard', async () => {
+test('no page is wider than a narrow screen, and everything is reachable by keyboard', async () => {
   const { page, close } = await visit(browser, node.url, { viewport: { width: 380, height: 740 } })
   for (const [path, text] of Object.entries(await pages())) {
     await page.goto(`${node.url}/dashboard${path}`)
@@ -143,7 +143,7 @@ test.each([
   await close()
 })
 
-test('the overview of a large node is shown at once, and is small with all that it draws', async () => {
+test('the overview of a large node is shown at once, and its response is small', async () => {
   const { page, bytes, close } = await visit(browser, node.url)
   const longest = await watchStalls(page)
   const started = performance.now()

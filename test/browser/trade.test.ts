@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const open = (page: Page, node: TestNode, path = '') => page.goto(`${node.url}/dashboard${path}`)
 
-test('a paid agent is found and bought, its answer shown as text, its payment seen on the chain', async () => {
+test('a paid agent is found and bought, its result is shown as text, and its payment is on the chain', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, '/market')
   await page.getByLabel('What should it do?').fill('echo')
@@ -103,7 +103,7 @@ test('a purchase above the limit waits, is approved, and settles', async () => {
   await close()
 })
 
-test('an agent that is added is found by another node, changed, tried, and taken off the market', async () => {
+test('an added agent is found by another node, changed, tried, and taken off the market', async () => {
   const { page, close } = await visit(browser, seller.url)
   const market = await visit(browser, buyer.url)
   await open(market.page, buyer, '/market')
@@ -136,7 +136,7 @@ test('an agent that is added is found by another node, changed, tried, and taken
   await Promise.all([close(), market.close()])
 })
 
-test('a workflow is built from agents, shows its cost, is drawn while it runs, and is canceled at its sellers', async () => {
+test('a workflow is built from agents, shows its cost, is drawn while it runs, and its sellers stop when it is canceled', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, '/workflows/new')
   await page.getByLabel('Input').fill('stop me')
@@ -157,7 +157,7 @@ test('a workflow is built from agents, shows its cost, is drawn while it runs, a
   await close()
 })
 
-test('T20 a seller whose settlements fail is told so, and tries again by hand', async () => {
+test('T20 failing settlements raise an alert, and the seller retries by hand', async () => {
   const unsettling = { ...devnet, facilitatorUrl: 'http://127.0.0.1:9' }
   const poor = await startTestNode({ devnet: unsettling, walletKey: devnet.wallets.seller.privateKey })
   const { id } = await poor.node.registerAgent({ name: 'Owed', description: 'd', price: 7_000n, model: 'builtin/echo' })
@@ -186,7 +186,7 @@ test('T20 a seller whose settlements fail is told so, and tries again by hand', 
   await Promise.all([customer.stop(), poor.stop()])
 })
 
-test('a page whose node is gone says so, keeps what it has, and goes on when the node is back', async () => {
+test('a page without its node says so, keeps its data, and continues when the node is back', async () => {
   const dataDir = await testDir()
   let node = await startTestNode({ dataDir })
   const port = Number(new URL(node.url).port)

@@ -49,7 +49,7 @@ const budget: BudgetRecord = {
   ...{ paid_month: '1.5', paid_month_atomic: '1500000', held_month: '0.5', held_month_atomic: '500000' },
 }
 
-test('token create shows the token alone on standard output; list shows what it has spent', async () => {
+test('token create prints only the token on standard output; list shows the spending', async () => {
   const wanted: CreateToken[] = []
   const { parts } = await runningNode(dataDir(), {
     createToken: async (asked) => {
@@ -72,12 +72,12 @@ test.each([
   [['--name', 'a', '--scope', 'read', '--budget', '1'], /--scope spend/],
   [['--name', 'a', '--scope', 'root'], /one of read, execute, spend, admin/],
   [['--scope', 'read'], /--name/],
-])('token create %j is a mistake that is told before a node is asked', async (flags, said) => {
+])('token create %j is refused before a node is asked', async (flags, said) => {
   const run = await cli(['token', 'create', ...flags], { dataDir: dataDir() })
   expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(said) })
 })
 
-test('approvals are listed without what a terminal would obey, approved and denied', async () => {
+test('approvals are listed without control sequences, approved and denied', async () => {
   const decided: string[][] = []
   const { parts } = await runningNode(dataDir(), {
     approvals: async () => [approval],
@@ -99,7 +99,7 @@ test('approvals are listed without what a terminal would obey, approved and deni
   expect((await cli(['approvals', 'approve'], options)).code).toBe(2)
 })
 
-test('ADR-13 several approvals are decided at once, those named or all, a hundred in one request', async () => {
+test('ADR-13 several approvals are decided at once, named or all, a hundred per request', async () => {
   const asked: [number, string][] = []
   const pending = Array.from({ length: 150 }, (_, number) => ({ ...approval, id: `ap-${number}` }))
   const { parts } = await runningNode(dataDir(), {
@@ -121,7 +121,7 @@ test('ADR-13 several approvals are decided at once, those named or all, a hundre
   ])
 })
 
-test('budget shows the limits, and sends only what is changed', async () => {
+test('budget shows the limits and sends only changes', async () => {
   const changes: ChangeBudget[] = []
   const { parts } = await runningNode(dataDir(), {
     budget: async () => budget,

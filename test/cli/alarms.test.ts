@@ -22,7 +22,7 @@ async function nodeWith(alarms: readonly AlarmRecord[]) {
   return { dismissed, run: (...argv: string[]) => cli(argv, { dataDir: dataDir(), parts }) }
 }
 
-test('D42: `stoa status` counts the alarms, and `stoa alarms list` shows what each groups', async () => {
+test('D42: `stoa status` counts the alarms, and `stoa alarms list` shows the contents of each', async () => {
   const { run } = await nodeWith([alarm('a'), alarm('b', { dismissed_at: '2026-01-01T00:00:00.000Z' })])
   expect((await run('status')).stdout).toMatch(/Alarms +2: stoa alarms list/)
   const { stdout } = await run('alarms', 'list')
@@ -31,7 +31,7 @@ test('D42: `stoa status` counts the alarms, and `stoa alarms list` shows what ea
   expect((await run('alarms', 'list', '--all')).stdout).toMatch(/^b +dismissed/m)
 })
 
-test('D42: `stoa alarms dismiss` dismisses what was shown, and needs to be told which', async () => {
+test('D42: `stoa alarms dismiss` dismisses the shown alarms, and requires their ids', async () => {
   const { run, dismissed } = await nodeWith([alarm('a'), alarm('b', { mark: '18' })])
   expect((await run('alarms', 'dismiss')).code).toBe(2)
   expect((await run('alarms', 'dismiss', 'b')).stdout).toMatch(/^dismissed: 2 calls/)

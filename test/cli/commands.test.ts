@@ -7,7 +7,7 @@ import { cli, fakeNode, listing, peerId, runningNode, status, useDataDir } from 
 const dataDir = useDataDir()
 const add = ['agent', 'config', 'add', '--name', 'Echo', '--description', 'Says it again.', '--price', '0.10']
 
-test('agent config add writes agents.yaml, list shows it, remove takes it out', async () => {
+test('agent config add writes agents.yaml, list shows the agent, remove deletes it', async () => {
   const options = { dataDir: dataDir() }
   const file = join(dataDir(), 'agents.yaml')
   const added = await cli(
@@ -45,7 +45,7 @@ test('agent config add writes agents.yaml, list shows it, remove takes it out', 
   })
 })
 
-test('agent config add keeps the full path of a file it is given, since the node is started elsewhere', async () => {
+test('agent config add stores full paths of files, because the node may start in another directory', async () => {
   const words = ['python3', '-c', 'package.json', 'tr', './package.json', 'none.py']
   await cli([...add, ...words.map((word) => `--command=${word}`)], { dataDir: dataDir() })
   const full = join(process.cwd(), 'package.json')
@@ -53,7 +53,7 @@ test('agent config add keeps the full path of a file it is given, since the node
   expect(JSON.parse(stdout)[0].command).toEqual(['python3', '-c', full, 'tr', full, 'none.py'])
 })
 
-test('ADR-22 agent config add names an agent elsewhere and what it may cost, and warns where that is more than it earns', async () => {
+test('ADR-22 agent config add sets a remote agent and its highest cost, and warns if the cost exceeds the price', async () => {
   const elsewhere = [...add, '--a2a', 'https://agents.example/a2a/x', '--max-price']
   const loss = await cli([...elsewhere, '0.2'], { dataDir: dataDir() })
   expect(loss).toMatchObject({ code: 0, stderr: expect.stringMatching(/at a loss.*earns 0\.1 USDC.*pay 0\.2/) })
@@ -63,7 +63,7 @@ test('ADR-22 agent config add names an agent elsewhere and what it may cost, and
   expect(JSON.parse(stdout)[0]).toMatchObject({ a2a: 'https://agents.example/a2a/x', max_price: 0.1 })
 })
 
-test('with a node running the operator is told that it must be started again', async () => {
+test('with a running node, agent config add says to restart it', async () => {
   await runningNode(dataDir())
   const run = await cli(add, { dataDir: dataDir() })
   expect(run.stderr).toMatch(/restart it to apply the change\n$/)
@@ -83,12 +83,12 @@ test.each([
   await expect(readFile(join(dataDir(), 'agents.yaml'))).rejects.toThrow(/ENOENT/)
 })
 
-test('T20: agent config add tells what an agent still needs, and keeps it', async () => {
+test('T20: agent config add reports what an agent still needs, and stores it', async () => {
   const run = await cli([...add, '--model', 'openai/gpt-5'], { dataDir: dataDir() })
   expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining('must set OPENAI_API_KEY') })
 })
 
-test('a mistake in agents.yaml is told with its line, and no command goes past it (D11)', async () => {
+test('an error in agents.yaml is reported with its line, and stops every command (D11)', async () => {
   await writeFile(join(dataDir(), 'agents.yaml'), 'agents:\n  - name: A\n    descripton: x\n    price: 1\n')
   for (const argv of [add, ['agent', 'config', 'list'], ['start']]) {
     const run = await cli(argv, { dataDir: dataDir() })
@@ -117,7 +117,7 @@ test('agent discover lists names, prices and peer addresses of the running node'
   expect(json.stderr).toBe('')
 })
 
-test('agent discover with no node running listens with one of its own until the list is quiet', async () => {
+test('agent discover without a running node listens with a temporary node until no more listings arrive', async () => {
   const { seen, parts } = fakeNode()
   const argv = [
     'agent',
@@ -140,7 +140,7 @@ test('agent discover with no node running listens with one of its own until the 
   })
 })
 
-test('color is for terminals, and for whoever forces it; NO_COLOR goes before both', async () => {
+test('only terminals get color, unless it is forced; NO_COLOR overrides both', async () => {
   const { parts } = await runningNode(dataDir())
   const colored = async (tty: boolean, environment: Record<string, string>) =>
     (await cli(['agent', 'discover'], { dataDir: dataDir(), parts, tty, environment })).stdout.includes('\u001b[')
@@ -151,7 +151,7 @@ test('color is for terminals, and for whoever forces it; NO_COLOR goes before bo
   expect(await colored(true, { NO_COLOR: '1', FORCE_COLOR: '1' })).toBe(false)
 })
 
-test('status and peers show the running node, and say how to start one where none runs', async () => {
+test('status and peers show the running node, or say how to start one', async () => {
   const { parts } = await runningNode(dataDir(), {
     peers: async () => [
       { peer_id: peerId, addresses: ['/ip4/1.2.3.4/tcp/1'], direction: 'outbound', latency_ms: 12.3 },
@@ -180,7 +180,7 @@ test('wallet shows address and balance of the running node', async () => {
   expect(JSON.parse((await cli(['wallet', 'balance', '--json'], options)).stdout)).toMatchObject({ balance: '12.5' })
 })
 
-test('wallet works without a node and without a chain: the address is known, the balance is not (T15)', async () => {
+test('wallet works without a node and a chain: it shows the address but not the balance (T15)', async () => {
   const key = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
   const parts = { fetch: () => Promise.reject(new TypeError('fetch failed')) }
   const options = { dataDir: dataDir(), parts, environment: { ETHEREUM_PRIVATE_KEY: key } }
@@ -194,7 +194,7 @@ test('wallet works without a node and without a chain: the address is known, the
   expect(JSON.stringify(run) + JSON.stringify(made)).not.toContain(stored.slice(2))
 })
 
-test('events prints a line for each, which nothing in it can break (T10), and JSON on request', async () => {
+test('events prints one unbreakable line per event (T10), or JSON', async () => {
   async function* events(): AsyncGenerator<NodeEvent> {
     yield {
       id: 'x-1',

@@ -22,7 +22,7 @@ async function node(count: number, fields: Partial<Listing> = {}) {
   return { asked, run }
 }
 
-test('the query and its limits reach the node as they were given', async () => {
+test('the query and its limits reach the node unchanged', async () => {
   const { asked, run } = await node(1)
   const flags = ['--max-price', '0.01', '--tag', 'legal', '--tag', 'de', '--free', '--online', '--sort', 'price']
   const { code } = await run('summarize a contract', ...flags, '--seller', peerId, '--limit', '7', '--explain')
@@ -37,7 +37,7 @@ test('the query and its limits reach the node as they were given', async () => {
   expect(asked).toEqual([{ ...words, free: true, online: true, sort: 'price', limit: 7, explain: true }])
 })
 
-test('with a query the best are shown, and that there are more; without one all, page by page', async () => {
+test('a query shows the best matches and a note about more; without a query all pages are shown', async () => {
   const { asked, run } = await node(1200)
   const best = await run('agent')
   expect(best.stdout).toMatch(/^20 agents {2}TEST\n/)
@@ -53,7 +53,7 @@ test('with a query the best are shown, and that there are more; without one all,
   expect(JSON.parse((await run('--limit', '600', '--json')).stdout)).toHaveLength(600)
 })
 
-test('a look-alike is told, with the seller of what it looks like', async () => {
+test('a look-alike is marked, with the seller of the original', async () => {
   const original = { id: 'a'.repeat(32), name: 'Acme\u001b[31m', seller_id: other }
   const { run } = await node(1, { name: 'Аcme', look_alike_of: original })
   const { stdout } = await run()
@@ -62,7 +62,7 @@ test('a look-alike is told, with the seller of what it looks like', async () => 
   expect(JSON.parse((await run('--json')).stdout)[0].look_alike_of).toEqual(original)
 })
 
-test('--explain tells the points and what they are for', async () => {
+test('--explain shows the points and their reasons', async () => {
   const reasons = [
     { signal: 'text', points: 0.56, detail: '“contract” in its name' },
     { signal: 'look_alike', points: -0.15, detail: 'looks like an older listing of another seller' },
@@ -74,7 +74,7 @@ test('--explain tells the points and what they are for', async () => {
   expect(stdout).toMatch(/−0\.150 +look alike +looks like/)
 })
 
-test('what is read fits 80 columns, whatever it is; ids and addresses stand whole', async () => {
+test('text fits 80 columns; ids and addresses are never cut', async () => {
   const long = { name: 'Very long name '.repeat(5).trim(), description: 'x'.repeat(4000), model: 'm'.repeat(200) }
   const detail = 'y'.repeat(300)
   const ranking = { score: 1, reasons: [{ signal: 'text', points: 1, detail } as const] }
@@ -92,19 +92,19 @@ test.each([
   [['--seller', 'me'], '--seller'],
   [['--tag', 'x'.repeat(33)], '--tag'],
   [['x'.repeat(401)], 'the query'],
-])('%j is refused before anything is asked', async (argv, named) => {
+])('%j is refused before a node is asked', async (argv, named) => {
   const { asked, run } = await node(1)
   expect(await run(...argv)).toMatchObject({ code: 2, stderr: expect.stringContaining(`error: ${named}`) })
   expect(asked).toEqual([])
 })
 
-test('what is not found is told with what to try', async () => {
+test('an empty result says what to try', async () => {
   const { run } = await node(0)
   expect((await run('nothing')).stdout).toBe('no agents found: try fewer words or filters\n')
   expect((await run()).stdout).toBe('no agents found\n')
 })
 
-test('D43: where nobody of the market was met, discover says what is tried and what to do', async () => {
+test('D43: if no peer was met, discover says what it tried and what to do', async () => {
   const tried = ['2 bootstrap peers', 'the local network']
   const search = { met: 0, tried, fix: 'check that the bootstrap address is right' }
   const found = { searchAgents: async () => ({ items: [], next: undefined }) }
@@ -118,7 +118,7 @@ test('D43: where nobody of the market was met, discover says what is tried and w
   expect((await discover(met.parts)).stdout).toBe('no agents found\n')
 })
 
-test('D43: so does a node of the command’s own', async () => {
+test('D43: if the temporary node met no peer, discover says what it tried and what to do', async () => {
   const fix = 'check that the bootstrap address is right'
   const { parts } = fakeNode({
     listings: () => [],
@@ -132,7 +132,7 @@ test('D43: so does a node of the command’s own', async () => {
   expect(await discover('--bootstrap', '/dnsaddr/boot.example')).toContain(`What to do: ${fix}`)
 })
 
-test('a node of the command’s own that knows agents says that none of them fits', async () => {
+test('if the temporary node knows agents, discover says that none of them matches', async () => {
   const market = { find: () => undefined, page: () => ({ items: [], next: undefined }) }
   const { parts } = fakeNode({ market, status: () => ({ search: { met: 1, tried: ['the local network'] } }) })
   const discover = async (...argv: string[]) =>
@@ -141,7 +141,7 @@ test('a node of the command’s own that knows agents says that none of them fit
   expect(await discover()).toContain('--any-network also shows agents on other networks')
 })
 
-test('peers that gave no listing are no reason to name another peer: a wrong clock is', async () => {
+test('if peers sent no valid listing, discover suggests a wrong clock and not another peer', async () => {
   const met = { search: { met: 2, tried: ['the local network'] } }
   const { parts } = fakeNode({ listings: () => [], status: () => met })
   const { stdout } = await cli(['agent', 'discover', '--wait', '1'], { dataDir: dataDir(), parts })
@@ -150,7 +150,7 @@ test('peers that gave no listing are no reason to name another peer: a wrong clo
   expect(stdout).not.toContain('--bootstrap')
 })
 
-test('without a running node the query goes to one of its own', async () => {
+test('without a running node the query goes to a temporary node', async () => {
   const asked: AgentQuery[] = []
   const market = {
     find: () => undefined,
@@ -169,7 +169,7 @@ test('without a running node the query goes to one of its own', async () => {
   expect(seen.calls).toEqual(['start', 'stop'])
 })
 
-test('a start that is interrupted comes to its end before its node is stopped', async () => {
+test('an interrupted start finishes before its node is stopped', async () => {
   const stop = new AbortController()
   const order: string[] = []
   const { parts } = fakeNode({

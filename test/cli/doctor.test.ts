@@ -44,7 +44,7 @@ async function examine(
   return { code: run.code, rows, of: (id) => rows.find((row) => row.id === id)! }
 }
 
-test('a sound set-up passes, and every check says what it looked at', async () => {
+test('a correct setup passes, and every check shows what it checked', async () => {
   await cli(['wallet', 'address'], { dataDir: dataDir() })
   const { code, rows } = await examine(free, { parts: world() })
   expect(rows.filter(({ state }) => state === 'fail')).toEqual([])
@@ -70,7 +70,7 @@ test('a sound set-up passes, and every check says what it looked at', async () =
   })
 })
 
-test('it changes nothing: not even the data directory is made', async () => {
+test('doctor changes nothing and creates no data directory', async () => {
   const elsewhere = join(dataDir(), 'none')
   expect((await examine([...free, '--data-dir', elsewhere], { parts: world() })).of('data_dir').state).toBe('ok')
   await expect(stat(elsewhere)).rejects.toThrow(/ENOENT/)
@@ -112,7 +112,7 @@ test.each<[string, World, string, string, RegExp, RegExp]>([
   expect(code).toBe(expected === 'fail' ? 1 : 0)
 })
 
-test.skipIf(process.platform === 'win32')('finds permissions that let others in (D3)', async () => {
+test.skipIf(process.platform === 'win32')('finds permissions that are too open (D3)', async () => {
   await cli(['wallet', 'address'], { dataDir: dataDir() })
   await chmod(join(dataDir(), 'wallet.key'), 0o644)
   await writeFile(join(dataDir(), 'identity.key'), 'key', { mode: 0o644 })
@@ -138,7 +138,7 @@ test('finds damaged keys without showing them (T21)', async () => {
   expect(JSON.stringify(rows)).not.toContain('hunter2')
 })
 
-test('finds ports that another program holds, and those our own node holds to be well', async () => {
+test('finds ports in use by another program, and accepts ports in use by the running node', async () => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   const port = String((other.address() as AddressInfo).port)
@@ -162,14 +162,14 @@ test('finds ports that another program holds, and those our own node holds to be
   expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
 })
 
-test('the wallet is that of the running node, whatever key this shell has', async () => {
+test('the wallet is the wallet of the running node, even if this shell has another key', async () => {
   const { parts } = await runningNode(dataDir())
   await writeFile(join(dataDir(), 'wallet.key'), `0x${'7'.repeat(64)}\n`, { mode: 0o600 })
   const { of } = await examine([], { parts: { ...world(), ...parts } })
   expect(of('wallet_key')).toMatchObject({ state: 'ok', text: `${status.wallet_address}, of the running node` })
 })
 
-test('a running node is judged by what it says of itself, not by the settings and keys of this shell', async () => {
+test('a running node is checked by its own diagnosis, not by the settings and keys of this shell', async () => {
   await writeFile(
     join(dataDir(), 'agents.yaml'),
     'agents:\n  - {name: Keyless, description: d, price: 1, model: anthropic/claude-x}\n',
@@ -192,7 +192,7 @@ test('a running node is judged by what it says of itself, not by the settings an
   expect(code).toBe(1)
 })
 
-test('T20: a running node that nobody can reach is a fault, with what to do', async () => {
+test('T20: a running node that nobody can reach is a problem with a fix', async () => {
   const reachability = { addresses: [], relays: [], reason: 'no connected peer is a relay', fix: 'forward the port' }
   const lost = { ...status, reachability: { ...reachability, state: 'unreachable' as const } }
   const running = await runningNode(dataDir(), { status: async () => lost })
@@ -204,7 +204,7 @@ test('T20: a running node that nobody can reach is a fault, with what to do', as
   })
 })
 
-test('T20: a router that was asked for the port, in vain, is told of beside how the node is reached', async () => {
+test('T20: a router that refused the port is reported beside the reachability of the node', async () => {
   const says = 'no router on this network offers it'
   const reachability = { state: 'relayed' as const, addresses: [], relays: ['12D3'] }
   const asked = { ...status, reachability: { ...reachability, forwarding: { state: 'failed' as const, says } } }
@@ -238,7 +238,7 @@ test('finds agents with nothing to run on (D10, T20)', async () => {
   expect(mainnet.of('facilitator')).toMatchObject({ state: 'fail', text: expect.stringMatching(/never settled/) })
 })
 
-test('a broken agents.yaml and an unusable data directory are findings, not the end of the examination', async () => {
+test('a broken agents.yaml and an unusable data directory are findings and do not stop the other checks', async () => {
   await writeFile(join(dataDir(), 'agents.yaml'), 'agents: [')
   const { of, rows } = await examine(free, { parts: world() })
   expect(of('agents_file')).toMatchObject({ state: 'fail', text: expect.stringMatching(/agents\.yaml:\d/) })
@@ -267,7 +267,7 @@ test('tries every bootstrap peer', async () => {
   expect(rows.filter(({ id }) => id === 'bootstrap').map(({ state }) => state)).toEqual(['ok', 'fail', 'skip'])
 })
 
-test('checks run side by side, each within its time', { timeout: 15_000 }, async () => {
+test('checks run in parallel, each with a time limit', { timeout: 15_000 }, async () => {
   const hang = () => new Promise<never>(() => {})
   const before = performance.now()
   const { of, code } = await examine(free, { parts: { fetch: hang as typeof fetch, clock: { now: () => now } } })
@@ -276,7 +276,7 @@ test('checks run side by side, each within its time', { timeout: 15_000 }, async
   expect(of('facilitator')).toMatchObject({ state: 'fail', text: 'no answer within 5 s' })
 })
 
-test('people get a line a finding, with the fix below it', async () => {
+test('the text output has one line per finding, with the fix below', async () => {
   await mkdir(join(dataDir(), 'x'))
   const run = await cli(['doctor', ...free, '--no-public-dht'], { dataDir: dataDir(), parts: world({ chainId: 1 }) })
   expect(run.code).toBe(1)

@@ -24,7 +24,7 @@ afterAll(stopTestNodes)
 const run = (argv: string[], environment: Record<string, string> = {}) =>
   cli(argv, { dataDir, parts: systemParts, environment })
 
-test('--api-url and --token name a node elsewhere, and STOA_API_URL and STOA_API_TOKEN do', async () => {
+test('--api-url and --token, or STOA_API_URL and STOA_API_TOKEN, name a node on another machine', async () => {
   const flags = ['--api-url', node.apiUrl!, '--token', token]
   const status = await run(['status', '--json', ...flags])
   expect(JSON.parse(status.stdout)).toMatchObject({ peer_id: node.peerId })
@@ -38,7 +38,7 @@ test('--api-url and --token name a node elsewhere, and STOA_API_URL and STOA_API
   expect(checks.map(({ id }) => id)).not.toContain('key_files')
 })
 
-test('the flag goes before the variable, and what is wrong with either is said', async () => {
+test('the flag overrides the variable, and errors of both are reported', async () => {
   const environment = { STOA_API_URL: 'http://127.0.0.1:1', STOA_API_TOKEN: token }
   expect(await run(['status', '--json'], environment)).toMatchObject({ code: 6 })
   expect(await run(['status', '--json', '--api-url', node.apiUrl!], environment)).toMatchObject({ code: 0 })
@@ -52,12 +52,12 @@ test('the flag goes before the variable, and what is wrong with either is said',
   expect(await run(['status'], { STOA_API_URL: 'nonsense' })).toMatchObject({ code: 2 })
 })
 
-test('no node of its own stands in for one elsewhere that cannot be reached', async () => {
+test('no temporary node replaces a remote node that is unreachable', async () => {
   const argv = ['agent', 'execute', '--agent-id', 'Echo', '--task', 'x', '--api-url', 'http://127.0.0.1:1']
   expect(await run(argv)).toMatchObject({ code: 6, stderr: expect.stringContaining('http://127.0.0.1:1') })
 })
 
-test('every command takes them, but for those that work with files and processes of this machine', () => {
+test('every command accepts these flags, except commands that work on files and processes of this machine', () => {
   const without = commands.filter(({ options }) => !('apiUrl' in options)).map(({ name }) => name)
   expect(without.toSorted()).toEqual(
     [

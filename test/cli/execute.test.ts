@@ -10,7 +10,7 @@ const dataDir = useDataDir()
 const execute = (...more: string[]) => ['agent', 'execute', '--agent-id', agentId, ...more]
 const never = () => new Promise<never>(() => {})
 
-test('a task goes through the running node; the result alone is on standard output', async () => {
+test('a task goes through the running node; standard output has only the result', async () => {
   const { seen, parts } = await runningNode(dataDir())
   for (const task of [['--task', 'a task'], ['--input', 'a task'], ['-'], ['--task', '-']]) {
     const run = await cli(execute(...task, '--max-price', '0.02'), { dataDir: dataDir(), parts, stdin: 'a task' })
@@ -20,7 +20,7 @@ test('a task goes through the running node; the result alone is on standard outp
   }
 })
 
-test('with --json the whole result is on standard output, and nothing else anywhere', async () => {
+test('with --json standard output has the whole result, and standard error is empty', async () => {
   const payment = {
     payment_id: '0x1',
     network: 'eip155:84532',
@@ -41,7 +41,7 @@ test('with --json the whole result is on standard output, and nothing else anywh
 })
 
 test.each(['claimed', 'pending'] as const)(
-  'D42: what is %s is held, not paid, until the chain shows it',
+  'D42: a payment that is %s is held, not paid, until the chain shows the transfer',
   async (settlement) => {
     const amount = { network: 'eip155:84532', asset: '0x2', amount: '0.01', amount_atomic: '10000' }
     const payment = { payment_id: '0x1', ...amount, payer: '0x3', pay_to: '0x4', tx_hash: '0x5', settlement }
@@ -52,7 +52,7 @@ test.each(['claimed', 'pending'] as const)(
   },
 )
 
-test('a result cannot act on the terminal; a pipe gets it as it is (T10)', async () => {
+test('a result cannot control the terminal; a pipe gets it unchanged (T10)', async () => {
   const output = 'a\u001b]0;owned\u0007\u001b[2J\u009b1m\u202eb\tc\nd'
   const { parts } = await runningNode(dataDir(), { execute: async () => result({ output }) })
   const onTerminal = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts, tty: true })
@@ -75,7 +75,7 @@ test.each([
   ['DEADLINE', 504, 6],
   ['INPUT_TOO_LARGE', 413, 2],
   ['INTERNAL', 500, 1],
-] as const)('%s ends with its own exit status', async (code, httpStatus, exit) => {
+] as const)('%s has its own exit status', async (code, httpStatus, exit) => {
   const problem = { type: '/docs', title: 't', status: httpStatus, detail: 'what to do', code, correlation_id: 'c-1' }
   const { parts } = await runningNode(dataDir(), { execute: () => Promise.reject(new ApiError(problem)) })
   const run = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
@@ -85,7 +85,7 @@ test.each([
   expect(JSON.parse(json.stderr)).toEqual({ error: { code, message: 'what to do', correlation_id: 'c-1' } })
 })
 
-test('with no node running one of its own finds the agent, pays and leaves; it offers nothing and has no API', async () => {
+test('without a running node, a temporary node finds the agent, pays and stops; it sells nothing and has no API', async () => {
   let asked = 0
   const { seen, parts } = fakeNode({ listings: () => (++asked < 3 ? [] : [listing()]) })
   const run = await cli(execute('--task', 'x', '--max-price', '0.5'), { dataDir: dataDir(), parts })
@@ -96,7 +96,7 @@ test('with no node running one of its own finds the agent, pays and leaves; it o
   expect(seen.executed).toMatchObject([{ agentId, input: 'x', maxPriceAtomic: 500_000n }])
 })
 
-test('a node of its own is stopped whatever happens, and the error is the first one', async () => {
+test('the temporary node always stops, and the first error is reported', async () => {
   for (const failing of [
     { start: () => Promise.reject(new CodedError('PORT_IN_USE', 'port is taken')) },
     { execute: () => Promise.reject(new CodedError('OVER_BUDGET', 'no budget left')) },
@@ -108,7 +108,7 @@ test('a node of its own is stopped whatever happens, and the error is the first 
   }
 })
 
-test('Ctrl-C ends it with 130, also when nothing answers any more', async () => {
+test('Ctrl-C ends the command with 130, even if nothing answers', async () => {
   const { parts } = await runningNode(dataDir(), {
     execute: (_, call) =>
       new Promise((_, reject) => {
@@ -130,7 +130,7 @@ test('Ctrl-C ends it with 130, also when nothing answers any more', async () => 
   expect(own.seen.calls.at(-1)).toBe('stop')
 })
 
-test('--timeout bounds the whole command, with exit 6', async () => {
+test('--timeout limits the whole command, with exit status 6', async () => {
   const { parts } = fakeNode({ execute: never })
   const run = await cli(execute('--task', 'x', '--timeout', '1'), { dataDir: dataDir(), parts })
   expect(run).toMatchObject({
@@ -139,7 +139,7 @@ test('--timeout bounds the whole command, with exit 6', async () => {
   })
 })
 
-test('a node file of another node, or of a dead one, is not believed: its wallet would pay', async () => {
+test('the node file of another or a dead node is not used, because its wallet would pay', async () => {
   const { parts, seen } = await runningNode(dataDir(), {
     status: async () => ({ ...status, peer_id: '12D3KooWanother' }),
   })
@@ -150,7 +150,7 @@ test('a node file of another node, or of a dead one, is not believed: its wallet
   expect(own.seen.executed).toHaveLength(1)
 })
 
-test('the token of the API is sent to the node that runs, from the environment or api.token', async () => {
+test('the API token of the environment or of api.token is sent to the running node', async () => {
   const { parts, seen } = await runningNode(dataDir())
   await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
   await cli(execute('--task', 'x'), {
@@ -161,14 +161,14 @@ test('the token of the API is sent to the node that runs, from the environment o
   expect(seen.connected.map(({ token }) => token)).toEqual([undefined, 'token-token-token-token'])
 })
 
-test('a task on standard input that is too large or no text is refused before anything is asked', async () => {
+test('a task on standard input that is too large or not text is refused before a node is asked', async () => {
   const big = await cli(execute('-'), { dataDir: dataDir(), stdin: Buffer.alloc(7 * 1024 * 1024, 97) })
   expect(big).toMatchObject({ code: 2, stderr: expect.stringContaining('the task is larger than') })
   const binary = await cli(execute('-'), { dataDir: dataDir(), stdin: Uint8Array.of(0xff, 0xfe, 0x00) })
   expect(binary).toMatchObject({ code: 2, stderr: expect.stringContaining('is not UTF-8 text') })
 })
 
-test('a spinner turns on a terminal and is one plain line elsewhere', async () => {
+test('a terminal gets a spinner, any other output one plain line', async () => {
   const { parts } = await runningNode(dataDir())
   const terminal = await cli(execute('--task', 'x'), {
     dataDir: dataDir(),
@@ -182,7 +182,7 @@ test('a spinner turns on a terminal and is one plain line elsewhere', async () =
   expect(plain.stderr).not.toContain('\u001b')
 })
 
-test('--stream shows words as they come, and in the end what only the result holds', async () => {
+test('--stream shows output as it comes, and at the end only what was not shown yet', async () => {
   const saying =
     (...texts: string[]): RemoteNode['executeStreamed'] =>
     async ({ onProgress }) => {
@@ -206,7 +206,7 @@ test('--stream shows words as they come, and in the end what only the result hol
   expect(json.map((line) => JSON.parse(line).type)).toEqual(['status', 'output', 'result'])
 })
 
-test('an agent that is not found is told by what was heard: other agents, peers alone, or nobody', () => {
+test('the error of an unknown agent says what was found: other agents, only peers, or nobody', () => {
   const alone = { p2p: { bootstrap: [] } } as unknown as Pick<Config, 'p2p'>
   const told = (heard: { known: number; met: number }) => notFound('Ehco', alone, heard).message
   expect(told({ known: 3, met: 1 })).toBe(

@@ -34,12 +34,12 @@ test.each([
   ['payment show', '<id>'],
   ['wallet', '[what]'],
   ['agent discover', '[query]'],
-])('the help of %s shows its word as it is needed: %s', async (name, word) => {
+])('the help of %s shows its argument: %s', async (name, word) => {
   const { stdout } = await cli([...name.split(' '), '--help'], { dataDir: dataDir() })
   expect(stdout).toContain(`Usage: stoa ${name} [options] ${word}`)
 })
 
-test.runIf(process.platform === 'linux')('a temporary folder that takes no files keeps no command from running', () => {
+test.runIf(process.platform === 'linux')('a temporary folder that is not writable stops no command', () => {
   const env = { ...process.env, TMPDIR: '/proc' }
   const { status, stdout } = spawnSync(process.execPath, [join(root, 'bin/stoa.js'), '--version'], {
     env,
@@ -48,14 +48,14 @@ test.runIf(process.platform === 'linux')('a temporary folder that takes no files
   expect({ status, version: `${stdout}`.trim() }).toMatchObject({ status: 0, version: expect.stringMatching(/^\d/) })
 })
 
-test('what init says to type next names the data directory that was named', async () => {
+test('the next commands of init name the given data directory', async () => {
   const elsewhere = join(dataDir(), 'a node')
   const { stdout } = await cli(['init', '--yes', '--data-dir', elsewhere], {})
   expect(stdout).toContain(`stoa start --data-dir '${elsewhere}'`)
   expect((await cli(['init', '--yes'], { dataDir: dataDir() })).stdout).toMatch(/stoa start +start the node/)
 })
 
-test('init tries URL and key of an OpenAI-compatible server, and says what is wrong with them', async () => {
+test('init tests the URL and key of an OpenAI-compatible server, and reports errors', async () => {
   const server = createServer((request, response) => {
     if (request.headers.authorization !== 'Bearer good-key') return response.writeHead(401).end()
     if (request.url !== '/v1/models') return response.writeHead(404).end()
@@ -75,14 +75,14 @@ test('init tries URL and key of an OpenAI-compatible server, and says what is wr
   expect(await ask(`${url}/v1`, 'good-key')).toEqual({ problem: expect.stringContaining('cannot be reached') })
 })
 
-test('one address is shown to share, and where the others are', () => {
+test('one address is shown to share, with a hint to the others', () => {
   expect(shareText(['/ip4/203.0.113.7/tcp/4001/p2p/12D3', 'b', 'c'])).toBe(
     '/ip4/203.0.113.7/tcp/4001/p2p/12D3  (2 more: stoa status --json)',
   )
   expect([shareText(['a']), shareText([])]).toEqual(['a', 'no address yet'])
 })
 
-test('a checkout without packages says its version, and what to run for more', () => {
+test('a checkout without packages shows its version and what to run', () => {
   const copy = mkdtempSync(join(tmpdir(), 'stoa-checkout-'))
   for (const name of ['bin', 'package.json', 'src/main.ts'])
     cpSync(join(root, name), join(copy, name), { recursive: true })
@@ -94,7 +94,7 @@ test('a checkout without packages says its version, and what to run for more', (
   rmSync(copy, { recursive: true })
 })
 
-test('an old Node.js is told where to get a newer one', () => {
+test('an old Node.js gets an error that says how to get a newer version', () => {
   // The same file, for which this Node says to be an old one.
   const old = `Object.defineProperty(process.versions, 'node', { value: '20.11.0' })`
   const preload = `data:text/javascript,${encodeURIComponent(old)}`
@@ -104,19 +104,19 @@ test('an old Node.js is told where to get a newer one', () => {
   expect(run).toMatchObject({ status: 1, stderr: expect.stringMatching(/22\.18 or newer.*https:\/\/nodejs\.org/s) })
 })
 
-test('npm install in a checkout warns of nothing', () => {
+test('npm install in a checkout prints no warnings', () => {
   const level = execFileSync('npm', ['config', 'get', 'loglevel'], { cwd: root, encoding: 'utf8' })
   expect(level.trim()).toBe('error')
 })
 
-test('every page of docs/ that a help page names is there', async () => {
+test('every page of docs/ that a help page names exists', async () => {
   const { commands } = await import('../../src/cli/commands.ts')
   const named = new Set(commands.flatMap((row) => `${row.details} ${row.summary}`.match(/docs\/[\w-]+\.md/g) ?? []))
   expect(named.size).toBeGreaterThan(0)
   for (const page of named) expect(existsSync(join(root, page)), page).toBe(true)
 })
 
-test('init says that a provider it was given brings no key, unless the key is there', async () => {
+test('init reports a provider without a key, unless the key is set', async () => {
   const init = (environment: Record<string, string>, ...argv: string[]) =>
     cli(['init', '--yes', ...argv], { dataDir: dataDir(), environment })
   expect((await init({}, '--provider', 'openai')).stdout).toMatch(
@@ -127,13 +127,13 @@ test('init says that a provider it was given brings no key, unless the key is th
   expect((await init({}, '--provider', 'ollama')).stdout).not.toContain('the key of')
 })
 
-test('an agent without its model key says which command asks for the key', async () => {
+test('an agent without a model key names the command that asks for the key', async () => {
   const argv = ['--name', 'A', '--description', 'd', '--price', '0.02', '--model', 'openai/gpt-5-mini']
   const { stderr } = await cli(['agent', 'config', 'add', ...argv], { dataDir: dataDir() })
   expect(stderr).toContain('set OPENAI_API_KEY (stoa init --provider openai asks for it)')
 })
 
-test('webhook add says how to set the variable of its key where it is not set', async () => {
+test('webhook add says how to set a missing variable of its key', async () => {
   const argv = ['webhook', 'add', '--url', 'https://example.org/', '--event', 'order', '--secret-env', 'HOOK_SECRET']
   const { code, stderr } = await cli(argv, { dataDir: dataDir() })
   expect(code).toBe(2)

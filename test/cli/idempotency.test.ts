@@ -40,13 +40,13 @@ test.each([
   [['order', 'execute', order().id, '--task', 'x']],
   [['workflow', 'create', '--agent-id', 'abc', '--input', 'x']],
   [['workflow', 'run', '--agent-id', 'abc', '--input', 'x']],
-])('D38 `stoa %s` is sent with the key of --idempotency-key, and else with one of the client', async (argv) => {
+])('D38 `stoa %s` is sent with the key of --idempotency-key, or otherwise with a key of the client', async (argv) => {
   expect(await keysOf(...argv, '--idempotency-key', 'mine')).toEqual(['mine'])
   expect(await keysOf(...argv)).toEqual([undefined])
 })
 
 test.each([[['--agent-id', 'a', '--agent-id', 'b']], [['--chain', 'a, b,']]])(
-  'a workflow is a chain of the agents of %s, which may go by their names',
+  'a workflow is a chain of the agents of %s, which may be names',
   async (flags) => {
     const bodies: unknown[] = []
     const { parts } = await runningNode(dataDir(), {

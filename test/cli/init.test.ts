@@ -11,7 +11,7 @@ const key = `0x${'1'.repeat(64)}`
 const ownerOnly = async (name: string) => ((await stat(join(dataDir(), name))).mode & 0o777).toString(8)
 const init = (...argv: string[]) => cli(['init', '--yes', ...argv], { dataDir: dataDir() })
 
-test('by flags: wallet, network, model key and agent are stored, the keys 0600 and never shown (T21)', async () => {
+test('flags set wallet, network, model key and agent; keys are stored with mode 0600 and never shown (T21)', async () => {
   const modelKey = 'sk-proj-abcdefgh12345678'
   const argv = '--json --network eip155:84532 --name S --description d --price 0.01 --model openai/x --provider openai'
   const run = await cli(['init', '--yes', ...argv.split(' '), '--model-key-file', '-'], {
@@ -28,7 +28,7 @@ test('by flags: wallet, network, model key and agent are stored, the keys 0600 a
   expect(JSON.parse(run.stdout).notice).toBeNull()
 })
 
-test('--import takes over agents, keys and settings of the original node, and asks nothing', async () => {
+test('--import imports agents, keys and settings of the original node, and asks no questions', async () => {
   const theirs = join(dataDir(), 'theirs')
   await mkdir(theirs)
   const agent = '{name: weather, description: The weather, price: 0.001, model: gemini-2.5-flash, api_key: g-secret-1}'
@@ -93,7 +93,7 @@ test.each([
   expect(await init(...argv)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(line) })
 })
 
-test('keys.env takes nothing that moves money, and its lines are never shown', async () => {
+test('keys.env accepts no key that moves money, and its lines are never shown', async () => {
   await writeFile(join(dataDir(), 'keys.env'), `ETHEREUM_PRIVATE_KEY=${key}\nnonsense ${key}\nPATH=/evil\n`)
   const { code, stderr } = await cli(['wallet', 'address'], { dataDir: dataDir() })
   expect(code).toBe(2)
@@ -106,7 +106,7 @@ test('without a terminal it says what to do', async () => {
   expect(await cli(['init'], { dataDir: dataDir() })).toMatchObject({ code: 2, stderr: expect.stringMatching(/--yes/) })
 })
 
-test('asks on a terminal, hides the key as it is typed, and leaves at Ctrl-C without a change', async () => {
+test('asks on a terminal, hides typed keys, and leaves at Ctrl-C without a change', async () => {
   const environment = { NODE_DATA_DIR: join(dataDir(), 'asked'), HOME: dataDir() }
   const left = openTerminal([stoa, 'init'], { environment })
   await left.shows('On which network do you pay and get paid?')

@@ -17,7 +17,7 @@ async function metLedger(): Promise<void> {
   await database.close()
 }
 
-test('T33: stoa ledger adopt says what is risked, asks, and lets a node start on the ledger again', async () => {
+test('T33: stoa ledger adopt explains the risk, asks, and then lets a node start on the ledger', async () => {
   await metLedger()
   const options = { dataDir: dataDir(), tty: true }
   const refused = await cli(['ledger', 'adopt'], { ...options, stdin: 'no\n' })
@@ -31,7 +31,7 @@ test('T33: stoa ledger adopt says what is risked, asks, and lets a node start on
   expect((await cli(['ledger', 'adopt'], options)).stdout).toContain('nothing to do')
 })
 
-test('T33: stoa ledger adopt asks nobody with --yes, and needs it where nobody can be asked', async () => {
+test('T33: stoa ledger adopt asks no question with --yes, and requires --yes without a terminal', async () => {
   await metLedger()
   const options = { dataDir: dataDir() }
   expect(await cli(['ledger', 'adopt'], options)).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') })
@@ -39,7 +39,7 @@ test('T33: stoa ledger adopt asks nobody with --yes, and needs it where nobody c
   expect(JSON.parse(stdout)).toEqual({ adopted: true, data_dir: dataDir() })
 })
 
-test('stoa ledger adopt touches neither the ledger of a running node nor a directory that has none', async () => {
+test('stoa ledger adopt changes no ledger of a running node and no directory without a ledger', async () => {
   expect(await cli(['ledger', 'adopt', '--yes'], { dataDir: dataDir() })).toMatchObject({ code: 1 })
   await expect(stat(join(dataDir(), 'stoa.db'))).rejects.toThrow(/ENOENT/)
   await metLedger()

@@ -11,7 +11,7 @@ const dataDir = useDataDir()
 const path = () => join(dataDir(), 'stoa.log')
 const line = (level: string, msg: string) => `${JSON.stringify({ level, time: '2026-01-01T12:30:01.000Z', msg })}\n`
 
-test('the log of a node is kept, bounded and readable by its owner only', async () => {
+test('the log of a node is stored, bounded, and readable only by its owner', async () => {
   const file = createLogFile(path(), { bytesMax: 2000 })
   for (let n = 0; n < 100; n++) file.write(line('info', `line ${n}`))
   file.close()
@@ -24,7 +24,7 @@ test('the log of a node is kept, bounded and readable by its owner only', async 
   expect(stdout).toContain('line 99')
 })
 
-test('an aborted call is logged with its reason, and not with the constants of its class', () => {
+test('an aborted call is logged with its reason, without the constants of its class', () => {
   let line = ''
   const output = {
     isTty: false,
@@ -40,7 +40,7 @@ test('an aborted call is logged with its reason, and not with the constants of i
   expect(JSON.parse(line).err).toMatchObject({ type: 'Error', message: 'broken' })
 })
 
-test('shows lines of a level and above, as JSON for programs, and no control sequence of a peer (T10)', async () => {
+test('shows lines of a level or higher, as JSON for programs, without control sequences of peers (T10)', async () => {
   await writeFile(path(), `${line('debug', 'quiet')}${line('warn', 'peer says \u001b[2J')}not json\n`)
   const warned = await cli(['logs', '--level', 'warn', '--json'], { dataDir: dataDir() })
   expect(
@@ -54,7 +54,7 @@ test('shows lines of a level and above, as JSON for programs, and no control seq
   expect(all.stdout).toContain('not json')
 })
 
-test('-f goes on over a turn of the file until it is interrupted', async () => {
+test('-f continues over a rotation of the file until it is interrupted', async () => {
   const file = createLogFile(path(), { bytesMax: 300 })
   file.write(line('info', 'before'))
   const stop = new AbortController()
@@ -73,7 +73,7 @@ test('-f goes on over a turn of the file until it is interrupted', async () => {
   file.close()
 })
 
-test('stoa start writes what it logs into the file, without secrets (T21)', async () => {
+test('stoa start writes its log into the file, without secrets (T21)', async () => {
   const stop = new AbortController()
   const secret = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
   const { parts, seen } = fakeNode({
@@ -92,7 +92,7 @@ test('stoa start writes what it logs into the file, without secrets (T21)', asyn
   expect(stdout).toContain('warn  something  reason=key [secret]')
 })
 
-test('a key of keys.env is taken out of the log (T21)', async () => {
+test('a key of keys.env is removed from the log (T21)', async () => {
   const stop = new AbortController()
   await writeFile(join(dataDir(), 'keys.env'), 'MY_MODEL_KEY=key-abcdefgh\n', { mode: 0o600 })
   const { parts, seen } = fakeNode({
@@ -107,7 +107,7 @@ test('a key of keys.env is taken out of the log (T21)', async () => {
   expect(seen.secrets?.env('MY_MODEL_KEY')).toBe('key-abcdefgh')
 })
 
-test('status --watch asks again until it is interrupted', async () => {
+test('status --watch refreshes until it is interrupted', async () => {
   const stop = new AbortController()
   let asked = 0
   const { parts } = await runningNode(dataDir(), {

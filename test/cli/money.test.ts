@@ -8,7 +8,7 @@ const networks = [
   ['LIVE', 'eip155:8453', /Base, real money/],
 ] as const
 
-describe.each(networks)('D37: %s stands beside the amounts of a node on %s', (word, network, said) => {
+describe.each(networks)('D37: %s is shown beside the amounts of a node on %s', (word, network, said) => {
   const run = async (...argv: string[]) => {
     const { parts } = await runningNode(dataDir(), {
       status: async () => ({ ...status, network }),

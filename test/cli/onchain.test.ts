@@ -5,7 +5,7 @@ import { cli, runningNode, useDataDir } from './harness.ts'
 const dataDir = useDataDir()
 const shared = { agent_id: 'abc', token_id: '0', network: 'eip155:84532', registry: '0x8004', tx_hash: '0x12' }
 
-test('agent register-onchain says which token was minted, and how much ETH it lacks', async () => {
+test('agent register-onchain names the minted token, and the missing ETH', async () => {
   const asked: unknown[] = []
   const registerOnchain = async (...args: unknown[]) => {
     asked.push(args.slice(0, 2))
@@ -25,7 +25,7 @@ test('agent register-onchain says which token was minted, and how much ETH it la
   expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('has 0 ETH') })
 })
 
-test('agent register-onchain says when the file names the token, when it was updated alone, and what it lacks', async () => {
+test('agent register-onchain reports the second transaction, a file update alone, and what is missing in the file', async () => {
   const run = async (made: object) => {
     const registerOnchain = async () => ({ ...shared, uri: 'data:,', minted: true, ...made })
     const { parts } = await runningNode(dataDir(), { registerOnchain })
@@ -40,7 +40,7 @@ test('agent register-onchain says when the file names the token, when it was upd
   expect(updated.stderr).toContain('set public_url')
 })
 
-test('agent feedback rates, within 0 and 100', async () => {
+test('agent feedback accepts ratings from 0 to 100', async () => {
   const given: unknown[] = []
   const giveFeedback = async (_id: string, feedback: { score: number }) => {
     given.push(feedback)

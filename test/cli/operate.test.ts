@@ -26,7 +26,7 @@ test('an agent is tried, repriced, paused, resumed and removed by its name', asy
   expect(await run('agent', 'list')).toMatchObject({ code: 0, stdout: expect.stringContaining('no agents') })
 })
 
-test('the seller is told where a program says why it failed', async () => {
+test('the error of a failed program says where to find its output', async () => {
   await node.registerAgent({ name: 'Broken', description: 'fails', price: 0n, command: ['false'] })
   const { code, stderr } = await run('agent', 'test', 'Broken', '--task', 'x')
   expect(code).toBe(5)
@@ -34,7 +34,7 @@ test('the seller is told where a program says why it failed', async () => {
   expect(await run('agent', 'remove', 'Broken')).toMatchObject({ code: 0 })
 })
 
-test('what is missing or unknown is told with what to do', async () => {
+test('errors of missing or unknown agents say what to do', async () => {
   expect(await run('agent', 'pause', 'Nobody')).toMatchObject({
     code: 3,
     stderr: expect.stringContaining('agent list'),
@@ -50,7 +50,7 @@ test('what is missing or unknown is told with what to do', async () => {
   expect(await run('payment', 'list', '--state', 'gone')).toMatchObject({ code: 2 })
 })
 
-test('earnings and payments of a new node are none, and say so', async () => {
+test('a new node shows no earnings and no payments', async () => {
   expect(await run('payment', 'list')).toMatchObject({ code: 0, stdout: 'no payments\n' })
   const { code, stdout } = await run('earnings')
   expect([code, stdout.split('\n')[3]]).toEqual([0, 'total    0       0'])

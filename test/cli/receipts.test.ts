@@ -18,7 +18,7 @@ async function file(name: string, content: unknown): Promise<string> {
 }
 const verify = (...words: string[]) => cli(['receipts', 'verify', ...words], { dataDir: dataDir() })
 
-test('receipts verify says of a file what it proves and what not, without any node', async () => {
+test('receipts verify says what a file proves and what it does not prove, without a node', async () => {
   const path = await file('receipt.json', receiptFixture)
   const [task, result] = [await file('task', 'a task'), await file('result', 'a summary')]
   const run = await verify(path, '--task', task, '--result', result)
@@ -29,7 +29,7 @@ test('receipts verify says of a file what it proves and what not, without any no
   expect(run.stdout).toContain('not proven    that money moved')
 })
 
-test('receipts verify exits 1 for a file that was changed, and for a task that is another', async () => {
+test('receipts verify exits with 1 for a changed file or a different task', async () => {
   const { receipt } = receiptFixture
   const changed = { ...receiptFixture, receipt: { ...receipt, payload: { ...receipt!.payload, issuedAt: 1 } } }
   const run = await verify(await file('changed.json', changed))
@@ -38,7 +38,7 @@ test('receipts verify exits 1 for a file that was changed, and for a task that i
   expect([other.code, other.stdout]).toEqual([1, expect.stringContaining('contradicted  the task given is another')])
 })
 
-test('receipts verify reads the bare receipt and whole exports, and leaves out purchases without one', async () => {
+test('receipts verify reads a bare receipt and whole exports, and skips purchases without a receipt', async () => {
   const bare = await verify(await file('bare.json', receiptFixture.receipt), '--json')
   expect(JSON.parse(bare.stdout)).toMatchObject({ ok: true, payment_id: receiptFixture.payment_id })
   const { receipt: _none, ...without } = receiptFixture
@@ -51,12 +51,12 @@ test.each([
   ['text', 'no json', 'is not JSON'],
   ['another thing', { a: 1 }, 'is not a receipt'],
   ['an empty export', [], 'has no receipt'],
-])('receipts verify of %s says what is wrong', async (_about, content, reason) => {
+])('receipts verify of %s reports the problem', async (_about, content, reason) => {
   const run = await verify(...(content === undefined ? [] : [await file('x', content)]))
   expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(reason)])
 })
 
-test('receipts verify takes a payment id, from the database where no node runs', async () => {
+test('receipts verify accepts a payment id, and reads the database if no node runs', async () => {
   const database = openDatabase({ path: dataFile(dataDir(), 'database') })
   const clock = new HandClock()
   const seller = await new TestSeller({ clock }).start()

@@ -27,18 +27,18 @@ test.each([
   expect(read.kind === 'run' && read.argv.join(' ')).toBe(words)
 })
 
-test('a line of its own wishes, a mistake, and what is for a shell', () => {
+test('reads lines of the interface itself, mistakes, and commands for a shell', () => {
   expect(readSlashLine('/exit', commands)).toEqual({ kind: 'leave' })
   expect(readSlashLine('/', commands)).toEqual({ kind: 'help' })
   expect(readSlashLine('/agent execute x "open', commands)).toMatchObject({ kind: 'mistake' })
   expect(readSlashLine('/start', commands)).toMatchObject({ kind: 'mistake', text: expect.stringContaining('shell') })
 })
 
-test('splits words as a shell does', () => {
+test('splits words like a shell', () => {
   expect(splitWords(`a "b \\"c\\" d" 'e f' it's ""`)).toEqual(['a', 'b "c" d', 'e f', "it's", ''])
 })
 
-test('completes commands, options, their values, and ids that were shown', () => {
+test('completes commands, options, values and shown ids', () => {
   const places = placesOf(commands)
   const at = (text: string, shown: string[] = [], waiting: string[] = []) =>
     completeSlashLine(text, places, { shown, waiting }).candidates
@@ -55,7 +55,7 @@ test('completes commands, options, their values, and ids that were shown', () =>
   expect(at('/wallet ')).toEqual(['address', 'balance', 'send'])
 })
 
-test('what a peer says can color a line at most: every other sequence is taken out (T10)', () => {
+test('text of a peer can only color a line: every other sequence is removed (T10)', () => {
   const hostile = 'a\u001b[2Jb\u001b]0;title\u0007c\u009b31m\u202ed \u001b[31mred\u001b[39m\tx'
   expect(onlyColors(hostile)).toBe('ab\ufffd]0;title\ufffdc\ufffd31m\ufffdd \u001b[31mred\u001b[39m  x')
 })

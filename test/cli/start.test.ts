@@ -14,7 +14,7 @@ async function startAndStop(argv: readonly string[], options: RunOptions) {
   return await cli(['start', ...argv], { dataDir: dataDir(), signal: stop.signal, onOutput, ...options })
 }
 
-test('with --json one line tells that it listens, and with what; SIGTERM then ends it with 0', async () => {
+test('with --json one line reports that the node listens; SIGTERM then ends it with 0', async () => {
   const { seen, parts } = fakeNode()
   const run = await startAndStop([...echo, '--json', '--port', '0', '--no-mdns'], { parts })
   expect(run.code).toBe(0)
@@ -33,7 +33,7 @@ test('with --json one line tells that it listens, and with what; SIGTERM then en
   expect(seen.config?.p2p).toMatchObject({ port: 0, mdns: false })
 })
 
-test('people get a calm summary with agents, prices and warnings', async () => {
+test('the text output is a summary with agents, prices and warnings', async () => {
   const { parts } = fakeNode()
   const run = await startAndStop(
     ['--name', 'Free', '--description', 'd', '--price', '0', '--no-mdns', '--no-public-dht'],
@@ -54,7 +54,7 @@ test('people get a calm summary with agents, prices and warnings', async () => {
   expect(run.stderr).toBe('stopping\n')
 })
 
-test('every agent of agents.yaml is registered, a flag of the same name goes before it, and a broken one is kept off the market and hides no other', async () => {
+test('every agent of agents.yaml is registered; flags override an agent of the same name; a broken agent stays off the market alone', async () => {
   await writeFile(
     join(dataDir(), 'agents.yaml'),
     `agents:
@@ -74,21 +74,21 @@ test('every agent of agents.yaml is registered, a flag of the same name goes bef
   expect(JSON.parse(run.stdout).warnings).toEqual([expect.stringMatching(/^Typo is not on the market: model/)])
 })
 
-test('an agent that the node refuses is told of, and the node stays up', async () => {
+test('an agent that the node refuses is reported, and the node keeps running', async () => {
   const { parts } = fakeNode({ registerAgent: () => Promise.reject(new CodedError('AGENTS_TOO_MANY', 'at most 100')) })
   const run = await startAndStop([...echo, '--json'], { parts })
   expect(run.code).toBe(0)
   expect(JSON.parse(run.stdout)).toMatchObject({ agents: [], warnings: ['Echo is not on the market: at most 100'] })
 })
 
-test('a node whose agents are all off the market does not say that it has none', async () => {
+test('a node whose agents are all off the market does not say that it has no agents', async () => {
   const { parts } = fakeNode({ registerAgent: () => Promise.reject(new CodedError('AGENTS_TOO_MANY', 'at most 100')) })
   const { stdout } = await startAndStop([...echo], { parts })
   expect(stdout).toContain('The agent of this node is not on the market: see stoa agent list')
   expect(stdout).not.toContain('No agents to sell')
 })
 
-test('a paid agent on Base without a facilitator is warned about: it would work for nothing', async () => {
+test('a paid agent on Base without a facilitator brings a warning, because it would work for nothing', async () => {
   const { parts } = fakeNode()
   const run = await startAndStop([...echo, '--json', '--network', 'eip155:8453'], { parts })
   expect(JSON.parse(run.stdout).warnings).toEqual([
@@ -100,14 +100,14 @@ test.each([
   ['DATA_DIR_LOCKED', 'another stoa (pid 7) uses /d'],
   ['PORT_IN_USE', 'port 4001 is in use'],
   ['API_PORT_IN_USE', 'port 8424 is in use'],
-])('a start that fails with %s says so in one line, stops what runs, and exits with 1', async (code, message) => {
+])('a start that fails with %s prints one line, stops the node and exits with 1', async (code, message) => {
   const { seen, parts } = fakeNode({ start: () => Promise.reject(new CodedError(code, message)) })
   const run = await cli(['start'], { dataDir: dataDir(), parts })
   expect(run).toEqual({ code: 1, stdout: '', stderr: `error: ${message}\n` })
   expect(seen.calls).toEqual(['stop'])
 })
 
-test('Ctrl-C while it starts stops it with 0 and says nothing of being ready', async () => {
+test('Ctrl-C during the start stops the node with 0, without a ready line', async () => {
   const stop = new AbortController()
   const { promise, resolve } = Promise.withResolvers<void>()
   const { seen, parts } = fakeNode({
@@ -124,7 +124,7 @@ test('Ctrl-C while it starts stops it with 0 and says nothing of being ready', a
   expect(seen.calls).toEqual(['stop'])
 })
 
-test('a node that does not stop is left after less than 5 s, exit 0', { timeout: 10_000 }, async () => {
+test('a node that does not stop is abandoned within 5 s, with exit status 0', { timeout: 10_000 }, async () => {
   const { parts } = fakeNode({ stop: () => new Promise(() => {}) })
   const before = performance.now()
   const run = await startAndStop(['--json'], { parts })
@@ -133,7 +133,7 @@ test('a node that does not stop is left after less than 5 s, exit 0', { timeout:
   expect(run.stderr).toContain('did not stop in time')
 })
 
-test('no secret gets into log, error or crash lines, whatever field it is in (T21)', async () => {
+test('no secret reaches log, error or crash lines, in any field (T21)', async () => {
   const key = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
   const stored = '59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d'
   const environment = {
@@ -161,7 +161,7 @@ test('no secret gets into log, error or crash lines, whatever field it is in (T2
   }
 })
 
-test('the log is JSON lines on standard error, and silent when told so', async () => {
+test('the log is JSON lines on standard error, and can be silenced', async () => {
   const talking = () => {
     const { seen, parts } = fakeNode({ start: async () => seen.logger?.info({ part: 'p2p' }, 'listening') })
     return parts
@@ -173,7 +173,7 @@ test('the log is JSON lines on standard error, and silent when told so', async (
 })
 
 test.skipIf(process.platform === 'win32')(
-  'a data directory that was open to others is closed, and that is told (D3)',
+  'a data directory open to others is closed, with a warning (D3)',
   async () => {
     await chmod(dataDir(), 0o755)
     const { parts } = fakeNode()
@@ -184,7 +184,7 @@ test.skipIf(process.platform === 'win32')(
   },
 )
 
-test('a data directory that is none is refused before anything else, with the fix', async () => {
+test('a data directory that is not a directory is refused first, with the fix', async () => {
   const file = join(dataDir(), 'file')
   await writeFile(file, '')
   const run = await cli(['start', '--data-dir', file], {})

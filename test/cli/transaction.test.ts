@@ -4,7 +4,7 @@ import { cli, runningNode, useDataDir } from './harness.ts'
 const dataDir = useDataDir()
 const hash = `0x${'ab'.repeat(32)}`
 
-test('transactions that wait are listed, replaced and abandoned by their hash', async () => {
+test('waiting transactions are listed, replaced and abandoned by hash', async () => {
   const asked: unknown[] = []
   const { parts } = await runningNode(dataDir(), {
     transactions: async () => [

@@ -74,12 +74,12 @@ test('with --json an error is one JSON line on standard error', async () => {
   }
 })
 
-test('--version prints the version, and no environment is read for it', async () => {
+test('--version prints the version and reads no environment', async () => {
   const run = await cli(['--version'], { environment: { NODE_API_PORT: 'x' } })
   expect(run).toEqual({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), stderr: '' })
 })
 
-test('no command shows the help on standard error, exit 2', async () => {
+test('no command prints the help on standard error, with exit status 2', async () => {
   expect(await cli([])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Usage: stoa') })
   expect(await cli(['agent'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('config add') })
 })
@@ -113,14 +113,14 @@ describe.each(commands.map(({ name }) => name))('stoa %s --help', (name) => {
   })
 })
 
-test('stoa start has the flags the specification and issue name', async () => {
+test('stoa start has the flags of the specification', async () => {
   const { stdout } = await cli(['start', '--help'])
   const flags =
     '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --node-name --relay-via --relay --upnp --public-dht --no-public-dht --log-level --insecure-open-api'
   for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}(-[a-z], )?${flag}\\b`, 'm'))
 })
 
-test('short flags are those of the original node, and repeat nothing within a command', async () => {
+test('short flags match the original node, and are unique within a command', async () => {
   for (const { name, options } of commands) {
     const short = Object.values(options).flatMap(({ flags }) => /^-([a-zA-Z]),/.exec(flags)?.[1] ?? [])
     expect([name, new Set(short).size]).toEqual([name, short.length])
@@ -131,13 +131,13 @@ test('short flags are those of the original node, and repeat nothing within a co
   expect((await cli(['agent', 'execute', '--help'])).stdout).toContain('-t, --task')
 })
 
-test('help breaks lines between words on a narrow terminal too', async () => {
+test('help breaks lines between words, also on a narrow terminal', async () => {
   const { stdout } = await cli(['order', 'create', '--help'], { tty: true, columns: 60 })
   const help = stdout.slice(0, stdout.indexOf('Examples:'))
   expect(help.split('\n').filter((line) => line.length > 60)).toEqual([])
 })
 
-test('no option answers nonsense in the words of the validator', () => {
+test('no option answers nonsense with the text of the validator', () => {
   const answers = commands.flatMap(({ name, options }) =>
     Object.values(options).flatMap(({ flags, schema, many }) => {
       const message = schema?.safeParse(many ? ['@@ x'] : '@@ x').error?.issues[0]?.message

@@ -34,7 +34,7 @@ async function node() {
   return { run, asked }
 }
 
-test('wallet send says what goes where and on which money, and sends after a yes', async () => {
+test('wallet send shows amount, accounts and kind of money, and sends after a yes', async () => {
   const { run, asked } = await node()
   const sent = await run(['--to', to, '--amount', '1.5'], { tty: true, stdin: 'yes\n' })
   expect(sent.code).toBe(0)
@@ -54,7 +54,7 @@ test.each(['no\n', '\n', 'yess\n', ''])('after %j nothing is sent', async (stdin
   expect(left.stderr).toContain('nothing was sent')
 })
 
-test('where nobody can be asked it wants --yes', async () => {
+test('without a terminal wallet send requires --yes', async () => {
   const { run, asked } = await node()
   expect(await run(['--to', to, '--amount', '1'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') })
   expect(asked).toEqual([])

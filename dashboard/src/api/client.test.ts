@@ -21,7 +21,7 @@ const post = (path: string, body: object) => call(path, { method: 'POST', body }
 const keys = () => sent.map(({ key }) => key)
 
 test.each(['/orders', '/orders/o-1/execute', '/workflows'])(
-  'D38 a purchase by POST %s keeps its key until it is answered, and the next one has another',
+  'D38 a purchase by POST %s keeps its key until it is answered, and the next purchase has a new key',
   async (path) => {
     answers = [new Error('connection lost'), Response.json({ detail: 'no' }, { status: 502 }), Response.json({})]
     for (let tries = 0; tries < 4; tries++) await post(path, { task: 'a' })
@@ -32,14 +32,14 @@ test.each(['/orders', '/orders/o-1/execute', '/workflows'])(
   },
 )
 
-test('D38 another purchase has another key', async () => {
+test('D38 a different purchase has a different key', async () => {
   answers = [new Error('connection lost')]
   await post('/orders', { task: 'a' })
   await post('/orders', { task: 'b' })
   expect(new Set(keys()).size).toBe(2)
 })
 
-test('what spends nothing is sent without a key', async () => {
+test('a request that spends nothing is sent without a key', async () => {
   await post('/workflows?dry_run=true', { input: 'a' })
   await post('/tokens', { name: 'a' })
   await call('/orders')

@@ -12,7 +12,7 @@ function read(parts: readonly string[]): ServerEvent[] {
 const text =
   'id: a-1\n\n: still here\n\nevent: order\r\ndata: {"id":\r\ndata: 1}\r\nid: a-2\r\n\r\nevent: reset\n\ndata:x\n\n'
 
-test('events are read whole, however the stream is cut', () => {
+test('events are read whole, wherever the stream is split', () => {
   const whole = [
     { event: 'order', data: '{"id":\n1}', id: 'a-2' },
     { event: 'reset', data: '', id: 'a-2' },
@@ -27,6 +27,6 @@ test('events are read whole, however the stream is cut', () => {
   )
 })
 
-test('what has not ended yet is no event', () => {
+test('an unfinished event is not delivered', () => {
   expect(read(['event: order\ndata: 1\n'])).toEqual([])
 })
