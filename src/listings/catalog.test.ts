@@ -54,7 +54,7 @@ test('T18 every price of a listing is exact', () => {
   }
 })
 
-test('own and discovered listings are told apart', () => {
+test('the catalog separates own and discovered listings', () => {
   const catalog = catalogOf(listingRecord(me.peerId, 'mine', NOW), listingRecord(other.peerId, 'theirs', NOW))
   expect(catalog.all().map(({ name, local }) => [name, local])).toEqual([
     ['mine', true],

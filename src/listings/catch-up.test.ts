@@ -91,7 +91,7 @@ test('a peer that has left is not tried further', async () => {
   expect(tries).toBe(1)
 })
 
-test('exchanges at once are bounded, the others wait in line', async () => {
+test('sessions at once are bounded, and the others wait in line', async () => {
   const peers = Array.from({ length: 10 }, (_, n) => `p${n}`)
   const open: (() => void)[] = []
   const done: string[] = []
@@ -130,7 +130,7 @@ test('a peer that comes and goes is attended to once at a time', async () => {
   expect(tries).toBe(1)
 })
 
-test('rounds ask peers again, and those that never bring news ever less often (T19)', async () => {
+test('rounds ask peers again, and peers without news less and less often (T19)', async () => {
   const sessions = { useful: 0, useless: 0 }
   start(
     ['useful', 'useless'],
@@ -144,7 +144,7 @@ test('rounds ask peers again, and those that never bring news ever less often (T
   expect(sessions.useless).toBeLessThan(12)
 })
 
-test('stop ends an exchange under way and waits for its end', async () => {
+test('stop aborts a running session and waits for its end', async () => {
   let begun = false
   let ended = false
   const catchUp = start(['a'], async (_, signal) => {

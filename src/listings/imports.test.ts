@@ -15,7 +15,7 @@ function setup(store: ImportStore = createImportStore(openDatabase({ path: ':mem
   return { store, open, imports: open() }
 }
 
-test('T7 what was imported and removed stays on disk, not in memory, and its seller’s name for it is known', async () => {
+test('T7 a removed import stays on disk, not in memory, and keeps the name by which its seller knows it', async () => {
   const stored = createImportStore(openDatabase({ path: ':memory:' }))
   let read: ReturnType<ImportStore['active']> = []
   const { imports, open } = setup({
@@ -39,7 +39,7 @@ test('T7 what was imported and removed stays on disk, not in memory, and its sel
   expect(read).toHaveLength(1)
 })
 
-test('T7 no more agents are imported than the limit, also where many are added at once', async () => {
+test('T7 imports never exceed the limit, even if many are added at once', async () => {
   const { imports } = setup()
   const adding = Array.from({ length: 1_010 }, (_, n) => imports.add(request(`agent ${n}`), usdc.address, never))
   const done = await Promise.allSettled(adding)

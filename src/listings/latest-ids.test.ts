@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { LatestIds } from './latest-ids.ts'
 
-test('T29 the latest ids are told, those that left are not, and one that comes anew is the latest', () => {
+test('T29 the latest ids are found, removed ids are not, and an id that comes again is the latest', () => {
   const ids = new LatestIds()
   for (const id of ['a', 'b', 'c', 'd']) ids.add(id)
   expect(ids.latest(2)).toEqual(['c', 'd'])
@@ -13,7 +13,7 @@ test('T29 the latest ids are told, those that left are not, and one that comes a
   expect(ids.size).toBe(3)
 })
 
-test('the order stands where most of a hundred thousand ids have left', () => {
+test('the order holds after most of a hundred thousand ids are removed', () => {
   const ids = new LatestIds()
   const all = Array.from({ length: 100_000 }, (_, n) => `listing ${n}`)
   for (const id of all) ids.add(id)

@@ -34,7 +34,7 @@ test('T3 forged, squatting and oversized listings are rejected and change nothin
   expect(a.replica.all()).toEqual([])
 })
 
-test('T3 what is older, known or future-dated is not passed on, and costs nobody its score', async () => {
+test('T3 listings that are older, known or future-dated are not passed on, and cost nobody its score', async () => {
   const network = new FakeNetwork()
   const [a, seller] = [await startReplica(network), await createIdentity()]
   const now = a.clock.now()
@@ -50,7 +50,7 @@ test('T3 what is older, known or future-dated is not passed on, and costs nobody
   expect(await send(await at(now + LISTING_SKEW_MS))).toBe('accept')
 })
 
-test('T28 a batch with a good listing and a forged old one is blamed on its author, by those who know better too', async () => {
+test('T28 every node blames the author of a batch with a good listing and a forged old one, also if it knows a newer version', async () => {
   const network = new FakeNetwork()
   const [informed, fresh] = [await startReplica(network), await startReplica(network)]
   const [seller, attacker] = [await createIdentity(), await createIdentity()]
@@ -84,7 +84,7 @@ test('T28 a batch with a good listing and a forged old one is blamed on its auth
   expect(newcomer.host.verdicts).toEqual(['accept'])
 })
 
-test('T3 of two contents under one version all replicas show the same', async () => {
+test('T3 all replicas show the same one of two contents under one version', async () => {
   const network = new FakeNetwork()
   const [a, b, twoFaced] = [await startReplica(network), await startReplica(network), await createIdentity()]
   const now = a.clock.now()
@@ -115,7 +115,7 @@ test('T3 T7 a flood from one neighbor is cut off, and another neighbor is still 
   expect(await a.host.deliver(messages[39]!, 'neighbor')).toBe('accept')
 })
 
-test('T29 identities of one address share what one address may hand over, and another address is still heard', async () => {
+test('T29 all identities of one address share one limit, and another address is still heard', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { gossip: { peerBurst: 20, peerPerSecond: 1 } })
   const sellers = await Promise.all(Array.from({ length: 61 }, createIdentity))
@@ -133,7 +133,7 @@ test('T29 identities of one address share what one address may hand over, and an
   expect(await a.host.deliver(messages[60]!, 'neighbor')).toBe('accept')
 })
 
-test('T3 one seller that changes without end is cut off, whoever passes it on, and pays for nobody else', async () => {
+test('T3 a seller that changes endlessly is cut off, no matter who passes its listings on, and nobody else is', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { gossip: { sellerBurst: 5, sellerPerSecond: 1 } })
   const [restless, victim] = [await createIdentity(), await createIdentity()]
@@ -153,7 +153,7 @@ test('T3 one seller that changes without end is cut off, whoever passes it on, a
   expect(await a.host.deliver(genuine, 'neighbor')).toBe('accept')
 })
 
-test('T3 T7 fresh sellers without end do not grow the replica nor push out who was there, nor our own', async () => {
+test('T3 T7 endless new sellers do not grow the replica and push out neither known listings nor our own', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { listingsMax: 10 })
   const sellers = await Promise.all(Array.from({ length: 30 }, createIdentity))
@@ -166,7 +166,7 @@ test('T3 T7 fresh sellers without end do not grow the replica nor push out who w
   expect(namesIn(a)).toHaveLength(11)
 })
 
-test('T3 what a peer hands over is verified as from an enemy, whoever opened the session', async () => {
+test('T3 everything a peer sends is verified, no matter who opened the session', async () => {
   const network = new FakeNetwork()
   const [victim, liar, other] = await Promise.all([createIdentity(), createIdentity(), createIdentity()])
   const [honest, a] = [await startReplica(network), await startReplica(network)]
@@ -191,7 +191,7 @@ test('T3 what a peer hands over is verified as from an enemy, whoever opened the
   await until(() => namesIn(a).includes('echo'))
 })
 
-test('T3 T7 a peer that offers the past is listened to only so long, and at last not at all', async () => {
+test('T3 T7 a peer that offers only old listings is heard for a while, and in the end not at all', async () => {
   const network = new FakeNetwork()
   const [replayer, a] = [await createIdentity(), await startReplica(network)]
   const now = a.clock.now()
@@ -216,7 +216,7 @@ test('T3 T7 a peer that offers the past is listened to only so long, and at last
   expect(a.log).toEqual([])
 })
 
-test('T3 T7 a peer with fresh identities without end gets its share of the room and no more, by sessions or gossip', async () => {
+test('T3 T7 a peer with endless new identities gets only its share of the room, by sessions or gossip', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { listingsMax: 100, bytesMax: 100 * 2000 })
   const madeUp = async (count: number, description: string) => {
@@ -250,7 +250,7 @@ test('T3 T7 a peer with fresh identities without end gets its share of the room 
   expect(a.replica.count()).toBe(101)
 })
 
-test('T7 a peer that reconciles without end is cut off, and others are served meanwhile', async () => {
+test('T7 a peer that reconciles endlessly is cut off, and others are served meanwhile', async () => {
   const network = new FakeNetwork()
   const [a, endless, honest] = [await startReplica(network), await createIdentity(), await startReplica(network)]
   for (let n = 0; n < 60; n++) await a.replica.publish(ownListing(a.identity.peerId, `agent ${n}`))
@@ -276,7 +276,7 @@ test('T7 a peer that reconciles without end is cut off, and others are served me
   expect(messages).toBeLessThanOrEqual(128)
 })
 
-test('T31 a peer that asks for sessions without end gets a few at once, and then one in ten seconds', async () => {
+test('T31 a peer that asks for endless sessions gets a few at once, and then one every ten seconds', async () => {
   const network = new FakeNetwork()
   const [a, asker] = [await startReplica(network), await createIdentity()]
   const host = network.host(asker.peerId)
@@ -295,7 +295,7 @@ test('T31 a peer that asks for sessions without end gets a few at once, and then
   for (let count = 0; count < 20; count++) expect(await isServed()).toBe(false)
 })
 
-test('T5 what two peers bring at once is taken once', async () => {
+test('T5 a listing that two peers send at once is taken once', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network)
   const told: string[] = []
@@ -316,7 +316,7 @@ test('T5 what two peers bring at once is taken once', async () => {
   expect(told).toHaveLength(40)
 })
 
-test('T19 two that hold the same hand over nothing, and a listing of a vanished seller goes with its time', async () => {
+test('T19 two equal replicas send nothing, and the listing of a seller that is gone expires', async () => {
   const network = new FakeNetwork()
   const [a, seller, peer] = [await startReplica(network), await createIdentity(), await createIdentity()]
   const now = a.clock.now()
@@ -338,7 +338,7 @@ test('T19 two that hold the same hand over nothing, and a listing of a vanished 
   expect([a.replica.count(), rowsOf(a)]).toEqual([0, 0])
 })
 
-test('T29 T31 who keeps this node writing holds up no sessions with others, and is no longer listened to', async () => {
+test('T29 T31 a peer that keeps this node writing delays no session with others, and is no longer heard', async () => {
   const network = new FakeNetwork()
   const database = openDatabase({ path: ':memory:' })
   const stored = createListingStore(database)

@@ -56,7 +56,7 @@ test('a listing that gossip lost is found by the next round', async () => {
   await until(() => namesIn(b).length === 1)
 })
 
-test('what gossip could not hand to anybody is offered again once it can', async () => {
+test('a listing that gossip could give to nobody is offered again when a peer comes', async () => {
   const network = new FakeNetwork()
   const options = { catchUp: { followUpMs: 1_000_000 } }
   const [a, b, c] = [
@@ -73,7 +73,7 @@ test('what gossip could not hand to anybody is offered again once it can', async
   expect(a.host.published).toHaveLength(1)
 })
 
-test('D9 a node that stops waits a moment for gossip to take its last word', async () => {
+test('D9 a node that stops waits a moment until gossip takes its last listings', async () => {
   const network = new FakeNetwork()
   const [a, b] = [await startReplica(network), await startReplica(network)]
   network.connect(a.host, b.host)
@@ -87,7 +87,7 @@ test('D9 a node that stops waits a moment for gossip to take its last word', asy
   await until(() => b.replica.get(id) === undefined)
 })
 
-test('what catch-up brought first is still passed on, once, when gossip brings it', async () => {
+test('a listing that catch-up brought first is passed on once when gossip brings it', async () => {
   const network = new FakeNetwork()
   const [a, b] = [await startReplica(network), await startReplica(network)]
   b.host.deaf = true
@@ -172,7 +172,7 @@ test('T16 a listing that could not be stored is not published', async () => {
   expect(a.host.published).toEqual([])
 })
 
-test('D9 the owner refreshes before expiry; what nobody refreshes vanishes from view, memory and disk (T19)', async () => {
+test('D9 the owner refreshes before expiry; a listing that nobody refreshes leaves the market, memory and disk (T19)', async () => {
   const network = new FakeNetwork()
   const clock = new HandClock()
   const [a, b] = [await startReplica(network, { clock }), await startReplica(network, { clock })]
@@ -231,7 +231,7 @@ test('versions under our key that a peer still holds are overtaken', async () =>
   expect(copied).toEqual([])
 })
 
-test('T33 of two nodes that list under one key each finds the other, says so once and leaves the market', async () => {
+test('T33 two nodes that list under one key find each other, say so once and leave the market', async () => {
   // A fake network knows one host of each key.
   const [here, there] = [new FakeNetwork(), new FakeNetwork()]
   const copied = { first: [] as string[], second: [] as string[] }
@@ -263,7 +263,7 @@ test('T33 of two nodes that list under one key each finds the other, says so onc
   expect(copied).toEqual({ first: ['echo'], second: ['echo'] })
 })
 
-test('T33 what others replay or make up under our key convicts nobody', async () => {
+test('T33 replayed or forged listings under our key prove no second node', async () => {
   const network = new FakeNetwork()
   const copied: string[] = []
   const a = await startReplica(network, {}, {}, copied)
@@ -283,7 +283,7 @@ test('T33 what others replay or make up under our key convicts nobody', async ()
   expect(a.log.filter((line) => line.includes('does another node use our key'))).toEqual([])
 })
 
-test('a seller of 64 agents can list no more, but what it delists makes room without harm', async () => {
+test('a seller of 64 agents can list no more, and a delisted agent makes room', async () => {
   const network = new FakeNetwork()
   const [a, b] = [await startReplica(network), await startReplica(network)]
   network.connect(a.host, b.host)
@@ -306,7 +306,7 @@ test('a seller of 64 agents can list no more, but what it delists makes room wit
   expect(b.replica.get(id(63))).toBeUndefined()
 })
 
-test('a peer is served with what has not yet been written', async () => {
+test('a peer gets listings that are not written yet', async () => {
   const network = new FakeNetwork()
   const [a, seller] = [await startReplica(network, {}, { writeMs: 60_000 }), await createIdentity()]
   const envelope = await signRecord(listingRecord(seller.peerId, 'echo', a.clock.now()), seller)
@@ -317,7 +317,7 @@ test('a peer is served with what has not yet been written', async () => {
   await until(() => namesIn(late).length === 1)
 })
 
-test('a stop sends and writes what was waiting', async () => {
+test('a stop sends and writes everything that waits', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { gossip: { gatherMs: 60_000 }, writeMs: 60_000 })
   const b = await startReplica(network, {}, { writeMs: 60_000 })

@@ -44,7 +44,7 @@ test('T29 two peers of one site fill half of the room together', () => {
   expect(offer(entry('other', { from: 'peer 0', site: '192.0.2.2' }))).toEqual([])
 })
 
-test('T29 in a full room a newcomer takes the place of the site that holds most', () => {
+test('T29 a newcomer in a full room replaces a listing of the site that holds most', () => {
   const { set, offer } = roomFor(10)
   for (const site of ['192.0.2.1', '192.0.2.2']) {
     for (let n = 0; n < 5; n++) offer(entry(`${site} ${n}`, { from: `peer at ${site}`, site }))
@@ -58,7 +58,7 @@ test('T29 in a full room a newcomer takes the place of the site that holds most'
   expect(set.size).toBe(10)
 })
 
-test('T29 what this node has called stays, and of the latest the largest leaves', () => {
+test('T29 an agent that this node has called stays, and the largest of the latest listings leaves', () => {
   const { offer } = roomFor(6, { called: ['called'] })
   const flood = { from: 'flooder', site: '192.0.2.1' }
   offer(entry('old', { ...flood, bytes: 150 }))

@@ -141,7 +141,7 @@ test('replicas that lost messages agree after full exchanges, whenever each has 
   )
 })
 
-test('the higher version stands, whichever comes first', () => {
+test('the higher version holds, no matter which comes first', () => {
   const older = entryOf({ seller: 'a', name: 'p', version: START })
   const newer = entryOf({ seller: 'a', name: 'p', version: START + 1 })
   const set = setOf([older])
@@ -151,7 +151,7 @@ test('the higher version stands, whichever comes first', () => {
   expect(set.get('a/p')).toBe(newer)
 })
 
-test('T3 of two contents under one version the larger hash stands everywhere', () => {
+test('T3 the larger hash holds everywhere if one version has two contents', () => {
   const [small, large] = [1, 2, 3]
     .map((variant) => entryOf({ seller: 'a', name: 'p', version: START, variant }))
     .sort((a, b) => (a.hash < b.hash ? -1 : 1)) as [ListingEntry, ListingEntry]
@@ -183,7 +183,7 @@ test('an expired version shadows older ones that claim to live longer', () => {
   expect(set.merge(long, START + 2000).outcome).toBe('older')
 })
 
-test('T19 what is purged leaves nothing behind', () => {
+test('T19 a purged version leaves nothing behind', () => {
   const set = setOf([
     entryOf({ seller: 'a', name: 'p', version: START }),
     entryOf({ seller: 'b', name: 'p', version: START + 5 }),
@@ -205,7 +205,7 @@ test('T3 a seller keeps its newest listings and no more than its share', () => {
   expect(set.entriesOf('a').map(({ record }) => record.id)).toEqual(['a/p', 'a/q', 'a/t'])
 })
 
-test('T3 a full set refuses strangers, still takes newer versions of what it holds, and always its own', () => {
+test('T3 a full set refuses unknown listings, and takes newer versions of known ones and all of its own', () => {
   const set = new ListingSet({ listingsMax: 2, bytesMax: 250, ownSellerId: 'me' })
   set.merge(entryOf({ seller: 'a', name: 'p', version: START }), START)
   set.merge(entryOf({ seller: 'b', name: 'p', version: START }), START)

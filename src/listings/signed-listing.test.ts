@@ -21,7 +21,7 @@ const open = (envelope: Uint8Array, now = NOW) => openListing(envelope, { now })
 const sign = (changes: Partial<ListingRecord> = {}, name = 'echo', version = NOW) =>
   signRecord(listingRecord(seller.peerId, name, version, changes), seller)
 
-test('opens what its seller has signed', async () => {
+test('opens a listing that its seller has signed', async () => {
   const record = listingRecord(seller.peerId, 'echo', NOW, { price_atomic: 1500n, model: 'builtin/echo' })
   const { envelope, entry } = await sealListing(record, seller)
   expect(await open(envelope)).toEqual({ ok: true, entry })
@@ -143,14 +143,14 @@ test('asks whether a listing is wanted only once all cheap checks have passed, a
   expect(asked).toEqual(['forged', 'forged'])
 })
 
-test('only what is false for everybody is held against a peer', () => {
+test('a peer is blamed only for a listing that is false for every node', () => {
   expect(
     ['TOO_LARGE', 'MALFORMED', 'NOT_OWNER', 'INCONSISTENT', 'FORGED'].map((code) => isHostile(code as 'FORGED')),
   ).toEqual(Array(5).fill(true))
   expect(['FUTURE', 'EXPIRED', 'UNWANTED'].map((code) => isHostile(code as 'FUTURE'))).toEqual(Array(3).fill(false))
 })
 
-test('never signs what others would refuse, and says why', async () => {
+test('never signs a listing that others would refuse, and says why', async () => {
   const paidUnpaid = listingRecord(seller.peerId, 'echo', NOW, {
     price_atomic: 1n,
     protocols: ['/node/marketplace/1.0.0'],

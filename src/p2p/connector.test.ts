@@ -75,27 +75,27 @@ function connector(
 const unreachable = { code: 'PEER_UNREACHABLE' }
 const destination = { peerId: seller, addrs: [listed] }
 
-test('the addresses given and those remembered are dialed before anybody is asked', async () => {
+test('given and remembered addresses are dialed before anybody is asked', async () => {
   const { connector: reach, dialed, findPeer } = connector({ [remembered]: connectionWith(seller) })
   await reach.openStream(destination, PROTOCOL, never)
   expect(dialed).toEqual([listed, remembered])
   expect(findPeer).not.toHaveBeenCalled()
 })
 
-test('a peer that has moved is looked up in the DHT, past what this node remembers itself', async () => {
+test('a peer that has moved is looked up in the DHT, despite the address that this node remembers', async () => {
   const { connector: reach, dialed, findPeer } = connector({ [moved]: connectionWith(seller) })
   await reach.openStream(destination, PROTOCOL, never)
   expect(dialed).toEqual([listed, remembered, moved])
   expect(findPeer).toHaveBeenCalledWith(expect.anything(), expect.objectContaining({ useCache: false }))
 })
 
-test('with nobody to ask, the failure is told at once', async () => {
+test('a dial fails at once if there is nobody to ask', async () => {
   const { connector: reach, findPeer } = connector({}, { speakingDht: 0 })
   await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
   expect(findPeer).not.toHaveBeenCalled()
 })
 
-test('a peer that came back while it was dialed is reached over the connection that there is by then', async () => {
+test('a peer that connects while it is dialed is reached over that connection', async () => {
   const existing: Connection[] = []
   const back = connectionWith(seller)
   const refusing = {
@@ -135,7 +135,7 @@ test('a stream that the peer has already reset is an error, not a stream', async
   expect(dialed).toEqual([])
 })
 
-test('a peer that is slow over several connections is given no further one, and waited for', async () => {
+test('a peer that is slow over several connections gets no further connection', async () => {
   const { promise, resolve } = Promise.withResolvers<Stream>()
   const slow = () => connectionWith(seller, () => promise)
   const { connector: reach, dialed } = connector(

@@ -24,7 +24,7 @@ function scripted(script: Record<string, 'answers' | 'silent' | 'refuses'>) {
   return { dial, dialed, signals }
 }
 
-test('an address that never answers does not hold up the next', async () => {
+test('an address that never answers does not delay the next', async () => {
   const { dial, dialed, signals } = scripted({ '192.0.2.1': 'silent', '192.0.2.2': 'answers' })
   const connection = await dialFirst(addresses, dial, timing, never)
   expect(connection.remoteAddr.toString()).toContain('192.0.2.2')
@@ -39,7 +39,7 @@ test('after a refusal the next address is tried at once', async () => {
   expect(connection.remoteAddr.toString()).toContain('192.0.2.3')
 })
 
-test('when all fail the error names each address with its reason', async () => {
+test('an error names each address with its reason if all fail', async () => {
   const { dial } = scripted({ '192.0.2.1': 'refuses', '192.0.2.2': 'silent', '192.0.2.3': 'refuses' })
   const dialing = dialFirst(addresses, dial, { staggerMs: 1, attemptMs: 20 }, never)
   await expect(dialing).rejects.toThrow(/192\.0\.2\.1.*refused.*192\.0\.2\.2.*no answer in 20 ms/s)
@@ -79,7 +79,7 @@ test('callers at the same time share one dial, and one that gives up does not en
   expect((await second).remoteAddr).toBe(addresses[0])
 })
 
-test('a dial that nobody waits for any more is ended, and the next caller begins a new one', async () => {
+test('a dial that nobody waits for ends, and the next caller begins a new one', async () => {
   const dials = new SharedDials()
   const signals: AbortSignal[] = []
   const dial = (signal: AbortSignal) => {
@@ -117,7 +117,7 @@ describe('a dial that began while the port was shut', () => {
     return { begun, call, wait: (ms: number) => (now += ms) }
   }
 
-  test('is not joined by a call that comes later', async () => {
+  test('is not shared by a later call', async () => {
     const { begun, call, wait } = market()
     const early = call()
     wait(501)

@@ -56,7 +56,7 @@ function running(
   return { discovery, dialed, connected, libp2p }
 }
 
-test('a peer that turns up is dialed, however it was found', async () => {
+test('a peer that is found is dialed, no matter how it was found', async () => {
   const [seen, remembered] = await Promise.all([somebody(), somebody()])
   const { dialed, libp2p } = running(async () => {}, { remembered: [remembered] })
   libp2p.dispatchEvent(new CustomEvent('peer:discovery', { detail: seen }))
@@ -87,7 +87,7 @@ test('T7: a flood of peers is dialed a few at a time, and no more of them are ke
   expect(dialed).toHaveLength(256)
 })
 
-test('a peer that could not be reached is left alone for a while', async () => {
+test('a peer that could not be reached is not dialed for a while', async () => {
   const [gone, next] = await Promise.all([somebody(), somebody()])
   const { discovery, dialed } = running(async () => {
     throw new Error('nobody there')
@@ -102,7 +102,7 @@ test('a peer that could not be reached is left alone for a while', async () => {
   expect(dialed.filter((peerId) => peerId === gone.id.toString())).toHaveLength(1)
 })
 
-test('with enough connections of its own a node looks for no more', async () => {
+test('a node with enough connections of its own searches for no more', async () => {
   const { discovery, dialed } = running(async () => {}, { outbound: 100, remembered: [await somebody()] })
   discovery.offer(await somebody())
   await new Promise((resolve) => setImmediate(resolve))

@@ -44,15 +44,15 @@ async function closedBecause(first: Connection, further: Connection): Promise<st
   return reason
 }
 
-test('a connection that is silent while a further one of its peer answers is closed early', async () => {
+test('a silent connection is closed early if another connection of its peer answers', async () => {
   expect(await closedBecause(connection('first', refuses), connection('further', refuses))).toContain('2 pings')
 })
 
-test('a peer that is slow over all its connections keeps them for as long as any other', async () => {
+test('a peer that is slow over all its connections keeps them as long as any other peer', async () => {
   expect(await closedBecause(connection('first', refuses), connection('further', silent))).toContain('3 pings')
 })
 
-test('T7: however many connections answer nothing, another one is looked after as well', async () => {
+test('T7: a connection is pinged, however many others do not answer', async () => {
   const mute = Array.from({ length: 64 }, (_, index) => connection(`mute ${index}`, silent))
   const other = connection('other', refuses)
   const stop = beating(new EventTarget(), [...mute, other])

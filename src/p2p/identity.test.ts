@@ -79,7 +79,7 @@ test('a folder in its place is refused', async () => {
   await expect(loadOrCreateIdentity(path)).rejects.toMatchObject({ code: 'IDENTITY_UNREADABLE' })
 })
 
-test('T16: where no key can be stored, the error says so and none is invented', async () => {
+test('T16: a key that cannot be stored is an error that says so, and no key is made up', async () => {
   const path = join(scratch(), 'missing', 'identity.key')
   await expect(loadOrCreateIdentity(path)).rejects.toMatchObject({
     code: 'IDENTITY_UNWRITABLE',

@@ -62,7 +62,7 @@ test('of a bootstrap address over a relay, the relay is met as well; a relay beh
   expect(() => parseRelays([address], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
 })
 
-test('a name alone is no address of a peer: it is asked whom it leads to', () => {
+test('a name alone is not an address of a peer: the name server says whom it leads to', () => {
   const texts = ['/dnsaddr/boot.example', `/dnsaddr/boot.example/p2p/${other}`, '/dnsaddr/boot.example', '/dnsaddr/b']
   expect(parseBootstrap(texts, own).map(({ peerId }) => peerId)).toEqual([other])
   expect(namesIn(texts)).toEqual(['boot.example', 'b'])

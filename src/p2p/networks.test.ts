@@ -28,7 +28,7 @@ test.each([
   expect(isPrivateHost(host)).toBe(isPrivate)
 })
 
-test('of an address over a relay the host and the place are those of the relay', () => {
+test('the host and the place of an address over a relay are the relay’s', () => {
   const relay = '12D3KooWJYRG2SGgDJ3HyqM3xHJVvJCnBSb2mZJpbgnPrp2K7bNP'
   const address = multiaddr(`/ip4/203.0.113.7/tcp/4001/p2p/${relay}/p2p-circuit`)
   expect(hostIn(address)).toBe('203.0.113.7')

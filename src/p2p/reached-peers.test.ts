@@ -57,7 +57,7 @@ test('D52 T30: many names at one address do not push out others', async () => {
   expect(await ids()).toContain(honest)
 })
 
-test('who was not reached for a month is forgotten, and so is an entry that cannot be read', async () => {
+test('a peer not reached for a month is forgotten, and so is an entry that cannot be read', async () => {
   const { meet, ids, datastore, clock } = setup()
   await meet('8.8.8.8')
   await until(async () => (await ids()).length === 1)

@@ -29,7 +29,7 @@ test('D8 T3 a pool of threads tells the genuine from the false, in their order, 
   expect(await pool.check([])).toEqual([])
 })
 
-test('what is asked for one at a time in one turn is checked together, each answered with its own', async () => {
+test('checks of one turn run together, and each gets its own answer', async () => {
   const pool = new SignaturePool({ threadsMax: 1 })
   const checks = made(30)
   const false_ = { ...checks[7]!, signature: checks[0]!.signature }

@@ -19,7 +19,7 @@ test('a cursor serves no other query', () => {
   expect(() => decodeCursor(encodeCursor(place, 'one'), 'other')).toThrow(/belongs to another query/)
 })
 
-test('T8 whatever else is given as a cursor is refused', () => {
+test('T8 any other text is refused as a cursor', () => {
   const cursor = encodeCursor(place, 'query')
   const refused = (text: string) => void expect(() => decodeCursor(text, 'query')).toThrow(/cursor/)
   for (const text of [

@@ -32,7 +32,7 @@ function world() {
   return { clock, down, gone, asked, peers, presences, later }
 }
 
-test('of connected sellers the connection tells, and they are not asked', async () => {
+test('a connection shows that its seller is online, and the seller is not probed', async () => {
   const { presences, later, asked } = world()
   expect(presences.of('neighbor', 'l')).toEqual({ online: true, latencyMs: 7 })
   expect(presences.of('self', 'l')).toEqual({ online: true, latencyMs: 0 })
@@ -40,7 +40,7 @@ test('of connected sellers the connection tells, and they are not asked', async 
   expect(asked).toEqual([])
 })
 
-test('a seller somebody looked for is asked, and its answer holds for a while', async () => {
+test('a seller that a search found is probed, and its answer counts for a while', async () => {
   const { presences, later, asked } = world()
   expect(presences.of('s0', 'l0')).toBeUndefined()
   await later(1000)

@@ -40,7 +40,7 @@ test.each([
   expect(taken(query)).toBe(expected)
 })
 
-test('of many words the rarest are looked for', () => {
+test('the rarest of many words are searched', () => {
   expect(taken('test contract map summary review wheather')?.split(' | ')).toEqual([
     'contract',
     'map',

@@ -23,7 +23,7 @@ const signals: fc.Arbitrary<Signals> = fc.record({
   isLookAlike: fc.boolean(),
 })
 
-test('whoever does not answer stands below whoever may, whatever else speaks for it', () => {
+test('a seller that does not answer ranks below every seller that may', () => {
   fc.assert(
     fc.property(signals, signals, (one, other) => {
       const offline = scoreOf(pointsOf({ ...one, presence: { online: false } }))
@@ -32,7 +32,7 @@ test('whoever does not answer stands below whoever may, whatever else speaks for
   )
 })
 
-test('online goes before unknown, near before far', () => {
+test('online ranks above unknown, and near above far', () => {
   const near = score({ presence: { online: true, latencyMs: 10 } })
   const far = score({ presence: { online: true, latencyMs: 5000 } })
   expect(near).toBeGreaterThan(far)
@@ -40,7 +40,7 @@ test('online goes before unknown, near before far', () => {
   expect(score()).toBeGreaterThan(score({ presence: { online: false, latencyMs: 1 } }))
 })
 
-test('the better fit goes first, the typed name before every other, the cheaper and fresher before equals', () => {
+test('the better fit ranks first, the typed name above all, and of equal fits the cheaper and fresher', () => {
   expect(score({ fit: 0.6 })).toBeGreaterThan(score())
   expect(score({ named: true, fit: 0 })).toBeGreaterThan(score({ fit: 1 }))
   expect(score({ price: 0 })).toBeGreaterThan(score({ price: 100 }))
@@ -67,7 +67,7 @@ test('the reasons add up to the score, and no input makes it anything but a numb
   }
 })
 
-test('the reasons are told in words', () => {
+test('the reasons are given in words', () => {
   const { reasons } = explain({ ...plain, presence: { online: true, latencyMs: 12.4 } }, '“a” in its name')
   expect(reasons.map(({ signal, detail }) => `${signal}: ${detail}`)).toEqual([
     'text: “a” in its name',

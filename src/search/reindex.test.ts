@@ -74,7 +74,7 @@ test('an index that is whole is left alone', async () => {
   expect(found()).toBe(0)
 })
 
-test('a row that cannot be read is passed over', async () => {
+test('a row that cannot be read is skipped', async () => {
   const { found, database, deps } = await stored(3)
   database.prepare("UPDATE listings SET envelope = x'00' WHERE id = (SELECT max(id) FROM listings)").run()
   await reindexListings(deps, never)

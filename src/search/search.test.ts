@@ -23,7 +23,7 @@ function walk({ search }: SearchedMarket, query: AgentQuery, onPage: () => void 
   }
 }
 
-test('a name goes before a tag, a tag before the description', async () => {
+test('a match in a name ranks above a tag, and a tag above the description', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Plain'], { description: 'writes a contract, among much else that it does for you' })
   await market.list(ann, ['Tagged'], { tags: ['contract'] })
@@ -32,14 +32,14 @@ test('a name goes before a tag, a tag before the description', async () => {
   expect(names(market, { q: 'contracts' })).toEqual(['Contract', 'Tagged', 'Plain'])
 })
 
-test('the name that was typed goes first, also before cheaper and fresher ones', async () => {
+test('the typed name ranks first, also above cheaper and fresher listings', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Contract Review Pro'], { price_atomic: 0n, tags: ['contract', 'review'] })
   await market.list(ann, ['Contract review'], { price_atomic: 5_000_000n, protocols: [X402] })
   expect(names(market, { q: 'contract REVIEW' })[0]).toBe('Contract review')
 })
 
-test('offline sellers sink, whatever fits; unknown ones stand between', async () => {
+test('offline sellers rank last, however well they fit, and unknown sellers between', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Contract'])
   await market.list(bob, ['Contract writer'])
@@ -57,7 +57,7 @@ test('offline sellers sink, whatever fits; unknown ones stand between', async ()
   expect(names(market, { online: false })).toEqual(['Contract'])
 })
 
-test('every filter leaves what fits it, and all of them together', async () => {
+test('every filter keeps what fits it, alone and with the others', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Free legal'], { tags: ['Legal', 'de'] })
   await market.list(ann, ['Paid legal'], { price_atomic: 10_000n, protocols: [X402], tags: ['legal'] })
@@ -80,7 +80,7 @@ test('every filter leaves what fits it, and all of them together', async () => {
   ])
 })
 
-test('the cheapest first, or the latest met, with words and without', async () => {
+test('a sort shows the cheapest first, or the latest met, with words and without', async () => {
   const market = searchedMarket()
   const paid = (price: bigint) => ({ price_atomic: price, protocols: price === 0n ? [X402, FREE] : [X402] })
   for (const [name, price] of [
@@ -96,7 +96,7 @@ test('the cheapest first, or the latest met, with words and without', async () =
   expect(names(market, { sort: 'newest', q: 'legal', max_price: 7n })).toEqual(['D legal', 'A legal'])
 })
 
-test('what expired or left is not shown, even before its row is gone', async () => {
+test('a listing that expired or left is not shown, even before its row is gone', async () => {
   const market = searchedMarket()
   const [first] = await market.list(ann, ['Early', 'Late'])
   await market.delist(first!)
@@ -105,7 +105,7 @@ test('what expired or left is not shown, even before its row is gone', async () 
   for (const sort of ['rank', 'price', 'newest'] as const) expect(names(market, { sort })).toEqual([])
 })
 
-test('a listing that changed since it was indexed is held to what it is now', async () => {
+test('a listing that changed since it was indexed is filtered by its present contents', async () => {
   const market = searchedMarket()
   const [listed] = await market.list(ann, ['Cheap'], { price_atomic: 5n, protocols: [X402] })
   expect(names(market, { max_price: 5n })).toEqual(['Cheap'])
@@ -168,7 +168,7 @@ test('pages of any length give each listing once, in the order of one long page'
   expect(walk(market, {})).toHaveLength(1200)
 }, 120_000)
 
-test('no page repeats what stood before, however much comes and goes in the meantime', async () => {
+test('no page repeats a listing, however many come and go in the meantime', async () => {
   for (const query of [{}, { q: 'agent' }, { sort: 'price' }, { sort: 'newest' }] satisfies AgentQuery[]) {
     const market = await crowd(800)
     const before = walk(market, query)
@@ -197,7 +197,7 @@ test('a cursor belongs to its query; how long a page is, and why, may change', a
   expect(() => market.search.page({ q: 'agent', cursor: cursor! }, 'local')).toThrow(/another query/)
 })
 
-test('T7 a page whose filter leaves next to nothing ends early and leads on', async () => {
+test('T7 a page whose filter keeps almost nothing ends early and has a next page', async () => {
   const market = searchedMarket()
   const fill = (from: number) => Array.from({ length: 2000 }, (_, n) => `agent ${from + n}`)
   for (const from of [0, 2000]) await market.list(ann, fill(from), { price_atomic: 9n, protocols: [X402] })
@@ -229,7 +229,7 @@ test('D37: a search finds what this node can buy; the plain list and `network` s
   }
 })
 
-test('find shows one listing with what is known of it', async () => {
+test('find shows one listing with everything this node knows about it', async () => {
   const market = searchedMarket()
   const [listed] = await market.list(ann, ['Summary'])
   market.presences.set(ann, { online: true, latencyMs: 3 })

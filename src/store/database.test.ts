@@ -33,7 +33,7 @@ test('writes of one turn share one commit, and one that throws takes no other wi
   expect(database.prepare('SELECT key FROM kv ORDER BY key').all()).toEqual([{ key: 'a' }, { key: 'c' }])
 })
 
-test('close commits what is waiting', async () => {
+test('close commits everything that waits', async () => {
   const path = scratch()
   const database = openDatabase({ path })
   const write = database.write(() => database.prepare(put).run('a', '1'))

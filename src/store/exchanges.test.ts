@@ -61,7 +61,7 @@ test('an empty result is a result', async () => {
   expect(exchanges.paidOutput(paymentId)).toBe('')
 })
 
-test('T19: what is older than a session remembers is dropped', async () => {
+test('T19: executions older than a session remembers are dropped', async () => {
   await exchanges.record(exchange({ createdAt: now - 31 * DAY_MS }))
   await exchanges.record(exchange({ createdAt: now - 29 * DAY_MS }))
   await exchanges.purge(now)
@@ -96,7 +96,7 @@ test('D32: a result that was purged is not mistaken for a later one under the sa
   expect(exchanges.paidOutput(payment.id)).toBeUndefined()
 })
 
-test('T7, T19: where tasks fill the disk, the oldest go that nobody is owed, until there is room', async () => {
+test('T7, T19: when tasks fill the disk, the oldest that nobody is owed are dropped until there is room', async () => {
   const bytesMax = 8 * 1024 * 1024
   const bounded = createExchanges(database, { bytesMax })
   const payments = createPayments(database)

@@ -94,7 +94,7 @@ test('marks are found by mark only, and tags in whatever form', () => {
   expect(count({ kind: 'free' })).toBe(0)
 })
 
-test('T8 whatever is typed is searched without an error', () => {
+test('T8 any text is searched without an error', () => {
   const parts = fc.constantFrom(
     'AND',
     'OR',

@@ -61,7 +61,7 @@ test('an older row never replaces a newer one, and a removal spares what is newe
   expect(store.page('', 9)).toEqual([])
 })
 
-test('T16 what the disk refuses is written by the next flush', async () => {
+test('T16 a change that the disk refuses is written by the next flush', async () => {
   const database = openDatabase({ path: ':memory:' })
   let full = true
   const failing: Database = {
@@ -91,7 +91,7 @@ test('a listing is found by its time and the beginning of its hash, and read bef
   expect(store.envelope('a')).toBeUndefined()
 })
 
-test('what is to be indexed later waits, over a restart too, until it is', async () => {
+test('a listing to index later waits until it is indexed, also over a restart', async () => {
   const database = openDatabase({ path: ':memory:' })
   const store = createListingStore(database)
   store.putLater({ ...row('a', 5), toIndex: 77 })
@@ -103,7 +103,7 @@ test('what is to be indexed later waits, over a restart too, until it is', async
   expect(store.toIndex(9)).toEqual([])
 })
 
-test('T32 what takes long to index is written a few rows at a time, so that calls do not wait for it', async () => {
+test('T32 rows that take long to index are written a few at a time, so that calls do not wait', async () => {
   const database = openDatabase({ path: ':memory:' })
   const groups: number[] = []
   let indexed = 0
@@ -140,7 +140,7 @@ test('T32 what takes long to index is written a few rows at a time, so that call
   expect(Math.max(...groups)).toBe(1)
 })
 
-test('T29 what one party has queued holds up nobody else, and what is queued meanwhile is not waited for', async () => {
+test('T29 the queue of one party delays nobody else, and nobody waits for later changes', async () => {
   const store = createListingStore(openDatabase({ path: ':memory:' }))
   for (let n = 0; n < 2000; n++) store.putLater(row(`junk${n}`, 1), 'attacker')
   for (let n = 0; n < 10; n++) store.putLater(row(`honest${n}`, 1), 'honest')
@@ -158,7 +158,7 @@ test('T29 what one party has queued holds up nobody else, and what is queued mea
   expect([...store.load()].filter(({ id }) => id.startsWith('junk'))).toHaveLength(2000)
 })
 
-test('a change of a listing that waits keeps its place, and the later one is written', async () => {
+test('a later change of a listing that waits is written in its place', async () => {
   const store = createListingStore(openDatabase({ path: ':memory:' }))
   store.putLater(row('a', 1), 'first')
   store.putLater(row('a', 2), 'second')

@@ -39,13 +39,13 @@ test.each([
   expect(marks(market)).toEqual([])
 })
 
-test('a seller may name its own agents alike', async () => {
+test('a seller may give its own agents similar names', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Translator One', 'Translator Onee'])
   expect(marks(market)).toEqual([])
 })
 
-test('of two met at once neither is known to be the older: both are marked', async () => {
+test('both of two look-alikes met at once are marked, because neither is known to be older', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Summary'])
   await market.list(bob, ['Summary'])
@@ -61,7 +61,7 @@ test('T3 an imitator that claims earlier times is still the later one', async ()
   expect(marks(market)).toEqual(['Sumrnary → Summary'])
 })
 
-test('a name that left the market is not free at once, and is after it was forgotten', async () => {
+test('a name that left the market is free only after it is forgotten', async () => {
   const market = searchedMarket()
   const [original] = await market.list(ann, ['Summary'])
   market.clock.advance(1)
@@ -102,7 +102,7 @@ test('a name that comes back keeps its place in time', async () => {
   expect(bySeller).toContainEqual([ann, undefined])
 })
 
-test('T19 thousands of equal names cost each no more than the first ones', async () => {
+test('T19 each of thousands of equal names costs no more than the first', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Summary'])
   market.clock.advance(1)

@@ -19,7 +19,7 @@ const node = {
   started_at: '2026-01-01T00:00:00.000Z',
 }
 
-test('what a node writes is read back, replaced and removed', async () => {
+test('a record is read back, replaced and removed', async () => {
   expect(await readNodeFile(dir)).toBeUndefined()
   await writeNodeFile(dir, node)
   expect(await readNodeFile(dir)).toEqual(node)

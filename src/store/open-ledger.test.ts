@@ -84,7 +84,7 @@ describe('T33: a ledger', () => {
     await (await open()).close()
   })
 
-  test('that is new beside keys that are not is told', async () => {
+  test('that is new beside older keys is reported', async () => {
     await writeFile(join(dir, 'identity.key'), 'x')
     await (await open()).close()
     expect(warned).toEqual([expect.stringContaining('the ledger is new, but the keys beside it are not')])
@@ -143,7 +143,7 @@ describe('T33: a ledger', () => {
     await ruined.close()
   })
 
-  test('found damaged by a read takes no write any more', async () => {
+  test('found damaged by a read accepts no more writes', async () => {
     const database = await open()
     await put(database, 200)
     await database.close()

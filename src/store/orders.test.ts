@@ -43,7 +43,7 @@ test('an order reads back as it was placed', async () => {
   expect(read(whole.id)).toEqual({ ...whole, startedAt: undefined, cancelRequested: undefined })
 })
 
-test('T19: no more are open at once than may be', async () => {
+test('T19: open orders at once never exceed the limit', async () => {
   const [first] = [await placed()]
   await placed()
   expect(await orders.place(order(), limit(2))).toBe('full')
@@ -64,7 +64,7 @@ describe('D18: an order', () => {
     ])
   })
 
-  test('is given its task once, and only while it waits', async () => {
+  test('gets its task once, and only while it waits', async () => {
     const given = { tokenId: undefined, now }
     const { id } = await placed({ task: undefined })
     expect((await orders.giveTask(id, 'one', given))?.task).toBe('one')
@@ -84,7 +84,7 @@ describe('D18: an order', () => {
     }
   })
 
-  test('that is not there is nothing', async () => {
+  test('that does not exist is nothing', async () => {
     expect(await orders.cancel('x', now)).toBeUndefined()
     expect(await orders.begin('x', { sellerId: 's', correlationId: 'c', now })).toBeUndefined()
   })

@@ -36,7 +36,7 @@ async function all<T>(items: Iterable<T> | AsyncIterable<T>): Promise<T[]> {
   return collected
 }
 
-test('what was put is got and had; what was deleted is not', () => {
+test('a value that was put is found, and a deleted value is not', () => {
   const peers = store()
   expect(peers.put(a, bytes(1, 2))).toBe(a)
   expect(peers.get(a)).toEqual(bytes(1, 2))
@@ -146,7 +146,7 @@ test('writes reach the disk by themselves, many in one go', async () => {
   expect(rows(db)[0]).toEqual({ key: '/peers/a', value: bytes(49) })
 })
 
-test('T19: putting what is there already writes nothing', async () => {
+test('T19: a put of the stored value writes nothing', async () => {
   let writes = 0
   const db = database()
   const counting: Database = {

@@ -102,7 +102,7 @@ describe('D33: the daily budget', () => {
     expect(await purchases.reserve(tomorrow, reservation(tomorrow, 100n), next)).toBe('reserved')
   })
 
-  test('gets back what was released, once, and keeps what was spent', async () => {
+  test('gets released amounts back once, and keeps what was spent', async () => {
     const { reservation: released } = await reserved()
     const { reservation: spent } = await reserved()
     for (let time = 0; time < 2; time++) {
@@ -211,7 +211,7 @@ test('T17: an order that a crash left executing is pending again only if nothing
   expect([paid, free, canceled].map(status)).toEqual(['executing', 'pending', 'cancelled'])
 })
 
-test('what has ended stays as it ended, but for a result that was paid for', async () => {
+test('an ended purchase stays as it ended, except for a result that was paid for', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   await purchases.finish({ ...bought, status: 'failed' })
   await purchases.finish({ ...bought, status: 'executing' })

@@ -85,7 +85,7 @@ test('D26 the limit stands in the description of the protocol', async () => {
   expect(page).toMatch(/gave way to newer ones \| 2003/)
 })
 
-test('D26 a peer that asks for challenges without end leaves an honest buyer’s calls as quick as they were', {
+test('D26 a peer that asks for endless challenges leaves an honest buyer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })

@@ -74,7 +74,7 @@ test('D52 T31: answers that name one place a thousand times make a node neither 
   expect(knocks).toBeLessThan(100)
 })
 
-test('D52: GET_PROVIDERS names who is known where the peer store has forgotten another provider', async () => {
+test('D52: GET_PROVIDERS names the known providers even if the peer store has forgotten one of them', async () => {
   const datastore = new MemoryDatastore()
   const victim = await startVictim({ datastore })
   cleanups.push(() => victim.stop())

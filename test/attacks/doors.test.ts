@@ -67,7 +67,7 @@ describe('D48 a paid agent of the node', () => {
   })
 })
 
-describe('ADR-19 what smells of a proxy', () => {
+describe('ADR-19 a sign of a proxy', () => {
   test.each([
     'x-forwarded-proto',
     'x-forwarded-host',
@@ -97,7 +97,7 @@ describe('ADR-19 what smells of a proxy', () => {
   })
 })
 
-test('D16 T11 a flood of wrong tokens from one address does not keep the right one out', async () => {
+test('D16 T11 a flood of wrong tokens from one address does not shut out the right token', async () => {
   const codes = new Set<string>()
   for (let round = 0; round < 40; round++) {
     const { body } = await call(closed.url, '/status', { headers: bearer(`wrong-${round}`) })
@@ -132,7 +132,7 @@ test('T19 a token that fills its share of open orders shuts out nobody', async (
   expect((await order({ headers: await tokenOf('execute') })).status).toBe(201)
 }, 60_000)
 
-test('T19 a token that orders without end leaves the operator’s calls as quick as they were', {
+test('T19 a token with endless orders leaves the operator’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const headers = await tokenOf('execute')
@@ -151,7 +151,7 @@ test('T19 a token that orders without end leaves the operator’s calls as quick
   )
 })
 
-describe('D48 what a principal made is its own', () => {
+describe('D48 a principal owns what it made', () => {
   test('over the API: orders, workflows, executions, sessions and what happens', async () => {
     const [ann, bob] = [await tokenOf('execute'), await tokenOf('execute')]
     const body = { agent_id: freeId, input: 'a secret of ann' }

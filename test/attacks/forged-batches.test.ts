@@ -60,7 +60,7 @@ async function connect(from: Host, to: Host): Promise<void> {
 const send = (from: Host, envelopes: Uint8Array[]) =>
   until(async () => (await from.publish(LISTINGS_TOPIC, encodeBatch(envelopes))) > 0)
 
-test('D8: honest nodes go on hearing each other, and calls stay as quick as they were', { retry: 2 }, async () => {
+test('D8: honest nodes still hear each other, and calls stay as quick as before', { retry: 2 }, async () => {
   const clock = new HandClock()
   const [informed, fresh, honest] = [await start(clock), await start(clock), await startTestHost()]
   cleanups.push(() => honest.stop())

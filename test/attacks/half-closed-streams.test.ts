@@ -106,7 +106,7 @@ test('T7, D23: so does the payment protocol, and no stream stays open', async ()
   })
 })
 
-test('T7: such calls without end leave those of an honest buyer as quick as they were', { retry: 2 }, async () => {
+test('T7: endless calls of this kind leave the calls of an honest buyer as quick as before', { retry: 2 }, async () => {
   const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })
   const { id } = await discover(buyer, seller.peerId, 'echo')
   const call = () => buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(30_000) })

@@ -41,7 +41,7 @@ function tried(work: () => unknown): void {
   }
 }
 
-test.each(readers)('%s is read in linear time, whatever it says', (_what, read) => {
+test.each(readers)('%s is read in linear time, whatever its contents', (_what, read) => {
   for (const piece of pieces) {
     const text = piece.repeat(LENGTH / piece.length)
     const start = performance.now()

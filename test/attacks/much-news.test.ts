@@ -41,7 +41,7 @@ async function startNeighbor() {
   return { neighbor, pubsub: neighbor.services.pubsub as unknown as Sends }
 }
 
-test('T28 a neighbor that tells of two hundred large messages at once is asked for all of them, and hands them over', async () => {
+test('T28 a neighbor that announces two hundred large messages at once is asked for all of them and sends them', async () => {
   const host = await startTestHost()
   cleanups.push(() => host.stop())
   const received = new Set<number>()

@@ -28,7 +28,7 @@ async function silent(port: number, localAddress: string): Promise<Socket> {
   return socket
 }
 
-test('D52 T29: one address with 40 names gets the places of one address, and a newcomer gets in', async () => {
+test('D52 T29: one address with 40 peer ids gets the connections of one address, and a newcomer gets in', async () => {
   const warnings: string[] = []
   const noted: Logger = { ...silentLogger, warn: (_, message) => void warnings.push(message), child: () => noted }
   const inbound = { most: 60, reserved: 8, perAddress: 20, settlingMs: 0 }
@@ -64,7 +64,7 @@ test('D52 T29: one address with 40 names gets the places of one address, and a n
   expect(quiet.getConnections()).toHaveLength(1)
 })
 
-test('D52: where all places are taken, idle connections of the fullest address make room, and those in use stay', async () => {
+test('D52: when all connections are taken, idle ones of the fullest address make room, and used ones stay', async () => {
   const inbound = { most: 12, reserved: 2, perAddress: 100, settlingMs: 0 }
   const victim = await startVictim({ inbound, timing })
   cleanups.push(() => victim.stop())
@@ -83,7 +83,7 @@ test('D52: where all places are taken, idle connections of the fullest address m
   await until(() => victim.peers().length <= 12)
 })
 
-test('D52 T7: 256 connections from a dozen addresses that say nothing keep nobody out, over TCP or QUIC', {
+test('D52 T7: 256 silent connections from a dozen addresses shut out nobody, over TCP or QUIC', {
   retry: 2,
 }, async () => {
   const victim = await startVictim()
@@ -108,7 +108,7 @@ test('D52 T7: 256 connections from a dozen addresses that say nothing keep nobod
   await until(() => sockets.every(({ destroyed, readyState }) => destroyed || readyState !== 'open'))
 })
 
-test('D52: names that come again and again from one address leave an honest peer’s calls as quick as they were', {
+test('D52: peer ids that come again and again from one address leave an honest peer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const inbound = { most: 60, reserved: 8, perAddress: 20, settlingMs: 0 }

@@ -36,7 +36,7 @@ async function crowd(relay: Host, ip: string, count: number): Promise<{ peers: L
   return { peers, given }
 }
 
-test('D52 T29: many names at one address get eight places of a relay, and a seller elsewhere gets its own', async () => {
+test('D52 T29: many peer ids at one address get eight reservations of a relay, and a seller elsewhere gets its own', async () => {
   const relay = await startVictim({ relay: true })
   cleanups.push(() => relay.stop())
   const { given } = await crowd(relay, '127.0.0.2', 16)
@@ -67,7 +67,7 @@ test('a relay says its limit of time in seconds, as circuit relay v2 has it', as
   expect(answer.toString('hex')).toContain('220808d8041080808020')
 })
 
-test('D52: peers that ask for places without end leave an honest peer’s calls as quick as they were', {
+test('D52: peers that endlessly ask for reservations leave an honest peer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const [relay, honest] = [await startVictim({ relay: true }), await startTestHost()]

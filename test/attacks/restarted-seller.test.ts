@@ -56,7 +56,7 @@ test('T20 a call after the restart does not wait for a dial that began while the
   expect(isOver).toBe(false)
 })
 
-test('T20 calls to sellers that swallow dials leave the calls of an honest one as quick as they were', {
+test('T20 calls to sellers that never answer a dial leave the calls to an honest seller as quick as before', {
   retry: 2,
 }, async () => {
   const [buyer, honest] = [await startTestHost({ timing }), await startVictim()]

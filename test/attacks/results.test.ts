@@ -77,7 +77,7 @@ test('D32 a run that failed is 3000 and not retryable, at first and whenever its
   expect(await devnet.chain.authorizationState(wallet.address, payment.payload!.authorization.nonce)).toBe(false)
 })
 
-test('D32 T31 questions without end for results of others leave an honest buyer’s calls as quick as they were', {
+test('D32 T31 endless questions for results of others leave an honest buyer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const [honest, attacker] = [await connect(), await connect()]

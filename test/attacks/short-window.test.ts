@@ -68,7 +68,7 @@ test('D51 T22 T27: a window that ends before the agent does is settled first: no
   expect((await honest.execute({ input: 'good day' })).output).toBe('re: good day')
 })
 
-test('D51: what waits for its turn until its window is too short is settled before it is begun', async () => {
+test('D51: a run whose window gets too short while it waits is settled before it begins', async () => {
   const seller = await market.seller({ slots: { concurrentMax: 1, waitingMax: 4 } })
   const { promise: work, resolve: end } = Promise.withResolvers<string>()
   const paidBefore: bigint[] = []
@@ -91,7 +91,7 @@ test('D51: what waits for its turn until its window is too short is settled befo
   expect(await market.devnet.chain.balanceOf(seller.payee)).toBe(2n * PRICE)
 })
 
-test('D51: short windows one after the other leave an honest buyer’s calls as quick as they were', {
+test('D51: a series of short windows leaves an honest buyer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const seller = await market.seller()

@@ -221,7 +221,7 @@ async function honestCall(agentId = honestIds[0]): Promise<void> {
 }
 const ofAgent = (agentId: string, by = buyer) => by.ledger().find(({ order }) => order.agentId === agentId)
 
-test('T7 a seller that is not paid yet is given up, however it passes the time, and nothing is signed', async () => {
+test('T7 a buyer gives up a seller that is not paid yet, however it delays, and signs nothing', async () => {
   const calls = silences.map(async ([what], at) => {
     const agentId = hostile[at]!
     const code = await given(agentId)
@@ -232,7 +232,7 @@ test('T7 a seller that is not paid yet is given up, however it passes the time, 
   expect(await Promise.all(calls)).toEqual(silences.map(([what]) => ({ what, ...ended })))
 })
 
-test('T7 calls that hang at many silent sellers leave the calls of an honest one as quick as they were', {
+test('T7 calls that hang at many silent sellers leave the calls to an honest seller as quick as before', {
   retry: 2,
 }, async () => {
   await expectBearable(
@@ -271,7 +271,7 @@ const takings: [string, (stream: ScriptedStream) => Promise<unknown>][] = [
   ['takes its challenges back', anew],
 ]
 
-test('T23 a seller that is paid and gives nothing is waited for until the window has ended; the order is in doubt', async () => {
+test('T23 a buyer waits for a paid seller without a result until the window has ended; the order is in doubt', async () => {
   const calls = takings.map(async ([what, after]) => {
     const seller = await scripted(async (stream) => {
       const request = await stream.next()

@@ -127,7 +127,7 @@ describe('T5 nodes that share a wallet', () => {
     expect(second.runs).toEqual([])
   })
 
-  test('do not both book one authorization that was sent to both at once', async () => {
+  test('never both book one authorization that was sent to both at once', async () => {
     const [first, second] = [await start(), await start()]
     const gate = Promise.withResolvers<void>()
     second.work = () => gate.promise.then(() => 'late')
@@ -190,7 +190,7 @@ test('T15 an RPC without an answer stops no cheap run, and lets no dear one begi
   expect(dear.runs).toEqual([])
 })
 
-test('T5 T6 buyers who cannot or will not pay leave an honest one’s calls as quick as they were', {
+test('T5 T6 buyers that cannot or will not pay leave an honest buyer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const seller = await start()

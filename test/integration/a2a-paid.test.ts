@@ -149,7 +149,7 @@ test('a stream tells that the payment was accepted before the agent ran', async 
   expect(said).toEqual(['task', 'payment-verified', 'artifactUpdate', 'payment-completed'])
 })
 
-test('the card of a paid agent demands the extension, and a client without it is told so', async () => {
+test('the card of a paid agent demands the extension, and a client without it gets an error that says so', async () => {
   const card = await (await fetch(`${seller.url}/a2a/${echoId}/.well-known/agent-card.json`)).json()
   expect(card).toMatchObject({
     capabilities: { extensions: [{ uri: X402_EXTENSION, required: true }, { uri: 'urn:stoa:a2a:agent:v1' }] },
@@ -229,7 +229,7 @@ test('a payer who declines ends the task unpaid', async () => {
   expect([stateOf(declined), statusOf(declined)]).toEqual(['FAILED', 'payment-rejected'])
 })
 
-test('whatever else is said to a task that waits for payment, it asks again, for its own first words', async () => {
+test('a task that waits for payment asks again, for its first message, whatever the client sends', async () => {
   const buyer = await client()
   const asked = await buyer.send('the task itself')
   const again = await buyer.send('something else', { taskId: asked.id })
@@ -268,7 +268,7 @@ test('an agent that fails is not paid for', async () => {
   expect(await money()).toEqual(before)
 })
 
-test('D32 what was paid for is there after a restart, by the id of its task and for that agent only', async () => {
+test('D32 a paid result is there after a restart, by the id of its task and for that agent only', async () => {
   const buyer = await client()
   const asked = await buyer.send('keep this')
   const done = await buyer.send('', submission(asked.id, sign(asked)))

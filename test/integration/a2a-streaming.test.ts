@@ -59,7 +59,7 @@ test.each(bindings)(
   },
 )
 
-test('what was shown of a run that fails is no result', async () => {
+test('the shown output of a failed run is not a result', async () => {
   const client = await a2aClient(urlOf('fails'))
   const file = join(dir, 'fail')
   let taskId = ''

@@ -144,7 +144,7 @@ describe.each(bindings)('A2A $version over $binding', (binding) => {
     expect(events.at(-1)).toMatchObject({ payload: { value: { status: { state: TaskState.TASK_STATE_CANCELED } } } })
   })
 
-  test('what is no task is refused', async () => {
+  test('a message that is not a task is refused', async () => {
     await expect((await client()).getTask({ tenant: '', id: 'no-such-task' })).rejects.toThrow(/not found/i)
     await expect((await client()).sendMessage(send('x', { taskId: 'no-such-task' }))).rejects.toThrow(/not found/i)
     await expect((await client()).sendMessage(send('  '))).rejects.toThrow(/text/)
@@ -256,12 +256,12 @@ describe('hostile', () => {
     },
   )
 
-  test('T7 a body without end is cut off', async () => {
+  test('T7 an endless body is cut off', async () => {
     const { status, json: problem } = await rpc('x'.repeat(9 * 1024 * 1024))
     expect([status, problem.code]).toEqual([413, 'BODY_TOO_LARGE'])
   })
 
-  test('T19 tenants nobody knows share the tasks there are', async () => {
+  test('T19 unknown tenants share one limit of tasks', async () => {
     for (let i = 0; i < 50; i++) {
       expect((await rpc(call({ ...hello, tenant: `tenant-${i}` }))).json.result.task.status.state).toBe(
         'TASK_STATE_COMPLETED',
@@ -270,7 +270,7 @@ describe('hostile', () => {
     expect((await read(`/a2a/${echoId}/rest/tasks?tenant=a`, { headers: { 'a2a-version': '1.0' } })).status).toBe(404)
   })
 
-  test('what agents have no path for is not found', async () => {
+  test('a path that agents do not have is not found', async () => {
     for (const path of [
       `/a2a/${echoId}/else`,
       `/a2a/${echoId}/rest/else`,
@@ -285,7 +285,7 @@ describe('hostile', () => {
     expect((await read(`/a2a/${echoId}`, { method: 'PATCH' })).status).toBe(405)
   })
 
-  test('nothing a caller can send makes the SDK print', () => {
+  test('no message of a caller makes the SDK print', () => {
     expect(complaints.mock.calls).toEqual([])
     expect(warnings.mock.calls).toEqual([])
   })

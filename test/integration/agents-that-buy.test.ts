@@ -140,7 +140,7 @@ test('a purchase that needs the operator’s word waits for it, and the run goes
   expect((await running).output).toBe('hello')
 }, 60_000)
 
-test('T6 who leaves after the agent behind was signed for cannot take the task back: it ends, and is kept', async () => {
+test('T6 a client that leaves after the agent behind is signed for cannot take the task back: it ends and is kept', async () => {
   const selling = await market.front({ a2a: urlOf(market.inner, sleeperId) })
   await discovered(selling.url, sleeperId)
   const leaves = new AbortController()

@@ -31,7 +31,7 @@ async function follow(url: string, headers: Record<string, string>) {
   return { stream, response, leave: () => request.destroy() }
 }
 
-test('tells what happens while it happens, and ends when the node stops', async () => {
+test('reports events as they happen, and ends when the node stops', async () => {
   const feed = new Feed<NodeEvents>({ life: 'x' })
   const { api, open } = await startApi(feed)
   const all = await open()
@@ -123,7 +123,7 @@ test('the client makes a lost connection again and misses nothing; what it lost 
   await expect(client.events().next()).rejects.toThrow(expect.objectContaining({ code: 'API_UNREACHABLE' }))
 })
 
-test('T7 a client that reads nothing is let go with a reset; what it did not take is held nowhere', async () => {
+test('T7 a client that reads nothing gets a reset and is closed; no events are kept for it', async () => {
   const feed = new Feed<NodeEvents>({ life: 'x' })
   const { api, open } = await startApi(feed)
   const stuck = await open('/events?types=listing')
@@ -163,7 +163,7 @@ test('a stream of events ends with its token, at the next thing it would tell', 
   await api.stop()
 })
 
-test('whoever asks for the head of the stream only takes nobody’s place', async () => {
+test('a HEAD request for the stream takes nobody’s slot', async () => {
   const feed = new Feed<NodeEvents>({ life: 'x', subscribersMax: 1 })
   const { api, open } = await startApi(feed)
   for (let asked = 0; asked < 2; asked++) {

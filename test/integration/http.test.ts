@@ -216,7 +216,7 @@ test('D16 says so in the log when the API is open to the network, and asks for a
   await expect(start({}, { host: '0.0.0.0', token: '' })).rejects.toMatchObject({ code: 'API_TOKEN_MISSING' })
 })
 
-test('T16 says who to stop, or how to move, when the port is in use', async () => {
+test('T16 an error says what to stop, or how to change the port, when the port is in use', async () => {
   const api = await start()
   const port = Number(new URL(api.url).port)
   await expect(start({}, { port })).rejects.toMatchObject({
@@ -234,7 +234,7 @@ test('says how to move when the host is none of this machine', async () => {
   })
 })
 
-test('one connection carries many requests, and one that is idle does not hold the stop up', async () => {
+test('one connection carries many requests, and an idle connection does not delay the stop', async () => {
   const api = await start()
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const sockets = new Set<unknown>()
@@ -263,7 +263,7 @@ test('a refused body does not stay on the connection', async () => {
   agent.destroy()
 })
 
-test('a client that leaves aborts what it asked for', async () => {
+test('a client that leaves aborts its request', async () => {
   const { calls, execute } = waitingExecute()
   const error = vi.fn()
   const { logger } = fakeDeps()
@@ -313,7 +313,7 @@ test('stopping lets work that ends soon end, and closes its connection', async (
   agent.destroy()
 })
 
-test('stopping aborts work that does not end, which its client is told', async () => {
+test('stopping aborts work that does not end, and its client gets an error', async () => {
   const { calls, execute } = waitingExecute()
   const api = await start({ execute })
   const answer = send(api, '/execute', execution)

@@ -42,7 +42,7 @@ test('a second node is refused though the files of the lock were deleted (D3, T1
   await first.stop()
 })
 
-test('a node whose ledger turns out to be damaged buys and sells nothing any more, and says why', async () => {
+test('a node whose ledger is found damaged stops buying and selling, and says why', async () => {
   const buyer = await startTestNode({ key: generatePrivateKey() })
   const bootstrap = buyer.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
   const dir = await testDir()

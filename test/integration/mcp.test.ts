@@ -108,7 +108,7 @@ test.each([
   expect(record._meta).toMatchObject({ 'stoa/provenance': { order_id, untrusted: true } })
 })
 
-test('budget and wallet say what is left', async () => {
+test('budget and wallet show what is left', async () => {
   const client = await overHttp()
   const { structuredContent: budget } = await call(client, 'budget_status')
   expect(budget).toMatchObject({ per_call: '1', per_day: '5', symbol: 'USDC', auto_approve_below: '0.05' })
@@ -204,7 +204,7 @@ test('D16 the node as an A2A agent spends with the token of its caller, and no m
   expect((await send(bearer(reader.token))).status).toBe(403)
 })
 
-test('D16 a token that may only look finds, and has nothing done', async () => {
+test('D16 a token that may only read finds agents, and can start nothing', async () => {
   const { token } = await ask<{ token: string }>(buyer.url, '/tokens', { body: { name: 'a reader', scope: 'read' } })
   const client = await overHttp('auto', token)
   expect((await call(client, 'discover_agents', {})).structuredContent).toMatchObject({ agents: [{}, {}] })
@@ -212,7 +212,7 @@ test('D16 a token that may only look finds, and has nothing done', async () => {
   expect(refused).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'SCOPE_TOO_LOW' } } })
 })
 
-test('annotations tell which tool spends', async () => {
+test('annotations show which tool spends', async () => {
   const { tools } = await (await overHttp()).listTools()
   for (const { name, annotations } of tools) {
     const spends = name === 'execute_agent'
@@ -233,7 +233,7 @@ test('stoa mcp outlives the node: without one it says how to start it, with a ne
   expect((await call(client, 'budget_status')).isError).not.toBe(true)
 })
 
-describe('D16 T11 /mcp is let in like an execution', () => {
+describe('D16 T11 /mcp is admitted like an execution', () => {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
   const accept = 'application/json, text/event-stream'
   const post = (headers: Record<string, string>, path = '/mcp') =>

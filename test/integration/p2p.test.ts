@@ -102,7 +102,7 @@ test.each(['tcp', 'quic-v1'] as const)(
   },
 )
 
-test('the handler is told the peer whose key the connection proved', async () => {
+test('the handler gets the peer whose key the connection proved', async () => {
   const [buyer, seller] = await Promise.all([start(), start()])
   const caller = Promise.withResolvers<string>()
   await seller.handle(ECHO, (_stream, peerId) => caller.resolve(peerId))
@@ -132,7 +132,7 @@ test('many streams opened at once share one connection', async () => {
   expect(seller.peers()[0]?.addresses).toHaveLength(1)
 })
 
-test('T7: a peer gets 256 streams of one protocol and not one more, and no second connection for them', async () => {
+test('T7: a peer gets at most 256 streams of one protocol, and no second connection for more', async () => {
   const [buyer, seller] = await Promise.all([start(), startEcho()])
   for (let count = 0; count < 256; count++) await buyer.openStream(whereIs(seller, 'tcp'), ECHO, within(5000))
   const oneMore = buyer.openStream(whereIs(seller, 'tcp'), ECHO, within(5000))
@@ -140,7 +140,7 @@ test('T7: a peer gets 256 streams of one protocol and not one more, and no secon
   expect(buyer.peers()[0]?.addresses).toHaveLength(1)
 })
 
-test('T7: a peer gets 8 connections and not one more', async () => {
+test('T7: a peer gets at most 8 connections', async () => {
   const [hoarder, seller] = await Promise.all([startRaw(), start()])
   const address = multiaddr(whereIs(seller, 'tcp').addrs[0])
   for (let count = 0; count < 12; count++) await hoarder.dial(address, { force: true }).catch(() => {})
@@ -148,7 +148,7 @@ test('T7: a peer gets 8 connections and not one more', async () => {
   expect(seller.peers()[0]?.addresses).toHaveLength(8)
 })
 
-test('T19: what others ask this node to keep for the DHT is kept, but does not reach its disk', async () => {
+test('T19: records that others store in the DHT are kept in memory and do not reach the disk', async () => {
   const datastore = new MemoryDatastore()
   const [client, server] = await Promise.all([startRaw(), startRaw(datastore)])
   await client.dial(server.getMultiaddrs())
@@ -220,7 +220,7 @@ test.each(['tcp', 'quic-v1'] as const)(
   },
 )
 
-test('a peer id that is none, or this node’s own, cannot be reached', async () => {
+test('an invalid peer id, or this node’s own, cannot be reached', async () => {
   const host = await startEcho()
   for (const peerId of ['', 'nonsense', host.peerId]) {
     await expect(host.openStream({ ...whereIs(host), peerId }, ECHO, within(5000))).rejects.toMatchObject({
@@ -255,7 +255,7 @@ test('a refused address fails at once and says so', async () => {
   })
 })
 
-test('a silent address before a good one does not stand in its way', async () => {
+test('a silent address does not delay the good address after it', async () => {
   const silent = createServer()
   const port = await listen(silent)
   cleanups.push(() => silent.close())
@@ -354,7 +354,7 @@ async function published(host: Host, heard: () => boolean): Promise<number> {
   return count
 }
 
-test('gossip goes on over the connection that is left when the one it ran over breaks', async () => {
+test('gossip continues over another connection when its connection breaks', async () => {
   const gossip = new Gossip({ logger: silentLogger })
   const [host, raw] = await Promise.all([start(), startRaw(new MemoryDatastore(), gossip)])
   host.subscribe(TOPIC, async () => 'accept')
@@ -411,7 +411,7 @@ test.each<[Verdict, boolean]>([
   expect(hasNews()).toBe(passedOn)
 })
 
-test('D8, T3: who sends messages that are rejected is soon no longer listened to; who sends ignored ones is', async () => {
+test('D8, T3: a peer that sends rejected messages is soon no longer heard; one that sends ignored messages is', async () => {
   const ignoring = await line('ignore')
   await published(ignoring.sender, () => ignoring.judged.length >= 20)
 
@@ -460,7 +460,7 @@ async function line(verdict: Verdict) {
   return { sender, middle, third, judged, heard, markers }
 }
 
-test('T16: a port in use is said with its number and the fix, and nothing is left listening', async () => {
+test('T16: an error names the port in use and the fix, and nothing is left listening', async () => {
   const holder = createServer()
   const port = await listen(holder)
   const host = await createTestHost({ port })
@@ -544,7 +544,7 @@ test('a change of the machine’s addresses is noticed, each time', async () => 
   stop()
 })
 
-test('T20: a public address that nobody has proved is not announced, and the operator is told how to', async () => {
+test('T20: a public address that nobody has proved is not announced, and the operator learns how to announce it', async () => {
   const added = {
     address: '9.9.9.9',
     netmask: '255.0.0.0',
@@ -560,7 +560,7 @@ test('T20: a public address that nobody has proved is not announced, and the ope
   expect(warnings).toEqual([expect.stringContaining('NODE_ANNOUNCE_ADDR=/ip4/9.9.9.9/tcp/')])
 })
 
-test('peers are told of as they connect, until the listener is removed', async () => {
+test('peers are reported as they connect, until the listener is removed', async () => {
   const [a, b, c] = await Promise.all([start(), start(), start()])
   const told: string[] = []
   const stop = a.onPeerConnect((peerId) => told.push(peerId))
@@ -572,7 +572,7 @@ test('peers are told of as they connect, until the listener is removed', async (
   expect(told).toEqual([b.peerId])
 })
 
-test('T7: a connection that has silently died is noticed and closed', async () => {
+test('T7: a connection that died silently is noticed and closed', async () => {
   const seller = await startEcho()
   const proxy = new FreezableProxy(portOf(seller))
   await proxy.start()

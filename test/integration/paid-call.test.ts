@@ -197,7 +197,7 @@ test('--settle-first: with the facilitator down nothing runs and the answer is 2
 })
 
 describe('the buyer’s guard (D33)', () => {
-  test('an empty wallet signs nothing: the call is refused with its address and what is missing', async () => {
+  test('an empty wallet signs nothing: the refusal names its address and what is missing', async () => {
     const seller = await startSeller()
     await seller.registerAgent(repeat)
     const key = generatePrivateKey()
@@ -279,7 +279,7 @@ test('T1: a request for another seller’s agent is not bought elsewhere on the 
   expect(await devnet.chain.balanceOf(relay.payer)).toBe(1_000_000n)
 })
 
-test('T9: a caller is who its connection proves, whatever its messages say', async () => {
+test('T9: a connection proves who a caller is, whatever its messages say', async () => {
   const seller = await startSeller()
   const { id } = await seller.registerAgent(free)
   const buyer = await startBuyer(seller)
@@ -397,7 +397,7 @@ describe('T16: a seller whose disk is full', () => {
   )
 })
 
-describe('a seller that is told to stop', () => {
+describe('a seller that stops', () => {
   async function running(seconds: string) {
     const dir = await testDir()
     const key = generatePrivateKey()

@@ -26,7 +26,7 @@ async function create(fields: object, dataDir = '.') {
 }
 const task = { input: 'hello', callerId: 'c', history: [], signal: new AbortController().signal }
 
-test('D47: a model is told the private instructions, and asked with the parameters of its entry', async () => {
+test('D47: a model gets the private instructions and the parameters of its entry', async () => {
   const parameters = { temperature: 0.5, max_output_tokens: 77 }
   const agent = await create({ model: 'openai/gpt-4o', instructions: SECRET, ...parameters })
   await agent.run(task)

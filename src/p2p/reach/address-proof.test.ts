@@ -47,7 +47,7 @@ function build(routerIsAsked: () => boolean) {
   return { own, looked, proof, seenFrom }
 }
 
-test('where the router is asked, nothing is guessed before it has answered; what it says stands for the guess', async () => {
+test('the router’s answer replaces the guess of the public address, and nothing is guessed before it', async () => {
   let asked = true
   const { own, looked, proof, seenFrom } = build(() => asked)
   const running = proof.run(timing, stopping.signal)

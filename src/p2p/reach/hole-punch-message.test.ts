@@ -6,7 +6,7 @@ import { decodeHolePunch, encodeHolePunch } from './hole-punch-message.ts'
 const addresses = [multiaddr('/ip4/9.9.9.9/tcp/4001'), multiaddr('/ip6/2606:4700::1/tcp/4001')]
 const text = ({ type, addresses: places }: ReturnType<typeof decodeHolePunch>) => ({ type, places: places.map(String) })
 
-test('what is written is read again, in the bytes of the specification', () => {
+test('a message is read as it was written, in the bytes of the specification', () => {
   expect(text(decodeHolePunch(encodeHolePunch({ type: 'connect', addresses })))).toEqual({
     type: 'connect',
     places: addresses.map(String),

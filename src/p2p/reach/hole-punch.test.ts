@@ -6,7 +6,7 @@ import { HolePunch } from './hole-punch.ts'
 
 const remotePeer = peerIdFromString('12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st')
 
-test('who has come over a relay by itself cannot have this node dial what it names', async () => {
+test('a peer that came over a relay by itself cannot make this node dial what it names', async () => {
   let answer: ((stream: Stream, connection: Connection) => void) | undefined
   const libp2p = Object.assign(new EventTarget(), {
     handle: async (_protocol: string, handler: typeof answer) => {

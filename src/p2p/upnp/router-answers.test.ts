@@ -36,7 +36,7 @@ describe('T3: of those who say to be a router', () => {
   }
   const hosts = (answers: RouterAnswers) => answers.found().map(({ hostname }) => hostname)
 
-  test('the one this machine sends through comes first and is waited for, however many are quicker', () => {
+  test('the router this machine sends through comes first and is waited for, however many answer sooner', () => {
     const pretenders = Array.from({ length: 20 }, (_, n): [string] => [`192.168.1.${100 + n}`])
     const early = told(['192.168.1.1'], ...pretenders)
     expect([early.ofRouter.aborted, early.suffice]).toEqual([false, false])
@@ -46,13 +46,13 @@ describe('T3: of those who say to be a router', () => {
     expect(hosts(answers)).toHaveLength(9)
   })
 
-  test('each is heard twice, and the first will do where none is known', () => {
+  test('each is heard twice, and the first counts if no router is known', () => {
     const answers = told([], ['192.168.1.66', 20], ['192.168.1.1'])
     expect(hosts(answers)).toEqual(['192.168.1.66', '192.168.1.66', '192.168.1.1'])
     expect(answers.suffice).toBe(true)
   })
 
-  test('one from afar is forged, and so is this machine itself', () => {
+  test('an answer from a distant host or from this machine is forged', () => {
     expect(hosts(told([], ['203.0.113.5'], ['192.168.2.1'], ['127.0.0.1'], ['192.168.1.7']))).toEqual([])
   })
 })
