@@ -40,7 +40,7 @@ export async function answerAgent(agent: ServedAgent, call: A2aCall, deps: { log
     const target = `/${below.join('/')}${query === undefined ? '' : `?${query}`}`
     return (await agent.rest)(call, await readBody(call.request), target)
   }
-  if (place !== '') throw new CodedError('NOT_FOUND', 'an agent has no such path: see its card')
+  if (place !== '') throw new CodedError('NOT_FOUND', 'the agent has no such path. Its card lists its addresses')
   if (method !== 'POST') throw notAllowed('POST')
   return answerJsonRpc(call, await readBody(call.request), agent.handler)
 }

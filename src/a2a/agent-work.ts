@@ -53,7 +53,7 @@ export function agentWork(agentId: string, description: string, deps: PaidRunDep
   }
 }
 
-type Ask = PaidRunDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+type PaymentRequest = PaidRunDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
 
 async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: PaidRunDeps): Promise<Outcome> {
   progress.working()
@@ -65,7 +65,12 @@ async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: Pa
   }
 }
 
-async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress, ask: Ask): Promise<Outcome> {
+async function paidFor(
+  payment: PaymentEnvelope,
+  turn: Turn,
+  progress: Progress,
+  ask: PaymentRequest,
+): Promise<Outcome> {
   const { agent, requirements } = ask
   let claimed: { id: Hex; settlesFirst: boolean } | undefined
   const onClaimed = (payment: { id: Hex; settlesFirst: boolean }) => {
@@ -114,7 +119,7 @@ function committed(turn: Turn): Turn {
  * `--settle-first`: repeats until the agent gives a result. Waits for a slow chain and retries a failed run, up to a
  * maximum.
  */
-async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask): Promise<PaidResult> {
+async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: PaymentRequest): Promise<PaidResult> {
   let error = first
   for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {
     if (!(error instanceof PeerError)) throw error
@@ -136,11 +141,11 @@ function mayPass({ code, retryable }: PeerError): boolean {
   return code === 'OVERLOADED' || (code === 'SETTLEMENT_FAILED' && retryable)
 }
 
-function asked(text: string, turn: Turn, { requirements, description }: Ask): Outcome {
+function asked(text: string, turn: Turn, { requirements, description }: PaymentRequest): Outcome {
   return { kind: 'input-required', text, metadata: paymentRequired(requirements, { url: turn.url, description }, text) }
 }
 
-function refused(code: string, reason: string, { requirements }: Ask): Outcome {
+function refused(code: string, reason: string, { requirements }: PaymentRequest): Outcome {
   const metadata = paymentFailed(code, reason, requirements.network)
   return { kind: 'failed', text: `The payment was refused: ${reason}`, metadata }
 }

@@ -138,14 +138,15 @@ const marketSkills: Skill[] = [
   {
     id: 'quote_agent',
     name: 'Quote an agent',
-    description: 'Asks a seller what one run of its agent costs now, without paying.',
+    description: 'Asks a seller for the current price of one run of its agent. Pays nothing.',
     tags: ['marketplace', 'price'],
     examples: ['{"skill": "quote_agent", "agent_id": "…"}'],
   },
   {
     id: 'execute_agent',
     name: 'Execute an agent',
-    description: 'Has an agent do a task and pays its listed price, at most max_price, within the budget of this node.',
+    description:
+      'Runs a task on an agent and pays its listed price, at most max_price, within the budget of this node.',
     tags: ['marketplace', 'purchase'],
     examples: ['{"skill": "execute_agent", "agent_id": "…", "task": "Summarize: …", "max_price": "0.05"}'],
   },

@@ -4,9 +4,9 @@ import type { ServerResponse } from 'node:http'
 const KEEP_ALIVE_MS = 15_000
 
 /** An SSE answer. Writes after the client has left are dropped. */
-type EventStream = { send(event: object): void; fail(error: object): void; end(): void }
+type StreamAnswer = { send(event: object): void; fail(error: object): void; end(): void }
 
-export function startEventStream(response: ServerResponse, headers: Readonly<Record<string, string>>): EventStream {
+export function startEventStream(response: ServerResponse, headers: Readonly<Record<string, string>>): StreamAnswer {
   if (!response.destroyed) {
     response.writeHead(200, headers)
     response.flushHeaders()

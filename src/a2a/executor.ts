@@ -9,7 +9,7 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { Metadata } from './payment-messages.ts'
 import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
-import { type A2aTasks, CALLER_KEY, type Running, UNMARKED } from './tasks.ts'
+import { type A2aTasks, CALLER_KEY, type RunningTask, UNMARKED } from './tasks.ts'
 
 /** Reports on a turn of work while it runs. */
 export type Progress = {
@@ -39,7 +39,7 @@ export type Turn = {
   /** The caller of the request. */
   caller: Caller
   signal: AbortSignal
-  running: Running
+  running: RunningTask
   /** Set if the caller watches the agent's output. */
   onOutput?: OnOutput
 }
@@ -92,7 +92,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
     }
     const input = inputOf(task) ?? textOf(userMessage)
-    const running: Running = {
+    const running: RunningTask = {
       controller: new AbortController(),
       canCancel: true,
       isCanceled: false,
@@ -104,7 +104,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     const begun = context.state.get(BEGUN_KEY) as Begin | undefined
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
-      if (isFull) return say(states.rejected, { text: 'too much work at once; try again later' })
+      if (isFull) return say(states.rejected, { text: 'the node has too much work. Try again later' })
       // Stored before the run: the same message after a crash does not run again.
       await begun?.(ids)
       const turn: Turn = {
@@ -137,13 +137,13 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       if ((outcome.kind === 'failed' || outcome.kind === 'canceled') && !isCutOff) {
         const ended = { state: outcome.kind, text: outcome.text, at: clock.now() }
         await deps.messages?.end(taskId, ended).catch((error: unknown) => {
-          logger.warn({ err: error, correlation_id: taskId }, 'how an A2A task ended could not be stored')
+          logger.warn({ err: error, correlation_id: taskId }, 'the end of an A2A task could not be stored')
         })
       }
       say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
     } catch (error) {
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')
-      say(states.failed, { text: 'the node failed; its log tells why' })
+      say(states.failed, { text: 'the node failed; its log has the cause' })
     } finally {
       shown?.end()
       tasks.end(taskId)
@@ -164,7 +164,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         running.isCanceled = true
         running.controller.abort(new Error('canceled by the caller'))
       } else {
-        throw new TaskNotCancelableError('the task is paid for and settled already')
+        throw new TaskNotCancelableError('the task is already paid and settled')
       }
     },
   }

@@ -36,7 +36,7 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
   try {
     const text = utf8.decode(bytes)
     // As a key, `__proto__` would change the prototype of objects built from this one.
-    if (/"__proto__"\s*:/.test(text)) return { kind: 'malformed', reason: 'the body holds the key __proto__' }
+    if (/"__proto__"\s*:/.test(text)) return { kind: 'malformed', reason: 'the body has the key __proto__' }
     if (isTooDeep(text)) return { kind: 'malformed', reason: `the body is nested deeper than ${NESTING_MAX} levels` }
     const value: unknown = JSON.parse(text)
     if (holdsOddText(value)) return { kind: 'malformed', reason: 'the text of a part must be a string' }
@@ -52,7 +52,8 @@ async function readBytes(request: IncomingMessage): Promise<Buffer> {
   // Keep the connection open, so that the client reads the error.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     length += chunk.length
-    if (length > BODY_BYTES_MAX) throw new CodedError('BODY_TOO_LARGE', `a body may have ${BODY_BYTES_MAX} bytes`)
+    if (length > BODY_BYTES_MAX)
+      throw new CodedError('BODY_TOO_LARGE', `the limit of a body is ${BODY_BYTES_MAX} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

@@ -142,13 +142,13 @@ function check(params: SendMessageRequest): SendMessageRequest {
   if (message.parts.length === 0) throw new RequestMalformedError('message.parts is empty')
   for (const { content } of message.parts) {
     if (content?.$case === 'raw' || content?.$case === 'url') {
-      throw new ContentTypeNotSupportedError('agents of this node read text and data parts, no files')
+      throw new ContentTypeNotSupportedError('agents of this node read text and data parts, not files')
     }
   }
   const text = textOf(message)
   if (!text.isWellFormed()) throw new RequestMalformedError('the text is not well-formed Unicode (a lone surrogate)')
   const isNew = message.taskId === ''
-  if (isNew && text.trim() === '') throw new RequestMalformedError('the message holds no text')
+  if (isNew && text.trim() === '') throw new RequestMalformedError('the message has no text')
   // The text of a payment message is not used, because the task is known. Limit only its size.
   const bytesMax = isNew ? TASK_BYTES_MAX : ANSWER_BYTES_MAX
   if (Buffer.byteLength(text) > bytesMax) throw new RequestMalformedError(`the text is longer than ${bytesMax} bytes`)

@@ -32,7 +32,7 @@ export function createRest(handler: A2ARequestHandler, deps: { logger: Logger })
     if (response.headersSent) return void response.destroy()
     if (error instanceof PathError) return sendError(response, 404, 'NOT_FOUND', 'the agent has no such method')
     deps.logger.error({ err: error }, 'an A2A request failed inside the node')
-    sendError(response, 500, 'INTERNAL', 'the node failed; its log tells why')
+    sendError(response, 500, 'INTERNAL', 'the node failed; its log has the cause')
   }
   app.use(onError)
 
@@ -49,9 +49,9 @@ export function createRest(handler: A2ARequestHandler, deps: { logger: Logger })
 
 class PathError extends Error {}
 
-type Answer = Pick<A2aCall['response'], 'writeHead' | 'end'>
+type RestAnswer = Pick<A2aCall['response'], 'writeHead' | 'end'>
 
-function sendError(response: Answer, code: number, status: string, message: string): void {
+function sendError(response: RestAnswer, code: number, status: string, message: string): void {
   response.writeHead(code, { 'content-type': 'application/json' })
   response.end(JSON.stringify({ error: { code, status, message, details: [] } }))
 }

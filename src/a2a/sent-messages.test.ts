@@ -4,15 +4,15 @@ import { HandClock } from '../../test/support/hand-clock.ts'
 import { openDatabase } from '../store/database.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createSentMessageStore } from '../store/sent-messages.ts'
-import { type Sending, type SentMessage, SentMessages } from './sent-messages.ts'
+import { type Delivery, type SentMessage, SentMessages } from './sent-messages.ts'
 
 const HOUR_MS = 60 * 60 * 1000
 const message: SentMessage = { agentId: 'a', owner: undefined, messageId: 'm', asked: 'task' }
-const first = (sending: Sending) => {
+const first = (sending: Delivery) => {
   if (sending.kind !== 'first') throw new Error('it was sent before')
   return sending
 }
-const taskOf = (sending: Sending) => (sending.kind === 'again' ? sending.task : undefined)
+const taskOf = (sending: Delivery) => (sending.kind === 'again' ? sending.task : undefined)
 
 function setup(clock = new HandClock(), database = openDatabase({ path: ':memory:' })) {
   const runTime = createRunTime(database, clock)

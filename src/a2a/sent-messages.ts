@@ -3,21 +3,21 @@ import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { MESSAGE_LIFE_MS, type SentMessageStore } from '../store/sent-messages.ts'
+import type { TaskIds } from './task-events.ts'
 
 /** Messages known without a query to the store. Beyond it the oldest are dropped. */
 const SENT_MAX = 20_000
 
 /** Identifies a message: its owner, its agent, its id, and its content. */
 export type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
-type Sent = { hash: Buffer; at: number; task: Promise<string | undefined> }
-type Begun = { taskId: string; contextId: string }
+type KnownMessage = { hash: Buffer; at: number; task: Promise<string | undefined> }
 
 /**
  * `first`: the message is new. `again`: the task that the message made, once known. `isStored`: an earlier process
  * began the task, or it is long ago.
  */
-export type Sending =
-  | { kind: 'first'; begun(task: Begun): Promise<void>; over(): void }
+export type Delivery =
+  | { kind: 'first'; begun(task: TaskIds): Promise<void>; over(): void }
   | { kind: 'again'; task: Promise<string | undefined>; isStored: boolean }
 
 /**
@@ -26,7 +26,7 @@ export type Sending =
  * A message is stored before its task runs. It ages by the time that the node has run.
  */
 export class SentMessages {
-  readonly #sent = new BoundedMap<string, Sent>(SENT_MAX)
+  readonly #sent = new BoundedMap<string, KnownMessage>(SENT_MAX)
   readonly #store: Pick<SentMessageStore, 'find' | 'put'>
   readonly #runTime: Pick<RunTime, 'now'>
 
@@ -39,7 +39,7 @@ export class SentMessages {
    * @param lost a stored task that no longer exists; the message is then handled as new
    * @throws RequestMalformedError for an id that came with another message before
    */
-  send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Sending {
+  send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Delivery {
     const key = JSON.stringify([owner ?? null, agentId, messageId])
     const name = { tokenId: owner, agentId, messageId }
     const hash = createHash('sha256').update(JSON.stringify(asked)).digest()
@@ -87,5 +87,5 @@ export class SentMessages {
 function checkSame(known: Uint8Array, hash: Uint8Array): void {
   if (Buffer.compare(known, hash) === 0) return
   const why = 'this messageId was sent with another message in the last 24 hours'
-  throw new RequestMalformedError(`IDEMPOTENCY_CONFLICT: ${why}: give each message an id of its own`)
+  throw new RequestMalformedError(`IDEMPOTENCY_CONFLICT: ${why}. Give each message its own id`)
 }

@@ -29,7 +29,7 @@ export const CALLER_KEY = 'stoa.caller'
 export const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
 /** A running task: how to stop it, and whether it can still be canceled. */
-export type Running = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
+export type RunningTask = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
 
 /**
  * The A2A tasks of all agents, which callers may read again.
@@ -42,7 +42,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   readonly #messages: Pick<SentMessageStore, 'ended'> | undefined
   readonly #entries = new Map<string, Entry>()
   readonly #buses = new Map<string, ExecutionEventBus>()
-  readonly #running = new Map<string, Running>()
+  readonly #running = new Map<string, RunningTask>()
   readonly #entering = new Set<string>()
   #whenIdle: (() => void)[] = []
   readonly #changes = new Changes()
@@ -65,7 +65,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     }
   }
 
-  running(taskId: string): Running | undefined {
+  running(taskId: string): RunningTask | undefined {
     return this.#running.get(taskId)
   }
 
@@ -90,7 +90,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     }
   }
 
-  start(taskId: string, running: Running): void {
+  start(taskId: string, running: RunningTask): void {
     this.#running.set(taskId, running)
   }
 
@@ -224,7 +224,7 @@ function timeOf(task: Task): number {
 
 function decodeToken(token: string): string {
   const id = Buffer.from(token, 'base64url').toString()
-  if (!/^[0-9a-f-]{36}$/.test(id)) throw new RequestMalformedError('pageToken is no cursor of this list')
+  if (!/^[0-9a-f-]{36}$/.test(id)) throw new RequestMalformedError('pageToken is not a cursor of this list')
   return id
 }
 

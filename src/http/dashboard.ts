@@ -38,7 +38,7 @@ const encodings = [
   { name: 'gzip', suffix: '.gz' },
 ] as const
 
-type Built = Map<string, { bytes: Buffer; etag: string; type: string | undefined }>
+type DashboardFiles = Map<string, { bytes: Buffer; etag: string; type: string | undefined }>
 
 /**
  * Serves the dashboard: a page that uses this API like any other client.
@@ -47,12 +47,12 @@ type Built = Map<string, { bytes: Buffer; etag: string; type: string | undefined
  * files are read into memory, so a request never names a file on the disk.
  */
 export function dashboardMount(directory = BUILT, build = buildFromSource): Mount {
-  let built: Built | undefined
+  let built: DashboardFiles | undefined
   let builtAt: number | undefined
   let building: Promise<void> | undefined
 
   /** Returns the current build. A newer build is loaded without a restart. */
-  async function newest(): Promise<Built | undefined> {
+  async function newest(): Promise<DashboardFiles | undefined> {
     const at = await stat(join(directory, 'index.html')).then(
       ({ mtimeMs }) => mtimeMs,
       () => undefined,
@@ -117,9 +117,9 @@ function buildFromSource(): Promise<void> {
 }
 
 /** Returns undefined if the dashboard is not built, or is being built. */
-async function readBuilt(directory: string): Promise<Built | undefined> {
+async function readBuilt(directory: string): Promise<DashboardFiles | undefined> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => [])
-  const files: Built = new Map()
+  const files: DashboardFiles = new Map()
   for (const entry of entries) {
     if (!entry.isFile()) continue
     const path = join(entry.parentPath, entry.name)

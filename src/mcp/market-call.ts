@@ -18,7 +18,7 @@ export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping:
       const failure = failureOf(error)
       if (failure !== undefined) return toolFailure(failure)
       deps.logger.error({ err: error, operation: name }, 'a tool failed inside the node')
-      return toolFailure({ code: 'INTERNAL', message: 'something went wrong inside the node; its log tells what' })
+      return toolFailure({ code: 'INTERNAL', message: 'the node failed; its log has the cause' })
     } finally {
       clearInterval(timer)
     }

@@ -56,24 +56,23 @@ function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
     const isLost = 'lost' in first && first.isSent && key !== undefined && !call.signal.aborted
     const answer = isLost ? await askNode(asked, call, options, deps) : first
     if (!('lost' in answer)) return answer
-    const again =
-      key === undefined ? 'look before you ask again' : `asked again with idempotency_key ${key} it is not done twice`
+    const again = key === undefined ? 'check before you repeat it' : `with idempotency_key ${key} it is not done twice`
     const { lost, isSent } = answer
     if (lost instanceof CodedError && !isLost) return toolFailure({ code: lost.code, message: lost.message })
-    const may = isSent || isLost ? `; what was asked may have been done: ${again}` : ''
+    const may = isSent || isLost ? `. The request may have been done: ${again}` : ''
     return toolFailure({ code: 'NODE_UNREACHABLE', message: `the node gave no answer: ${reasonOf(lost)}${may}` })
   }
 }
 
 /** No answer arrived. */
-type Lost = { lost: unknown; isSent: boolean }
+type MissingAnswer = { lost: unknown; isSent: boolean }
 
 async function askNode(
   asked: { name: string; arguments: Record<string, unknown> },
   { signal, progress }: ToolCall,
   options: { version: string },
   deps: StdioDeps,
-): Promise<CallToolResult | Lost> {
+): Promise<CallToolResult | MissingAnswer> {
   const client = new Client({ name: 'stoa-mcp', version: options.version }, { versionNegotiation: { mode: 'auto' } })
   let isSent = false
   try {

@@ -157,7 +157,7 @@ describe.each(bindings)('A2A $version over $binding', (binding) => {
         mediaType: '',
       },
     ]
-    await expect((await client()).sendMessage(send('x', { parts }))).rejects.toThrow(/no files/)
+    await expect((await client()).sendMessage(send('x', { parts }))).rejects.toThrow(/not files/)
   })
 })
 

@@ -54,20 +54,20 @@ const families: readonly Family[] = [
     const { version, network } = status()
     return [{ value: 1, labels: { version, network } }]
   }),
-  gauge('stoa_uptime_seconds', 'Since the node started.', ({ status }) => one(status().uptime_seconds)),
-  counter(meterNames.executions, 'Tasks that have ended, done for peers (sold) or ordered here, by result.'),
-  histogram(meterNames.executionSeconds, 'How long agents of this node worked on tasks of peers.'),
-  counter(meterNames.payments, 'Payments that came to a state, received (in) or made (out).'),
-  histogram(meterNames.settlementSeconds, 'From the delivery of paid work to its settlement on chain.'),
-  gauge('stoa_outbox_payments', 'Payments owed to this node that are not settled yet.', ({ status }) =>
+  gauge('stoa_uptime_seconds', 'Time since the node started.', ({ status }) => one(status().uptime_seconds)),
+  counter(meterNames.executions, 'Ended tasks by result: sold to peers, or ordered here.'),
+  histogram(meterNames.executionSeconds, 'Time that agents of this node worked on tasks of peers.'),
+  counter(meterNames.payments, 'Payments that reached a state: received (in) or made (out).'),
+  histogram(meterNames.settlementSeconds, 'Time from the delivery of paid work to its settlement on the chain.'),
+  gauge('stoa_outbox_payments', 'Payments that are owed to this node and not settled yet.', ({ status }) =>
     one(status().settlement.pending),
   ),
-  gauge('stoa_outbox_oldest_seconds', 'How long the oldest of them has waited.', ({ oldestOwedSeconds }) =>
+  gauge('stoa_outbox_oldest_seconds', 'Time that the oldest owed payment has waited.', ({ oldestOwedSeconds }) =>
     one(oldestOwedSeconds()),
   ),
   gauge(
     'stoa_unsettled_payments',
-    'Payments lost: the agent worked, and they will never be settled. By amount: stoa_payments_usdc.',
+    'Lost payments: the agent worked, and the payment will never be settled. stoa_payments_usdc has the amounts.',
     ({ status }) => one(status().settlement.failed),
   ),
   gauge('stoa_peers', 'Connected peers.', ({ peers }) => {
@@ -77,37 +77,41 @@ const families: readonly Family[] = [
       value: all.filter((peer) => peer.direction === direction).length,
     }))
   }),
-  gauge('stoa_listings', 'Listings on the market: of this node (local), and all that are known.', ({ status }) => {
+  gauge('stoa_listings', 'Listings on the market: those of this node (local) and all known ones.', ({ status }) => {
     const { local, known } = status().agents
     return [
       { value: local, labels: { origin: 'local' } },
       { value: known, labels: { origin: 'known' } },
     ]
   }),
-  gauge('stoa_reachability', 'How this node can be reached: 1 at the state that holds.', ({ status }) => {
+  gauge('stoa_reachability', 'How peers can reach this node: 1 at the current state.', ({ status }) => {
     const { state } = status().reachability
     return ['public', 'relayed', 'unreachable', 'unknown'].map((name) => ({
       labels: { state: name },
       value: name === state ? 1 : 0,
     }))
   }),
-  gauge('stoa_payments_usdc', 'What payments come to, by the word of the books for them.', async ({ books }) => {
+  gauge('stoa_payments_usdc', 'Sums of payments by book.', async ({ books }) => {
     const sums = await books()
     const open = openBooks.map((book) => ({ labels: { book }, value: Number(sums[book].amount) }))
     const whole = (['earned', 'paid'] as const).map((book) => ({ labels: { book }, value: Number(sums[book].total) }))
     return [...whole, ...open]
   }),
-  gauge('stoa_alarms', 'What wants a person and was not dismissed.', ({ status }) => one(status().alarms ?? 0)),
-  gauge('stoa_budget_usdc', 'Paid, and held, in this day or month, UTC.', ({ budget }) => {
+  gauge('stoa_alarms', 'Alarms that were not dismissed.', ({ status }) => one(status().alarms ?? 0)),
+  gauge('stoa_budget_usdc', 'Amounts paid and held on this UTC day and in this month.', ({ budget }) => {
     const { paid_today, paid_month, held_today, held_month } = budget()
     const ofBook = (book: string, values: Value[]) =>
       values.map(({ labels, value }) => ({ labels: { ...labels, book }, value }))
     return [...ofBook('paid', byPeriod(paid_today, paid_month)), ...ofBook('held', byPeriod(held_today, held_month))]
   }),
-  gauge('stoa_budget_left_usdc', 'What the budget still allows; no value where it has no limit.', ({ budget }) => {
-    const { left_today, left_month } = budget()
-    return byPeriod(left_today, left_month)
-  }),
+  gauge(
+    'stoa_budget_left_usdc',
+    'Amount that the budget still allows. Without a limit there is no value.',
+    ({ budget }) => {
+      const { left_today, left_month } = budget()
+      return byPeriod(left_today, left_month)
+    },
+  ),
   gauge('stoa_approvals_pending', 'Purchases that wait for the operator to approve them.', ({ approvals }) =>
     one(approvals('pending').length),
   ),
@@ -115,7 +119,7 @@ const families: readonly Family[] = [
     one(webhooks().reduce((sum, { pending }) => sum + pending, 0)),
   ),
   {
-    ...gauge('stoa_webhook_dropped_total', 'Messages to webhooks that were given up.', ({ webhooks }) =>
+    ...gauge('stoa_webhook_dropped_total', 'Messages to webhooks that were dropped.', ({ webhooks }) =>
       one(webhooks().reduce((sum, { dropped }) => sum + dropped, 0)),
     ),
     type: 'counter',

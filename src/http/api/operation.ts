@@ -75,15 +75,15 @@ export type Operation = {
   handler(call: Call<unknown, unknown, unknown>): unknown
 }
 
-type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> = {
+type TypedRow<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> = {
   params?: P
   query?: Q
   body?: B
   response: R
   location?(result: z.output<R>): string
-  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Handled<R> | Promise<Handled<R>>
+  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): HandlerResult<R> | Promise<HandlerResult<R>>
 }
-type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown> | EventStream
+type HandlerResult<R extends z.ZodType> = z.output<R> | Reply<unknown> | EventStream
 
 /** An answer with more than a body: the cursor of the next page, or another status or media type of its row. */
 export class Reply<T> {
@@ -120,7 +120,7 @@ export function operation<
   P extends z.ZodType = z.ZodUndefined,
   Q extends z.ZodType = z.ZodUndefined,
   B extends z.ZodType = z.ZodUndefined,
->(row: Omit<Operation, keyof Typed<P, Q, B, R>> & Typed<P, Q, B, R>): Operation {
+>(row: Omit<Operation, keyof TypedRow<P, Q, B, R>> & TypedRow<P, Q, B, R>): Operation {
   return row as unknown as Operation
 }
 
@@ -181,8 +181,8 @@ export function refusesKey({ method, idempotent, repeatable }: Operation): boole
 function readKey(row: Operation, header: string | string[] | undefined): string | undefined {
   if (header === undefined || row.repeatable === true) return undefined
   if (refusesKey(row)) {
-    const why = `${row.method} ${row.path} takes no Idempotency-Key: it would be done again each time it is sent`
-    throw new HttpError('IDEMPOTENCY_UNSUPPORTED', `${why}. Send it without the header, once`)
+    const why = `${row.method} ${row.path} takes no Idempotency-Key: each request is done again`
+    throw new HttpError('IDEMPOTENCY_UNSUPPORTED', `${why}. Send the request once, without the header`)
   }
   if (row.idempotent !== true) return undefined
   const key = IdempotencyKey.safeParse(header)
@@ -207,7 +207,7 @@ function parse(schema: z.ZodType | undefined, part: 'path' | 'query' | 'body', v
 /** Refuses an empty id in the path, such as `/agents//execute`. */
 function refuseEmpty(params: object): void {
   const empty = Object.entries(params).find(([, text]) => text === '')
-  if (empty !== undefined) throw new HttpError('NOT_FOUND', `the path has no ${empty[0]}: GET /docs lists all paths`)
+  if (empty !== undefined) throw new HttpError('NOT_FOUND', `the path has no ${empty[0]}. GET /docs lists all paths`)
 }
 
 function parseQuery(row: Operation, query: unknown): unknown {
@@ -217,8 +217,8 @@ function parseQuery(row: Operation, query: unknown): unknown {
   // read.
   if (names.length === 0) return undefined
   const path = names[0]!.slice(0, 100)
-  const issues = [{ path, message: 'is no parameter of this operation' }]
-  throw new HttpError('INVALID_REQUEST', `query: ${path} is no parameter of this operation`, { issues })
+  const issues = [{ path, message: 'is not a parameter of this operation' }]
+  throw new HttpError('INVALID_REQUEST', `query: ${path} is not a parameter of this operation`, { issues })
 }
 
 function parseBody(row: Operation, body: unknown): unknown {

@@ -29,7 +29,11 @@ const EXECUTION_TIMEOUT_MS = 66 * 60_000
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 /** Requests to these paths may spend money. They carry a key, so that they are done once (D38). */
 const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/send)$/
-type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT']
+type RequestParts = [
+  call?: CallOptions | undefined,
+  body?: object | undefined,
+  method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT',
+]
 export type ExecuteCall = {
   agentId: string
   input: string
@@ -135,7 +139,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     return readAnswer(base, z.never(), answer.status, await answer.text())
   }
 
-  async function request<T extends z.ZodType>(path: string, response: T, ...more: Sent) {
+  async function request<T extends z.ZodType>(path: string, response: T, ...more: RequestParts) {
     const { status, text } = await send(path, ...more)
     return readAnswer(base, response, status, text)
   }
@@ -199,9 +203,9 @@ function connectionError(base: string, error: unknown): CodedError {
   const reason = reasonOf(inner) || code
   // The connection was open, so the node may have done the request. The caller must not repeat it without a check.
   if (/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/.test(code)) {
-    const lost = `the connection to ${base} was lost before it answered (${reason}): what it was asked may have been done`
+    const lost = `the connection to ${base} was lost before the answer (${reason}). The request may have been done`
     return new CodedError('API_CONNECTION_LOST', lost, { cause: error })
   }
-  const fix = `no node answers at ${base} (${reason}): is one running? Start it with: stoa start`
+  const fix = `no node answers at ${base} (${reason}). Start a node with: stoa start`
   return new CodedError('API_UNREACHABLE', fix, { cause: error })
 }

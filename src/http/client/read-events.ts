@@ -23,7 +23,7 @@ export async function* readEvents(
       start = end + 2
     }
     text = text.slice(start)
-    if (text.length > EVENT_LENGTH_MAX) throw new CodedError('API_ANSWER_INVALID', 'an event has no end')
+    if (text.length > EVENT_LENGTH_MAX) throw new CodedError('API_ANSWER_INVALID', 'an event of the node is too long')
   }
 }
 

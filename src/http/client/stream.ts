@@ -30,10 +30,10 @@ export type StreamCalls = {
    */
   events(options?: EventsOptions): AsyncGenerator<NodeEvent>
   /** Executes a task and shows its progress. Aborting the signal cancels it. Throws like `execute`. */
-  executeStreamed(call: ExecuteStreamed): Promise<ExecutionResult>
+  executeStreamed(call: StreamedCall): Promise<ExecutionResult>
 }
 
-type ExecuteStreamed = {
+type StreamedCall = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint | undefined
@@ -94,7 +94,7 @@ export function streamCalls(open: OpenStream): StreamCalls {
             const event = parseEvent(read)
             if (event !== undefined) yield event
           }
-          onLost(new CodedError('API_CONNECTION_LOST', 'the node has ended the stream'))
+          onLost(new CodedError('API_CONNECTION_LOST', 'the node ended the stream'))
         } catch (error) {
           if (hasStopped()) return
           if (isFirst || !mayPass(error)) throw error
@@ -111,7 +111,7 @@ export function streamCalls(open: OpenStream): StreamCalls {
 /** Ends a connection that has gone silent, without even a heartbeat. */
 function signOfLife(outer: AbortSignal | undefined) {
   const silent = new AbortController()
-  const timer = setTimeout(() => silent.abort(new Error('no sign of life')), SILENCE_MS)
+  const timer = setTimeout(() => silent.abort(new Error('the node was silent for too long')), SILENCE_MS)
   timer.unref()
   const signal = outer === undefined ? silent.signal : AbortSignal.any([outer, silent.signal])
   return { signal, seen: () => void timer.refresh(), end: () => clearTimeout(timer) }
@@ -137,10 +137,10 @@ function parseExecution({ event, data }: ReadEvent): { event?: keyof typeof exec
   const name = event as keyof typeof executionEvents
   const parsed = z.safeDecode(executionEvents[name] as z.ZodType, parseJson(data) as never)
   if (parsed.success) return { event: name, data: parsed.data }
-  throw new CodedError('API_ANSWER_INVALID', `the node tells of ${name} in a way that this version does not know`)
+  throw new CodedError('API_ANSWER_INVALID', `the node sent ${name} in a form that this version does not know`)
 }
 
 function connectionLost(cause: unknown): CodedError {
-  const lost = 'the connection was lost before the result came: what was asked may have been done'
+  const lost = 'the connection was lost before the result arrived. The request may have been done'
   return new CodedError('API_CONNECTION_LOST', lost, { cause })
 }

@@ -110,7 +110,10 @@ function noRoute(place: Place, rest: string): HttpError {
   if (methods !== '') {
     return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
   }
-  return new HttpError('NOT_FOUND', 'no operation has this path: GET /docs lists all; the dashboard is at /dashboard')
+  return new HttpError(
+    'NOT_FOUND',
+    'no operation has this path. GET /docs lists all paths; the dashboard is at /dashboard',
+  )
 }
 
 function accessTo({ access, privateQuery = [] }: Operation, query: unknown): Access {
@@ -119,7 +122,10 @@ function accessTo({ access, privateQuery = [] }: Operation, query: unknown): Acc
 
 function checkScope({ scope }: Caller, access: Access, needed: Scope): void {
   if (access === 'health' || permits(scope, needed)) return
-  throw new HttpError('SCOPE_TOO_LOW', `this needs a token of the scope ${needed}; the one sent has ${scope}`)
+  throw new HttpError(
+    'SCOPE_TOO_LOW',
+    `this needs a token with the scope ${needed}. The token that was sent has ${scope}`,
+  )
 }
 
 /** Forms and `text/plain` bodies need no preflight. A JSON body can come only from where CORS allows it (T11). */

@@ -64,7 +64,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
 
   async function start(): Promise<void> {
     if (guard.needsToken && options.token === '') {
-      throw new CodedError('API_TOKEN_MISSING', `an API on ${host} needs a token: set NODE_API_TOKEN`)
+      throw new CodedError('API_TOKEN_MISSING', `an API on ${host} needs a token. Set NODE_API_TOKEN`)
     }
     try {
       listener.listen({ host, port })
@@ -77,7 +77,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
     if (guard.isOpen)
       logger.warn(
         { address: `${host}:${port}` },
-        'the API is open: whoever reaches this port can spend from the wallet',
+        'the API is open: anyone who reaches this port can spend from the wallet',
       )
   }
 
@@ -87,7 +87,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
     server?.refuseRequests()
     const closed = close()
     if (await within(STOP_GRACE_MS, closed)) return
-    server?.running.abortAll(new HttpError('STOPPING', 'the node stopped before this was done'))
+    server?.running.abortAll(new HttpError('STOPPING', 'the node stopped before the request was done'))
     if (await within(STOP_ABORT_MS, closed)) return
     listener.closeAllConnections()
     await closed
@@ -114,16 +114,16 @@ function startError(error: unknown, host: string, port: number): CodedError {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   const options = { cause: error }
   if (code === 'EADDRINUSE') {
-    const fix = `port ${port} on ${host} is in use: stop the program that has it, or choose another with --api-port`
+    const fix = `port ${port} on ${host} is in use. Stop the program that uses it, or choose another port with --api-port`
     return new CodedError('API_PORT_IN_USE', fix, options)
   }
   if (code === 'EACCES') {
     return new CodedError(
       'API_PORT_NOT_ALLOWED',
-      `port ${port} needs privileges: choose one above 1023 with --api-port`,
+      `port ${port} needs privileges. Choose a port above 1023 with --api-port`,
       options,
     )
   }
-  const fix = `the API cannot listen on ${host}: ${reasonOf(error)}; give an address of this machine with --api-host`
+  const fix = `the API cannot listen on ${host}: ${reasonOf(error)}. Give an address of this machine with --api-host`
   return new CodedError('API_HOST_UNAVAILABLE', fix, options)
 }

@@ -58,8 +58,8 @@ function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
     error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
       ? rawProblem('REQUEST_TIMEOUT', 'the request did not arrive in time')
       : error.code === 'HPE_HEADER_OVERFLOW'
-        ? rawProblem('HEADERS_TOO_LARGE', `the headers may have ${HEAD_BYTES_MAX} bytes`)
-        : rawProblem('INVALID_REQUEST', 'this is no HTTP/1.1 request')
+        ? rawProblem('HEADERS_TOO_LARGE', `the headers are longer than ${HEAD_BYTES_MAX} bytes`)
+        : rawProblem('INVALID_REQUEST', 'the request is not HTTP/1.1')
   socket.end(text)
   socket.destroySoon()
 }

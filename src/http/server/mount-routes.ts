@@ -5,14 +5,14 @@ import type { Place } from './admission.ts'
 import { urlOf } from './host-name.ts'
 import { type Mount, restOf } from './mount.ts'
 import { problemFor } from './problem.ts'
-import type { Running } from './running.ts'
+import type { RunningRequests } from './running.ts'
 
 type MountRoutesDeps = {
   /** The caller that the admission found. */
   callerOf(request: FastifyRequest): Caller
   /** Takes a reply from Fastify, with the headers that the checks have set. */
   hijack(reply: FastifyReply): void
-  running: Running
+  running: RunningRequests
   logger: Logger
 }
 

@@ -75,7 +75,7 @@ test('names the fields that are not valid, and how', () => {
     { path: 'name', message: 'is missing' },
     { path: 'tags[1]', message: 'Invalid input: expected string, received number' },
     { path: 'price', message: 'Invalid input: expected number, received string' },
-    { path: 'extra', message: 'is no field of this request' },
+    { path: 'extra', message: 'is not a field of this request' },
   ])
   expect(problem.detail).toContain('name is missing')
 })

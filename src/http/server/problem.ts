@@ -229,7 +229,7 @@ function readIssue(issue: z.core.$ZodIssue, part: 'body' | 'query' | 'path'): Is
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.slice(0, ISSUES_MAX).map((key) => ({
       path: (part === 'query' ? key : z.core.toDotPath([...issue.path, key])).slice(0, MESSAGE_LENGTH_MAX),
-      message: part === 'query' ? 'is no parameter of this operation' : 'is no field of this request',
+      message: part === 'query' ? 'is not a parameter of this operation' : 'is not a field of this request',
     }))
   }
   // A union has an issue per member. Report the member that the value was meant for, else the last and widest one.

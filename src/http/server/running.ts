@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 /** Requests whose handlers are running, each with its abort signal. */
-export class Running {
+export class RunningRequests {
   readonly #controllers = new Set<AbortController>()
   #reason: Error | undefined
 

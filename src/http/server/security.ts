@@ -111,7 +111,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       if (isLoopback(name) || isIP(name) !== 0 || hosts.has(name)) return
       throw new HttpError(
         'HOST_NOT_ALLOWED',
-        `${name} is no name of this node: use its IP address or localhost, or add the name to api.allowed_hosts`,
+        `${name} is not a name of this node. Use its IP address or localhost, or add the name to api.allowed_hosts`,
       )
     },
 
@@ -141,9 +141,13 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       if (given === undefined && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
       // `connection: close`: a client without a token must not hold connections that others need.
       if (given === undefined) {
-        throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
-          headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' },
-        })
+        throw new HttpError(
+          'TOKEN_REQUIRED',
+          'the request has no token. Send Authorization: Bearer <token>; the token is in api.token',
+          {
+            headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' },
+          },
+        )
       }
       // A valid token is never rate limited. Clients behind a proxy share an address, and one must not lock out the
       // others. The token is too long to guess.
@@ -152,14 +156,14 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       const key = attemptKey(address)
       // If no token is needed, nobody guesses one. A program with an old token must not lock out the others.
       if (isClosed && !wrongTokens.has(key, 1, now)) {
-        throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address: wait a minute', {
+        throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address. Wait a minute', {
           headers: { 'retry-after': '60', connection: 'close' },
         })
       }
       wrongTokens.take(key, 1, now)
       throw new HttpError(
         'TOKEN_WRONG',
-        'this is neither the token in api.token (or NODE_API_TOKEN) of the node nor one that stoa token list shows',
+        'the token is not the one in api.token (or NODE_API_TOKEN) of the node, and not one that stoa token list shows',
         {
           headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"', connection: 'close' },
         },
@@ -237,7 +241,7 @@ function isPublicRead(access: Access, method: string): boolean {
 function foreignOrigin(what: string): HttpError {
   return new HttpError(
     'ORIGIN_NOT_ALLOWED',
-    `${what} may not do this; if the page is yours, add its origin to NODE_CORS_ORIGINS`,
+    `${what} may not do this. If the page is yours, add its origin to NODE_CORS_ORIGINS`,
   )
 }
 

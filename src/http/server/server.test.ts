@@ -227,7 +227,7 @@ test.each([
   ['/orders?status=failed&sort=x', 'sort'],
 ])('GET %s is refused: an unknown parameter may have been meant to narrow the answer', async (url, path) => {
   const response = await fakeServer().app.inject(url)
-  const message = 'is no parameter of this operation'
+  const message = 'is not a parameter of this operation'
   expect(response.json()).toMatchObject({ status: 400, code: 'INVALID_REQUEST', errors: [{ path, message }] })
 })
 

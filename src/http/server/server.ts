@@ -13,7 +13,7 @@ import type { RequestHandler } from './listener.ts'
 import { type Mount, withoutPrefix } from './mount.ts'
 import { mountRoutes } from './mount-routes.ts'
 import { HttpError, problemFor } from './problem.ts'
-import { Running } from './running.ts'
+import { RunningRequests } from './running.ts'
 import type { Guard } from './security.ts'
 
 /** Characters of an id in a path. DIDs and hashes, the longest ids, have fewer than 100. */
@@ -32,7 +32,7 @@ export type ServerDeps = {
 }
 export type Server = {
   readonly app: FastifyInstance
-  readonly running: Running
+  readonly running: RunningRequests
   /** Refuses new requests from now on and closes each connection after its answer. */
   refuseRequests(): void
 }
@@ -41,7 +41,7 @@ export type Server = {
 export function createServer(rows: readonly Operation[], deps: ServerDeps): Server {
   const { guard, logger, mounts = [] } = deps
   const admit = createAdmission(deps)
-  const running = new Running()
+  const running = new RunningRequests()
   const callers = new WeakMap<FastifyRequest, Caller>()
   let stopping = false
 
@@ -196,8 +196,8 @@ function notUsed(): never {
 function tooLarge(error: unknown, row: Operation | undefined): unknown {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'FST_ERR_CTP_BODY_TOO_LARGE') return error
   if (row?.errors.includes('INPUT_TOO_LARGE')) {
-    const limits = `a body may have ${BODY_BYTES_MAX} bytes and the task in it ${TASK_BYTES_MAX}`
+    const limits = `the limit of a body is ${BODY_BYTES_MAX} bytes, and of its task ${TASK_BYTES_MAX}`
     return new HttpError('INPUT_TOO_LARGE', limits)
   }
-  return new HttpError('BODY_TOO_LARGE', `the body may have ${row?.bodyBytesMax ?? BODY_BYTES_MAX} bytes`)
+  return new HttpError('BODY_TOO_LARGE', `the limit of the body is ${row?.bodyBytesMax ?? BODY_BYTES_MAX} bytes`)
 }

@@ -72,7 +72,7 @@ const getAgent = (market: Market) =>
     handler({ params, query }) {
       const found = market.find(params.id, query.include)
       if (found !== undefined) return found
-      throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed: GET /agents shows those that are')
+      throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed. GET /agents shows all agents')
     },
   })
 

@@ -63,8 +63,8 @@ const shared = {
 } as const
 
 export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Operation[] {
-  type Asked = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
-  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Asked) {
+  type Context = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
+  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Context) {
     const bytes = Buffer.byteLength(input)
     if (bytes > TASK_BYTES_MAX) {
       throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`)

@@ -19,7 +19,7 @@ import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
 const row = { tags: ['ledger'], access: 'private', scope: 'read', method: 'GET', status: 200 } as const
 const change = { ...row, scope: 'admin', method: 'POST', repeatable: true, params: PaymentParams } as const
-const ExecutionParams = z.strictObject({ id: z.string().regex(/^[1-9][0-9]{0,14}$/, 'is no id of an execution') })
+const ExecutionParams = z.strictObject({ id: z.string().regex(/^[1-9][0-9]{0,14}$/, 'is not the id of an execution') })
 
 export function ledgerRoutes(ledger: LedgerApi, earnings: Earnings): Operation[] {
   return [

@@ -58,7 +58,7 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
         if (found !== undefined) return found
         throw new HttpError(
           'UNKNOWN_RECEIPT',
-          'no receipt of this payment is kept here: GET /receipts shows those that are',
+          'this node keeps no receipt of this payment. GET /receipts shows all receipts',
         )
       },
     }),
