@@ -105,7 +105,7 @@ export function createLedgerApi({
       const entry = payment(id)
       if (entry.direction === 'in') await retrySettlement(id as Hex)
       else if (mayBeAskedFor(entry.made)) await look(entry.made.orderId)
-      else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
+      else throw new CodedError('PAYMENT_FINAL', 'this payment is final: see its state')
       return record(payment(id))
     },
     async refund(id, signal) {

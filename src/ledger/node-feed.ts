@@ -7,15 +7,15 @@ import type { NodeFeed } from './ledger-feed.ts'
 /** How often the status is read while a client follows it. */
 const LOOK_MS = 1_000
 /** How often the status is published when nothing but its time has changed. */
-const TELL_MS = 10_000
+const PUBLISH_MS = 10_000
 
 /** Publishes listing changes from the replica, and the node's status. */
 export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChange'>; status(): NodeStatus }): Service {
   const { feed, replica } = deps
   let leave = () => {}
   let timer: NodeJS.Timeout | undefined
-  let told = ''
-  let toldAt = 0
+  let published = ''
+  let publishedAt = 0
 
   function listing({ id, name, seller_id, state }: ListingRecord, wasShown: boolean): void {
     // Clients that never saw a listing need no event about its delisting.
@@ -26,14 +26,14 @@ export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChang
 
   function look(): void {
     if (!feed.isWatched('status')) {
-      told = ''
+      published = ''
       return
     }
     const status = deps.status()
     const seen = JSON.stringify({ ...status, uptime_seconds: 0 })
-    if (seen === told && performance.now() - toldAt < TELL_MS) return
-    told = seen
-    toldAt = performance.now()
+    if (seen === published && performance.now() - publishedAt < PUBLISH_MS) return
+    published = seen
+    publishedAt = performance.now()
     feed.publish('status', 'status', () => status)
   }
 

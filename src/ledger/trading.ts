@@ -43,18 +43,18 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
       const damage = database.damage()
       if (damage !== undefined) throw damage
       if (copied === undefined) return
-      throw new MarketError('LEDGER_COPIED', `${copied.reason}; nothing is bought or sold: ${copied.fix}`)
+      throw new MarketError('LEDGER_COPIED', `${copied.reason}; this node does not trade: ${copied.fix}`)
     },
     copied(agentName) {
       if (copied !== undefined) return
       const now = clock.now()
       copied = {
-        reason: `another node uses the identity of this one: it listed ${agentName} with the same key at ${isoTime(now)}`,
-        fix: `stop both nodes; then start only the one that is to go on, after stoa ledger adopt --data-dir ${dataDir}`,
+        reason: `another node uses the identity of this node: it listed ${agentName} with the same key at ${isoTime(now)}`,
+        fix: `stop both nodes, run stoa ledger adopt --data-dir ${dataDir} for the one to keep, and start only that one`,
       }
-      logger.error({ agent_name: agentName }, `trading has stopped: ${copied.reason}. To mend it, ${copied.fix}`)
+      logger.error({ agent_name: agentName }, `trading has stopped: ${copied.reason}. To fix it, ${copied.fix}`)
       writeMet(database, now).catch((error: unknown) => {
-        logger.error({ err: error }, 'it could not be written down that another node uses this identity')
+        logger.error({ err: error }, 'could not store that another node uses this identity')
       })
     },
   }

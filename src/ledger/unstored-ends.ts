@@ -59,19 +59,19 @@ export function withUnstoredEnds(
       } catch (error) {
         // If the store fails, do not try the remaining orders.
         if (isOfStore(error)) throw error
-        logger.error({ order_id: id, err: error }, 'the end of an order cannot be stored')
+        logger.error({ order_id: id, err: error }, 'the outcome of an order cannot be stored')
         if (ends.get(id)?.order === order) drop(id)
         continue
       }
       if (ends.get(id)?.order === order) drop(id)
-      logger.info({ order_id: id, status: order.status }, 'the end of an order could be stored after all')
+      logger.info({ order_id: id, status: order.status }, 'the outcome of an order is now stored')
       changed(id)
     }
   }
 
   const service = periodic(
     { name: 'unstored ends', firstMs: RETRY_MS, everyMs: RETRY_MS },
-    { work: storeAll, onError: (error) => logger.debug({ err: error }, 'ends of orders still cannot be stored') },
+    { work: storeAll, onError: (error) => logger.debug({ err: error }, 'outcomes of orders still cannot be stored') },
   )
   return { purchases: { ...purchases, finish }, service }
 }

@@ -7,11 +7,14 @@ import { createAlarmStore } from '../store/alarms.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import { createExchanges } from '../store/exchanges.ts'
 import { createPayments } from '../store/payments.ts'
-import { type AlarmsDeps, createAlarms } from './alarms.ts'
+import { createAlarms } from './alarms.ts'
 
 const START = Date.UTC(2026, 0, 1)
 
-function bench(database: Database = openDatabase({ path: ':memory:' }), changes: Partial<AlarmsDeps> = {}) {
+function bench(
+  database: Database = openDatabase({ path: ':memory:' }),
+  changes: Partial<Parameters<typeof createAlarms>[0]> = {},
+) {
   const payments = createPayments(database)
   const exchanges = createExchanges(database)
   let now = START

@@ -10,7 +10,7 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { AlarmStore, Dismissal, FailedPayments } from '../store/alarms.ts'
 
-export type AlarmsDeps = {
+type AlarmsDeps = {
   clock: Clock
   logger: Logger
   store: AlarmStore
@@ -29,15 +29,20 @@ export interface Alarms extends Service {
   dismiss(id: string, mark?: string): Promise<AlarmRecord>
 }
 
+/** An agent fails often if this share of its latest calls failed. */
 const FAILING_SHARE = 0.2
+/** With fewer calls, one bad call would raise the alarm. */
 const FAILING_CALLS_MIN = 5
+/** Longest reason that an alarm shows, in characters. */
 const REASON_LENGTH = 160
+/** The status and metrics read the count often. It is computed again after this time. */
 const COUNT_KEPT_MS = 5_000
+/** How often dismissals of ended alarms are deleted. */
 const LOOK_MS = 60_000
 /** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
 const states: readonly AlarmKind[] = ['trading_stopped', 'settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
 
-type Found = Omit<AlarmRecord, 'dismissed_at'>
+type OpenAlarm = Omit<AlarmRecord, 'dismissed_at'>
 
 export function createAlarms(deps: AlarmsDeps): Alarms {
   const { clock, store } = deps
@@ -72,7 +77,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
   return {
     ...periodic(
       { name: 'alarms', firstMs: LOOK_MS, everyMs: LOOK_MS },
-      { work: forgetOver, onError: (error) => deps.logger.warn({ err: error }, 'alarms could not be looked at') },
+      { work: forgetOver, onError: (error) => deps.logger.warn({ err: error }, 'alarms could not be checked') },
     ),
     list: (options) => list({ dismissed: options?.dismissed ?? false }),
     count() {
@@ -85,7 +90,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       const of = () => list({ dismissed: true }).find((alarm) => alarm.id === id)
       const alarm = of()
       if (alarm === undefined) {
-        throw new MarketError('UNKNOWN_ALARM', 'no alarm has this id: GET /alarms lists those that are')
+        throw new MarketError('UNKNOWN_ALARM', 'no alarm has this id: GET /alarms lists the alarms')
       }
       if (alarm.dismissed_at !== undefined) return alarm
       const at = clock.now()
@@ -99,7 +104,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
 const isState = (id: string) => states.some((kind) => id === kind || id.startsWith(`${kind}-`))
 
 /** The mark of an event alarm is a rising number. The mark of a state alarm is its text. */
-function isNewer(alarm: Found, { mark }: Dismissal): boolean {
+function isNewer(alarm: OpenAlarm, { mark }: Dismissal): boolean {
   if (states.includes(alarm.kind)) return alarm.mark !== mark
   return !(Number(alarm.mark) <= Number(mark))
 }
@@ -125,7 +130,7 @@ function amounts(amount: bigint): Pick<AlarmRecord, 'amount' | 'amount_atomic'> 
 }
 
 /** Groups unpaid work by reason. If a dismissed reason occurs again, counts only what came after the dismissal. */
-function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal>): Found[] {
+function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal>): OpenAlarm[] {
   return byReason('work_unpaid', store.unpaid()).map(({ id, reason, errors, ...sum }) => {
     const since = Number(dismissals.get(id)?.mark)
     const isRenewed = Number.isFinite(since) && sum.newestAt > since
@@ -134,38 +139,38 @@ function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal
       : { count: sum.count, amount: sum.amount }
     return {
       ...{ id, kind: 'work_unpaid', severity: 'bad', count },
-      title: `${count === 1 ? 'One call was' : `${count} calls were`} worked for and never paid`,
+      title: `The work of ${count === 1 ? 'one call' : `${count} calls`} was never paid`,
       text:
         `${reason === '' ? 'The payment cannot be settled.' : `Settlement says: ${reason}.`} ` +
-        'See them with: stoa payment list --direction in --state failed. Dismiss this once you know.',
+        'See them with: stoa payment list --direction in --state failed. Dismiss this alarm when you have seen them.',
       ...amounts(amount),
       mark: String(sum.newestAt),
     }
   })
 }
 
-function stuckPayments(store: AlarmStore): Found[] {
+function stuckPayments(store: AlarmStore): OpenAlarm[] {
   return byReason('settlement_stuck', store.stuck()).map(({ id, reason, count, amount }) => ({
     ...{ id, kind: 'settlement_stuck', severity: 'bad', count },
-    title: `${count === 1 ? 'A payment waits' : `${count} payments wait`}, as settlement fails`,
-    text: `Settlement says: ${reason}. See whether the facilitator and the RPC answer with: stoa doctor.`,
+    title: `${count === 1 ? 'A payment waits' : `${count} payments wait`} because settlement fails`,
+    text: `Settlement says: ${reason}. Check the facilitator and the RPC with: stoa doctor.`,
     ...amounts(amount),
     mark: 'holds',
   }))
 }
 
-function brokenAgents(agents: readonly OwnAgent[]): Found[] {
+function brokenAgents(agents: readonly OwnAgent[]): OpenAlarm[] {
   return agents.flatMap(({ id, name, notice, paused, runnable }) => {
     if (notice === undefined || paused) return []
     const about = { agent_id: id, agent_name: name, count: 1, mark: digest(notice) }
     const severity = runnable ? 'warn' : 'bad'
-    const title = runnable ? `${name} may fail` : `${name} cannot work, and is not on the market`
+    const title = runnable ? `${name} may fail` : `${name} cannot run and is not on the market`
     return { id: `agent_broken-${digest(id)}`, kind: 'agent_broken', severity, title, text: notice, ...about }
   })
 }
 
 /** Judges each agent by its latest runs. After a dismissal, only later runs count. */
-function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: ReadonlyMap<string, Dismissal>): Found[] {
+function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: ReadonlyMap<string, Dismissal>): OpenAlarm[] {
   const idOf = (agentId: string) => `agent_failing-${digest(agentId)}`
   const isFailing = ({ calls, failed }: { calls: number; failed: number }) =>
     calls >= FAILING_CALLS_MIN && failed / calls >= FAILING_SHARE
@@ -182,7 +187,7 @@ function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: Readon
     return {
       ...{ id: idOf(agentId), kind: 'agent_failing', severity: 'bad', count: failed },
       title: `${name ?? 'An agent'} fails often: ${failed} of its latest ${calls} calls`,
-      text: 'Test it, and look at the errors of its executions: failed work is not paid.',
+      text: 'Failed calls are not paid. Test the agent, and read the errors of its executions.',
       agent_id: agentId,
       ...(name !== undefined && { agent_name: name }),
       mark: String(fresh?.newest ?? dismissals.get(idOf(agentId))?.mark ?? late.newest),
@@ -190,7 +195,7 @@ function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: Readon
   })
 }
 
-function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): Found[] {
+function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {
   if (trading?.state !== 'stopped') return []
   const title = 'This node has stopped trading'
   const text = `${upper(trading.reason ?? 'Its ledger cannot be trusted')}. ${upper(trading.fix ?? 'See the log')}.`
@@ -208,11 +213,11 @@ function unreached({
   connected_peers: peers,
   agents,
   search,
-}: ReturnType<AlarmsDeps['status']>): Found[] {
+}: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {
   if (peers === 0) {
     const tried = search?.tried.join(', ') || 'nothing'
     const fix = search?.fix ?? 'Start it with --bootstrap and the address of a peer.'
-    const text = `It neither finds nor sells until it meets one. It tries ${tried}. ${sentence(fix)}`
+    const text = `The node cannot buy or sell until it meets a peer. It tries ${tried}. ${sentence(fix)}`
     const title = 'This node is connected to no peer'
     return [{ ...{ id: 'no_peers', kind: 'no_peers', severity: 'warn', title, text, count: 1 }, mark: 'none' }]
   }

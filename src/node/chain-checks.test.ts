@@ -42,7 +42,7 @@ test('several facilitators are looked at, each in its turn', async () => {
 test('one that wants a key for the question is no failure: the key stays here', async () => {
   expect(await look({ 'a.example': 401, 'b.example': 200 })).toMatchObject({
     state: 'ok',
-    text: expect.stringMatching(/wants a key/),
+    text: expect.stringMatching(/requires a key/),
   })
 })
 
@@ -52,7 +52,10 @@ test('T7 a facilitator whose answer does not end is read up to a limit', async (
   const around = { config: { ...config, facilitatorFallbacks: [] }, clock: systemClock, sells: true }
   const signal = AbortSignal.timeout(5_000)
   const found = await checkFacilitator({ ...around, fetch: async () => endless.response }, signal)
-  expect(found).toMatchObject({ state: 'fail', text: 'a.example answers, but not as an x402 facilitator does' })
+  expect(found).toMatchObject({
+    state: 'fail',
+    text: 'a.example is not an x402 facilitator: it answered something else',
+  })
   expect(endless.bytesRead()).toBeLessThan(2 * 1024 * 1024)
   expect(endless.isCanceled()).toBe(true)
 })

@@ -31,12 +31,12 @@ export async function checkRpc(around: Surroundings, signal: AbortSignal): Promi
     const chainId = await (await openChain(around)).chainId(signal)
     if (chainId === expected) return ok(`${host}, chain ${chainId}`)
     return fail(
-      `${host} is of chain ${chainId}, this node’s network is ${config.network}`,
+      `${host} serves chain ${chainId}, but this node is on ${config.network}`,
       'correct ETHEREUM_RPC_URL or NODE_NETWORK',
     )
   } catch (error) {
     const fix =
-      'name one that can be reached; without it the node trades, but knows no balance and cannot reconcile settlements'
+      'set an RPC that answers; without one the node trades, but cannot read its balance or reconcile settlements'
     return fail(`${host} does not answer: ${reasonOf(error)}`, fix)
   }
 }
@@ -53,7 +53,7 @@ export async function checkClock(around: Surroundings, signal: AbortSignal): Pro
     )
   }
   if (aheadMs > BLOCK_AGE_MS_MAX) {
-    const fix = 'compare it with a time server; an RPC that lags, or a local chain without traffic, shows the same'
+    const fix = 'compare the clock with a time server; an RPC that lags or an idle local chain shows the same'
     return warn(`${seconds} s ahead of the chain’s newest block`, fix)
   }
   return ok('agrees with the chain')
@@ -72,7 +72,7 @@ export async function checkFacilitator(around: Surroundings, signal: AbortSignal
   const [first, ...others] = [...(facilitatorUrl === undefined ? [] : [facilitatorUrl]), ...facilitatorFallbacks]
   if (first === undefined) {
     if (around.sells)
-      return fail('none: what buyers pay is never settled', 'name one with FACILITATOR_URL (--facilitator-url)')
+      return fail('none: what buyers pay is never settled', 'set one with FACILITATOR_URL (--facilitator-url)')
     return skip('none; only selling needs one')
   }
   if (others.length === 0) return checkOneFacilitator(first, around, signal)
@@ -80,7 +80,7 @@ export async function checkFacilitator(around: Surroundings, signal: AbortSignal
   const said = findings.map(({ text }) => text).join('; ')
   const broken = findings.find(({ state }) => state === 'fail')
   if (broken === undefined) return ok(said)
-  const fix = broken.fix ?? 'see that it is up'
+  const fix = broken.fix ?? 'check that it is running'
   return findings.some(({ state }) => state !== 'fail') ? warn(said, fix) : fail(said, fix)
 }
 
@@ -95,18 +95,18 @@ async function checkOneFacilitator(
     const answer = await fetch(`${url.replace(/\/+$/, '')}/supported`, { signal, redirect: 'error' })
     // The request carries none of the node's own headers, so that a check never sends a key.
     if (answer.status === 401 || answer.status === 403) {
-      return warn(`${host} wants a key to say what it settles`, 'see that the key for it is set and right')
+      return warn(`${host} requires a key`, 'check that its key is set and correct')
     }
     if (!answer.ok) return fail(`${host} answers ${answer.status} to /supported`, choose)
     const { data } = Supported.safeParse(await boundedJson(answer, ANSWER_BYTES_MAX))
-    if (data === undefined) return fail(`${host} answers, but not as an x402 facilitator does`, choose)
+    if (data === undefined) return fail(`${host} is not an x402 facilitator: it answered something else`, choose)
     const fits = data.kinds.some(
       (kind) => kind.x402Version === 2 && kind.scheme === 'exact' && kind.network === config.network,
     )
     if (fits) return ok(`${host} settles exact payments on ${config.network}`)
     return fail(`${host} does not settle exact payments on ${config.network}`, choose)
   } catch (error) {
-    return fail(`${host} cannot be reached: ${causeOf(error)}`, `see that it is up, or ${choose}`)
+    return fail(`${host} cannot be reached: ${causeOf(error)}`, `check that it is running, or ${choose}`)
   }
 }
 

@@ -62,7 +62,7 @@ test('T33: a node that has stopped trading says so, with what to do', async () =
   const trading = { state: 'stopped' as const, code: 'LEDGER_COPIED' as const, reason: 'met', fix: 'stop both' }
   expect((await found({ status: { trading } }))('ledger')).toMatchObject({
     state: 'fail',
-    text: 'nothing is bought or sold: met',
+    text: 'this node does not trade: met',
     fix: 'stop both',
   })
 })

@@ -46,15 +46,15 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
 
 function ofLedger({ status }: DiagnosisDeps): Finding {
   const { trading } = status()
-  if (trading?.state !== 'stopped') return ok('sound, and no other node is known to use it')
-  return fail(`nothing is bought or sold: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
+  if (trading?.state !== 'stopped') return ok('undamaged, and no other node is known to use it')
+  return fail(`this node does not trade: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
 }
 
 function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {
   if (agents.length === 0) return skip('none: add one with stoa agent register')
   const noticed = agents.filter(({ notice }) => notice !== undefined)
-  if (noticed.length === 0) return ok(`${agents.length}, each with what it runs on`)
-  const fix = 'change agents.yaml, or the environment of the node, then start it again'
+  if (noticed.length === 0) return ok(`${agents.length}, and all can run`)
+  const fix = 'change agents.yaml or the environment of the node, then restart the node'
   return noticed.map(({ name, notice, runnable }) => {
     const text = `${name}: ${notice}`
     return runnable ? warn(text, fix) : fail(`${text} (not on the market)`, fix)
@@ -66,20 +66,20 @@ function ofPeers({ config, status }: DiagnosisDeps): Finding {
   if (count > 0) return ok(`${count} ${count === 1 ? 'peer' : 'peers'} connected`)
   const { bootstrap, mdns, publicDht } = config.p2p
   if (bootstrap.length > 0) {
-    const fix = 'see that they are up, their ports are open, and the addresses are right'
+    const fix = 'check that they are running, that their ports are open, and that the addresses are right'
     return fail(`none of the ${bootstrap.length} bootstrap peers is connected`, fix)
   }
   const looked = [...(publicDht ? ['in the public DHT'] : []), ...(mdns ? ['on the local network'] : [])]
   const fix = 'give --bootstrap <multiaddr> at the next start, with an address that stoa status shows elsewhere'
-  if (looked.length === 0) return fail('none, and nobody is looked for', fix)
-  return warn(`nobody yet; looked for ${looked.join(' and ')}`, fix)
+  if (looked.length === 0) return fail('none, and the node does not look for peers', fix)
+  return warn(`none yet; the node looks ${looked.join(' and ')}`, fix)
 }
 
 /** Reads the alarms. Dismissed alarms are known and not reported. */
 function ofSettlement({ status, alarms }: DiagnosisDeps): Finding | Finding[] {
-  const told = alarms.list().filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
-  if (told.length === 0) return ok(`${status().settlement.pending} pending`)
-  return told.map(({ id, title, text, amount }) => {
+  const unpaid = alarms.list().filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
+  if (unpaid.length === 0) return ok(`${status().settlement.pending} pending`)
+  return unpaid.map(({ id, title, text, amount }) => {
     return warn(
       `${title}, ${amount} USDC. ${text}`,
       `stoa payment list shows them; stoa alarms dismiss ${id} ends this`,

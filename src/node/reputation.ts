@@ -78,7 +78,7 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
   const reputation: ReputationCalls = {
     transactions: transactionCalls,
     async read(tokenId, signal) {
-      if (reading >= READS_MAX) throw new CodedError('OVERLOADED', 'the chain is asked enough at once: try again')
+      if (reading >= READS_MAX) throw new CodedError('OVERLOADED', 'too many reads of the chain at once: try again')
       reading++
       try {
         return await (await registries()).read(tokenId, signal)

@@ -18,6 +18,7 @@ import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 import { createSales } from './sales.ts'
 
+/** Agents that a node hosts. */
 const AGENTS_MAX = 64
 /** Calls that wait for a run slot (D36). */
 const RUNS_WAITING_MAX = 256

@@ -83,7 +83,7 @@ export function explain(signals: Signals, fitDetail: string): Ranking {
     measured:
       signals.measured === undefined
         ? 'not used yet'
-        : (signals.measuredDetail ?? `${Math.round(signals.measured * 100)} % went well`),
+        : (signals.measuredDetail ?? `${Math.round(signals.measured * 100)} % succeeded`),
     look_alike: signals.isLookAlike ? 'looks like an older listing of another seller' : undefined,
   }
   const reasons = (Object.keys(details) as (keyof Points)[]).flatMap((signal) => {

@@ -154,13 +154,13 @@ export function createServedAgents(
     find(id) {
       // With a damaged or copied ledger, a sale could not be recorded safely.
       if (trading.isStopped()) {
-        const reason = 'this seller has stopped selling until its ledger is mended; nobody was charged'
+        const reason = 'this seller has stopped selling until its ledger is repaired; nobody was charged'
         throw new PeerError('OVERLOADED', reason)
       }
       const agent = agents.served(id)
       // After a crash, our listings are still published while agents register one by one.
       if (agent === undefined && registry.get(id) === undefined && replica.get(id)?.seller_id === sellerId) {
-        throw new PeerError('OVERLOADED', 'this node has just started and is about to offer this agent; try again')
+        throw new PeerError('OVERLOADED', 'this node has just started and does not offer this agent yet; try again')
       }
       return agent
     },

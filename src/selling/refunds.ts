@@ -41,21 +41,24 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     if (payment === undefined) {
       throw new CodedError(
         'UNKNOWN_PAYMENT',
-        'no payment with this id came in: only what this node was paid is paid back',
+        'this node received no payment with this id: it refunds only payments that it received',
       )
     }
     const { network, payTo } = payment.requirements
     if (network !== wallet.asset.network) {
       throw new CodedError(
         'NETWORK_MISMATCH',
-        `it was paid on ${network}, and this node runs on ${wallet.asset.network}`,
+        `the payment is on ${network}, and this node runs on ${wallet.asset.network}`,
       )
     }
     if (payment.state !== 'settled') {
-      throw new CodedError('PAYMENT_FINAL', 'only what is settled can be paid back: see the state of this payment')
+      throw new CodedError('PAYMENT_FINAL', 'only a settled payment can be refunded: see the state of this payment')
     }
     if (!sameAddress(payTo, wallet.address)) {
-      throw new CodedError('PAYMENT_FINAL', `it was paid to ${payTo}, and the wallet of this node is ${wallet.address}`)
+      throw new CodedError(
+        'PAYMENT_FINAL',
+        `the payment went to ${payTo}, and the wallet of this node is ${wallet.address}`,
+      )
     }
     return payment
   }
@@ -76,8 +79,8 @@ export function createRefunds(deps: RefundsDeps): Refunds {
       await checkFinal(payment, chain)
       const free = (await chain.usdcBalance(wallet.address, signal)) - held()
       if (free >= requirements.amount) return
-      const why = `the wallet ${wallet.address} holds too little USDC that is not signed for`
-      throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: send it some, or wait; nothing was sent`)
+      const why = `the wallet ${wallet.address} has too little USDC that is not signed for`
+      throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: add USDC or wait; nothing was sent`)
     }
     const call = {
       guard,
@@ -96,8 +99,8 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     const verdict = await askChainFinally(queryOf(payment, payment.txHash), chain)
     if (verdict.kind === 'paid') return
     if (verdict.kind === 'early') {
-      const why = 'the chain can still take back the settlement of this payment'
-      const advice = `pay it back after ${isoTime(verdict.untilMs)}, by the time of the chain; nothing was sent`
+      const why = 'the chain can still undo the settlement of this payment'
+      const advice = `refund it after ${isoTime(verdict.untilMs)}, by the time of the chain; nothing was sent`
       throw new CodedError('SETTLEMENT_NOT_FINAL', `${why}: ${advice}`)
     }
     if (verdict.kind === 'unknown') {
@@ -115,7 +118,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     const hash = await send(payment, signal)
     await payments.paidBack(payment.id, hash, clock.now())
     const ids = { payment_id: payment.id, correlation_id: payment.correlationId, tx_hash: hash }
-    logger.info(ids, 'a payment was paid back')
+    logger.info(ids, 'a payment was refunded')
   }
 
   return {

@@ -123,8 +123,8 @@ test('one good call says less than a hundred', () => {
     number,
   ]
   expect([often > once, once > 0.5, never < 0.5]).toEqual([true, true, true])
-  expect(measures.share('often')!.detail).toBe('100 % of 100 calls went well, 1.4 s each')
-  expect(measures.share('once')!.detail).toBe('100 % of 1 call went well')
+  expect(measures.share('often')!.detail).toBe('100 % of 100 calls succeeded, 1.4 s each')
+  expect(measures.share('once')!.detail).toBe('100 % of 1 call succeeded')
 })
 
 test('they survive a restart', async () => {
@@ -153,7 +153,7 @@ test('a search shows them to whoever asks, and ranks by them', async () => {
     ['Worse', 0, null],
   ])
   const reason = shown[0]!.ranking!.reasons.find(({ signal }) => signal === 'measured')
-  expect(reason?.detail).toBe('100 % of 9 calls went well, 250 ms each')
+  expect(reason?.detail).toBe('100 % of 9 calls succeeded, 250 ms each')
   expect(market.search.page({}).items[0]).not.toHaveProperty('stats')
   expect([market.search.find(worse!.id, 'stats')?.stats?.calls, market.search.find(worse!.id)?.stats]).toEqual([
     9,

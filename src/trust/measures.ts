@@ -10,6 +10,7 @@ import type { LedgerListener } from '../store/ledger-changes.ts'
 import { LATENCIES_MAX, type Measure, type MeasureStore } from '../store/measures.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 
+/** A crash loses the measurements of this time. */
 const SAVE_MS = 5_000
 
 /** Error codes that a seller answered or caused. All other codes come from this node, its caller or its budget. */
@@ -61,7 +62,7 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
       throw error
     })
   }
-  const onError = (error: unknown) => logger.warn({ err: error }, 'could not store what was measured of sellers')
+  const onError = (error: unknown) => logger.warn({ err: error }, 'could not store the measurements of sellers')
   const saving = periodic({ name: 'measures', firstMs: SAVE_MS, everyMs: SAVE_MS }, { work: save, onError })
 
   return {
@@ -126,7 +127,7 @@ function durationOf({ startedAt, createdAt, updatedAt }: Order): UnixMs {
 /** Adds one success and one failure to the counts, so that one good call weighs less than a hundred. */
 function judged({ calls, succeeded, latencies }: Measure): { share: number; detail: string } {
   const p50 = quantile(latencies, 0.5)
-  const well = `${Math.floor((100 * succeeded) / calls)} % of ${calls} ${calls === 1 ? 'call' : 'calls'} went well`
+  const well = `${Math.floor((100 * succeeded) / calls)} % of ${calls} ${calls === 1 ? 'call' : 'calls'} succeeded`
   const detail = p50 === null ? well : `${well}, ${p50 < 1000 ? `${p50} ms` : `${(p50 / 1000).toFixed(1)} s`} each`
   return { share: (succeeded + 1) / (calls + 2), detail }
 }

@@ -14,9 +14,10 @@ const UPDATE = 'registration-file '
 
 /** Reads before giving up on a new token: RPC nodes may lag some blocks behind. */
 const LOOKS_MAX = 10
+/** Wait between two reads. */
 const LOOK_MS = 1_000
 const NO_PUBLIC_URL =
-  'the registration file names no A2A and no MCP service: set public_url (NODE_PUBLIC_URL) to where this node’s HTTP side is reached, and ask again'
+  'the registration file names no A2A and no MCP service: set public_url (NODE_PUBLIC_URL) to the public address of this node’s HTTP API, and register again'
 
 export type RegistrationDeps = {
   erc8004: Erc8004

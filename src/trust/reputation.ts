@@ -71,7 +71,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
   function listed(agentId: string): Listing {
     const listing = deps.listing(agentId)
     if (listing !== undefined) return listing
-    throw new CodedError('UNKNOWN_AGENT', `no agent ${agentId} is listed: GET /agents shows those that are`)
+    throw new CodedError('UNKNOWN_AGENT', `no agent ${agentId} is listed: GET /agents lists the agents`)
   }
 
   return {
@@ -93,7 +93,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
     },
     async rate(agentId, { score, tag1 = '', tag2 = '' }, signal) {
       const listing = listed(agentId)
-      if (listing.local) throw new CodedError('OWN_AGENT', 'nobody rates his own agents: the registry refuses it')
+      if (listing.local) throw new CodedError('OWN_AGENT', 'a node cannot rate its own agents: the registry refuses it')
       if (deps.calls(agentId) === 0) {
         throw new CodedError('NEVER_CALLED', 'this node has never called this agent: there is nothing to rate')
       }

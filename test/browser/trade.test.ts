@@ -170,7 +170,7 @@ test('T20 failing settlements raise an alert, and the seller retries by hand', a
   await customer.node.execute({ agentId: id, input: 'work', signal: AbortSignal.timeout(30_000) })
   const { page, close } = await visit(browser, poor.url)
   await open(page, poor)
-  await page.getByText('A payment waits, as settlement fails').waitFor()
+  await page.getByText('A payment waits because settlement fails').waitFor()
   await page.getByRole('link', { name: 'See the outbox' }).click()
   const owed = page.getByRole('list', { name: 'Owed, by agent' })
   await owed.getByText('0.007 USDC for Owed').waitFor()

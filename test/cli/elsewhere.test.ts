@@ -34,7 +34,7 @@ test('--api-url and --token, or STOA_API_URL and STOA_API_TOKEN, name a node on 
   expect(done).toMatchObject({ code: 0, stdout: 'hello\n' })
   const doctor = await run(['doctor', '--json'], environment)
   const { checks } = JSON.parse(doctor.stdout) as { checks: { id: string; text: string }[] }
-  expect(checks.find(({ id }) => id === 'agents')?.text).toBe('1, each with what it runs on')
+  expect(checks.find(({ id }) => id === 'agents')?.text).toBe('1, and all can run')
   expect(checks.map(({ id }) => id)).not.toContain('key_files')
 })
 
