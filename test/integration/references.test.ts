@@ -70,7 +70,7 @@ test('an execution says the id of its order, and an order is found by the beginn
   expect(await run('order', 'show', id!.slice(0, 30))).toMatchObject({ code: 0, stdout: expect.stringContaining(id!) })
   expect(await run('order', 'show', `${id!.slice(0, 5)}…`)).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('several orders begin'),
+    stderr: expect.stringContaining('several orders start'),
   })
   expect(await run('order', 'show', 'ffffff')).toMatchObject({ code: 2, stderr: expect.stringContaining('none of') })
 })
