@@ -1,5 +1,5 @@
 import type { Alarm, Approval, Budget, NodeStatus, WalletBalance } from './api/types.ts'
-import { amount } from './format.ts'
+import { amount, sentence } from './format.ts'
 
 /** An event that needs a person, and the possible action. `alarm`: the alarm to dismiss, and up to which mark. */
 export type Alert = {
@@ -40,11 +40,11 @@ export function alertsOf({
   for (const alarm of alarms) alerts.push(alertOf(alarm))
   if (status?.search !== undefined && status.search.met === 0 && status.connected_peers > 0) {
     const { tried, fix = '' } = status.search
-    const how = `It tried ${tried.join(', ')}. ${fix.charAt(0).toUpperCase()}${fix.slice(1)}`
+    const how = `It tried ${tried.join(', ')}. ${sentence(fix)}`
     add('warn', 'This node has not found the market yet', how, '/network', 'See the network')
   }
   if (balanceError !== undefined) {
-    const fix = `${sentence(balanceError.message)} Without the chain, the node cannot confirm payments.`
+    const fix = `${ended(balanceError.message)} Without the chain, the node cannot confirm payments.`
     add('warn', 'The chain does not answer', fix, '/wallet', 'See the wallet')
   } else if (balance?.balance_atomic === '0' && status?.agents.local === 0) {
     const fix = 'To buy from paid agents, send USDC to the address of the wallet.'
@@ -82,6 +82,6 @@ function withAmount({ title, amount: decimal }: Alarm): string {
   return decimal === undefined ? title : `${title}: ${amount(decimal)}`
 }
 
-function sentence(text: string): string {
+function ended(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }

@@ -6,6 +6,11 @@
  * and `−` marks money from this node. Figures and columns name the unit once, beside the number or in the heading.
  */
 
+/** `Wait a minute` from `wait a minute`. */
+export function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+}
+
 /** The number alone: `1234567.5` → `1,234,567.50`. */
 export function money(decimal: string | number | null | undefined): string {
   if (decimal === null || decimal === undefined) return '–'

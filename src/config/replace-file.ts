@@ -5,6 +5,8 @@ import { draftName } from '../lib/draft-name.ts'
 /**
  * Replaces a file atomically: a reader, or a restart after a power cut, finds the old or the new file.
  *
+ * Not write-file-atomic: it does not sync the folder, and its draft names do not tell which process left them behind.
+ *
  * A new file is readable only by its owner. An existing file keeps its mode, unless a mode is given.
  */
 export async function replaceFile(path: string, text: string, givenMode?: number): Promise<void> {

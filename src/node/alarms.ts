@@ -198,14 +198,15 @@ function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: Readon
 function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {
   if (trading?.state !== 'stopped') return []
   const title = 'This node has stopped trading'
-  const text = `${upper(trading.reason ?? 'Its ledger cannot be trusted')}. ${upper(trading.fix ?? 'See the log')}.`
+  const text = `${sentence(trading.reason ?? 'Its ledger cannot be trusted')}. ${sentence(trading.fix ?? 'See the log')}.`
   return [
     { ...{ id: 'trading_stopped', kind: 'trading_stopped', severity: 'bad', title, text, count: 1 }, mark: 'now' },
   ]
 }
 
-function upper(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
+/** `Wait a minute` from `wait a minute`. */
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
 function unreached({
@@ -245,9 +246,4 @@ function sumOf(groups: readonly FailedPayments[]): Omit<FailedPayments, 'error'>
     amount: groups.reduce((sum, { amount }) => sum + amount, 0n),
     newestAt: Math.max(...groups.map(({ newestAt }) => newestAt)),
   }
-}
-
-/** `Wait a minute` from `wait a minute`. */
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }

@@ -51,3 +51,11 @@ test('the signature is over id, time and body; a whsec_ secret is the base64 of 
   const other = signedHeaders({ ...message, body: '{"a":2}', secret: `whsec_${key.toString('base64')}` })
   expect(other['webhook-signature']).not.toBe(`v1,${signature}`)
 })
+
+test('signs as the test vector of Standard Webhooks says', () => {
+  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+  const message = { id: 'msg_p5jXN8AQM9LWM0D4loKWxJek', body: '{"test": 2432232314}', now: 1_614_265_330_000 }
+  expect(signedHeaders({ ...message, secret })).toMatchObject({
+    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+  })
+})

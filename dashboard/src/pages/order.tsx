@@ -3,7 +3,7 @@ import { useWaiting } from '../api/approvals.ts'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Listing, OrderRecord } from '../api/types.ts'
-import { price, short, span } from '../format.ts'
+import { price, sentence, short, span } from '../format.ts'
 import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
 import { PaymentPanel, Receipt, useExchange } from '../parts/exchange.tsx'
@@ -239,8 +239,7 @@ function Waiting({ order }: { order: OrderRecord }) {
 
 /** `EXECUTION_FAILED` → `Execution failed`. */
 function titleOf(code = 'FAILED'): string {
-  const words = code.toLowerCase().replaceAll('_', ' ')
-  return words.charAt(0).toUpperCase() + words.slice(1)
+  return sentence(code.toLowerCase().replaceAll('_', ' '))
 }
 
 function Failure({ order: { error, agent_id } }: { order: OrderRecord }) {

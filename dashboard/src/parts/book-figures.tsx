@@ -1,6 +1,6 @@
 import type { Book, Stats } from '../api/types.ts'
 import { books } from '../books.ts'
-import { count, money } from '../format.ts'
+import { count, money, sentence } from '../format.ts'
 import { Figure } from './bits.tsx'
 
 type Sum = { book: Book; value: string; note: string }
@@ -52,8 +52,4 @@ function Row({ title, sums }: { title: string; sums: readonly Sum[] }) {
       </dl>
     </>
   )
-}
-
-export function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
 }

