@@ -39,7 +39,7 @@ const open = (page: Page, node: TestNode, path = '') => page.goto(`${node.url}/d
 test('a paid agent is found and bought, its result is shown as text, and its payment is on the chain', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, '/market')
-  await page.getByLabel('What should it do?').fill('echo')
+  await page.getByLabel('Task or name').fill('echo')
   await page.getByRole('link', { name: /Echo/ }).click()
   await page.getByText(`Says it again. ${MARKUP}`).waitFor()
   await page.getByLabel('Task').fill(MARKUP)

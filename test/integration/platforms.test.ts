@@ -58,7 +58,7 @@ test('without native secp256k1 the node and its doctor say that it is slower', a
     registerHooks({ resolve })`)
   const dataDir = join(scratch, 'slow')
   const node = await startNodeProcess({ program, args: ['--data-dir', dataDir], environment: { NODE_OPTIONS } })
-  await until(() => node.log().includes('no native secp256k1, so payments are checked 20 to 30 times slower'))
+  await until(() => node.log().includes('no native secp256k1, so the node checks payments 20 to 30 times slower'))
   await node.stop()
   const doctor = ['doctor', '--json', '--data-dir', dataDir]
   const signatures = (env: NodeJS.ProcessEnv) =>

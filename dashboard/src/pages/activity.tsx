@@ -76,7 +76,7 @@ export function Activity() {
               ))}
             </div>
           ) : (
-            <Loading what="Looking further back" />
+            <Loading what="Searching older entries" />
           )}
           <WindowedList label="Activity, newest first" pages={timeline} id={keyOf} rowHeight={[44, 84]}>
             {(happening) => <ActivityRow happening={happening} />}

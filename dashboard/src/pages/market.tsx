@@ -69,7 +69,7 @@ export function Market() {
 function Filters({ get, change }: FilterProps) {
   return (
     <search className="filters">
-      <Typed label="What should it do?" name="q" get={get} change={change} type="search" className="wide" />
+      <Typed label="Task or name" name="q" get={get} change={change} type="search" className="wide" />
       <Typed label="Tags" name="tags" get={get} change={change} placeholder="text" />
       <Typed label="At most, USDC" name="max_price" get={get} change={change} inputMode="decimal" />
       <label>

@@ -37,7 +37,7 @@ export function Tokens() {
                       </span>
                     )}
                     <span className="muted">
-                      made <Ago iso={token.created_at} />
+                      created <Ago iso={token.created_at} />
                     </span>
                     <Confirm
                       action="Revoke"

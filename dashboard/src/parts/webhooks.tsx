@@ -53,7 +53,7 @@ function Item({ webhook, reload }: { webhook: Webhook; reload(): void }) {
       <span className="webhook-url">
         <code>{webhook.url}</code>
         <span className="row-meta block">
-          {webhook.events.join(', ')} · {webhook.delivered} told
+          {webhook.events.join(', ')} · {webhook.delivered} delivered
           {webhook.pending > 0 && `, ${webhook.pending} waiting`}
           {webhook.last_attempt_at !== undefined && (
             <>

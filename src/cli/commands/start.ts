@@ -129,7 +129,10 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     announce(context, readyOf(node, config, { listings, warnings, agents: plan.definitions.length }))
     relieveMemory(io.signal)
     if (secp256k1.name !== 'native')
-      logger.warn({}, 'there is no native secp256k1, so payments are checked 20 to 30 times slower: stoa doctor')
+      logger.warn(
+        {},
+        'this platform has no native secp256k1, so the node checks payments 20 to 30 times slower: see stoa doctor',
+      )
     await orAborted(once(io.signal, 'abort'), io.signal)
   } catch (error) {
     if (!io.signal.aborted) {

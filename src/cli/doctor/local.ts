@@ -37,7 +37,7 @@ const signatures: Check = {
     const { secp256k1 } = await import('../../payments/secp256k1.ts')
     if (secp256k1.name === 'native') return ok('native code checks them')
     return warn(
-      'JavaScript checks them, 20 to 30 times slower: there is no native secp256k1 for this platform',
+      'this platform has no native secp256k1, so the node checks signatures in JavaScript, 20 to 30 times slower',
       'install a C++ compiler, make and Python, then run npm rebuild secp256k1 where stoa is installed',
     )
   },
