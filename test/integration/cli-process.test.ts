@@ -142,7 +142,7 @@ test('a second signal ends a node at once with 130, though a task still runs', a
 
 test('Ctrl-C on a command that waits ends it with 130', async () => {
   const looking = run(['agent', 'discover', ...quiet, '--wait', '60'])
-  await until(() => looking.seen.stderr.includes('listening for listings'))
+  await until(() => looking.seen.stderr.includes('to listen for listings'))
   looking.child.kill('SIGINT')
   expect(await looking.ended).toMatchObject({ code: 130, stdout: '' })
 })

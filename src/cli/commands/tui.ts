@@ -111,11 +111,7 @@ function createDesk(
     output.print(onlyColors(line))
   }
   return {
-    welcome: [
-      style.stdout.dim(
-        '/help lists the commands. Tab completes commands, and ids of agents and orders that were shown.',
-      ),
-    ],
+    welcome: [style.stdout.dim('/help lists the commands. Tab completes commands, and ids that were shown.')],
     complete: (text) => completeSlashLine(text, places, { shown: [...ids.keys()].reverse(), waiting: [...waiting] }),
     async run(line, output) {
       const read = readSlashLine(line, table)
