@@ -13,14 +13,25 @@ import { fileURLToPath } from 'node:url'
 import { type Plugin, rolldown } from 'rolldown'
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
-const { engines, optionalDependencies } = JSON.parse(readFileSync(at('package.json'), 'utf8')) as {
-  engines: { node: string }
-  optionalDependencies: Record<string, string>
-}
+type Packages = Record<string, string>
+const { engines, dependencies, devDependencies, optionalDependencies } = JSON.parse(
+  readFileSync(at('package.json'), 'utf8'),
+) as { engines: { node: string }; dependencies: Packages; devDependencies: Packages; optionalDependencies: Packages }
 /** Ink loads its developer tools when `DEV` is set. The package is not installed in that case either. */
 const absent = ['react-devtools-core']
 const nameOf = (id: string) => /^(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? id
 const stays = (id: string) => isBuiltin(id) || absent.includes(id) || nameOf(id) in optionalDependencies
+
+const declared = { ...dependencies, ...devDependencies, ...optionalDependencies }
+
+/** A package that only another package brings along may be gone with the other's next version. */
+const onlyDeclared: Plugin = {
+  name: 'only-declared',
+  resolveId(id, importer) {
+    if (importer === undefined || !importer.startsWith(at('src/')) || /^[./]/.test(id) || isBuiltin(id)) return
+    if (!(nameOf(id) in declared)) throw new Error(`${importer} imports ${id}, which package.json does not name`)
+  },
+}
 
 /** Our `createRequire` delays loading a package without a promise. The bundler's own `require` does so in a bundle. */
 const ownRequire: Plugin = {
@@ -88,7 +99,7 @@ const bundle = await rolldown({
   external: stays,
   // Groups of modules need it.
   preserveEntrySignatures: 'allow-extension',
-  plugins: [ownRequire, findClosures],
+  plugins: [onlyDeclared, ownRequire, findClosures],
   transform: { target: engines.node.replace('>=', 'node') },
   onLog(level, log, next) {
     // An import that is neither bundled nor installed would fail on the user's machine.
