@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, expect, test } from 'vitest'
 import { killNodeProcesses, startNodeProcess } from '../support/node-process.ts'
+import { packPackage } from '../support/packed.ts'
 
 const run = promisify(execFile)
 const root = new URL('../../', import.meta.url).pathname
@@ -16,12 +17,7 @@ afterAll(async () => {
 })
 
 test('the packed tarball runs with its production dependencies alone', { timeout: 180_000 }, async () => {
-  await run('npm', ['run', 'build'], { cwd: root })
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', scratch], {
-    cwd: root,
-  })
-  const packed = Object.values(JSON.parse(stdout)).flat() as { filename: string; files: { path: string }[] }[]
-  const paths = packed[0]!.files.map((file) => file.path)
+  const { tarball, paths } = await packPackage(scratch)
   const unwanted = paths.filter((path) => /^(src|test|devnet|bench)\/|\.test\./.test(path))
   expect(unwanted.filter((path) => !/^test\/vectors\/[a-z0-9-]+\.json$/.test(path))).toEqual([])
   // Who writes a seller of their own checks it by them: docs/protocol.md names each.
@@ -40,7 +36,7 @@ test('the packed tarball runs with its production dependencies alone', { timeout
   // A thread's file, found by its name.
   expect(paths).toContain('dist/node/signature-worker.js')
   expect(paths).toContain('dist/node/builtin-worker.js')
-  await run('tar', ['-xzf', join(scratch, packed[0]!.filename), '-C', scratch])
+  await run('tar', ['-xzf', tarball, '-C', scratch])
   await installProduction(scratch)
   // The oldest Node.js that package.json names does not know `using`.
   const bundled = await readdir(join(scratch, 'package/dist/node'))

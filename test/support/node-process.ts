@@ -35,6 +35,8 @@ export async function startNodeProcess(options: {
   faultPoint?: string | undefined
   /** The `stoa` program to run instead of the source with fault points. */
   program?: string
+  /** The Node.js to run it, if it is not the one of the tests. */
+  execPath?: string
   args: readonly string[]
   environment: Record<string, string>
   /** Maximum number of open files. */
@@ -45,7 +47,7 @@ export async function startNodeProcess(options: {
   const program = options.program === undefined ? [FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
   const limit = options.openFiles === undefined ? '' : `ulimit -n ${options.openFiles}; `
-  const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, ...args], {
+  const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$@"`, options.execPath ?? process.execPath, ...args], {
     env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
