@@ -10,7 +10,7 @@ import { type AgentCall, AgentError, type AgentRuntime } from './runtime.ts'
 export type AgentFunction = (task: string, call: Omit<AgentCall, 'input'>) => string | Promise<string>
 
 /** The functions of agents, by agent name. They last as long as the process. */
-interface FunctionAgents {
+export interface FunctionAgents {
   has(name: string): boolean
   /** Returns the runtime of an agent that is a function. */
   runtimeOf(definition: AgentDefinition): AgentRuntime | undefined

@@ -1,6 +1,6 @@
 import type { AgentPurchases } from '../agents/agent-purchase.ts'
 import { createRuntimeFactory } from '../agents/create-runtime.ts'
-import { createFunctionAgents } from '../agents/function-agent.ts'
+import { createFunctionAgents, type FunctionAgents } from '../agents/function-agent.ts'
 import type { HostedAgent } from '../agents/hosted-agent.ts'
 import { createRegistry } from '../agents/registry.ts'
 import { RunSlots } from '../agents/run-slots.ts'
@@ -61,7 +61,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const { identity, wallet, asset, ledger, facilitator, chain, host, clock, logger, random, slots, agentPurchases } =
     deps
   const { replica } = deps.listings
-  const functions = createFunctionAgents()
+  const functions: FunctionAgents = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
     {
       providerKeys: secrets.providerKeys,
