@@ -5,11 +5,14 @@ import { rawProblem } from './problem.ts'
 // An `import` reads every export and so loads all of undici, which takes 12 ms of each start.
 const { createServer } = process.getBuiltinModule('node:http')
 
+/** Bytes of a request's headers. Browsers and proxies send a few KiB. */
 const HEAD_BYTES_MAX = 16 * 1024
+/** Open connections. Beyond it new ones are closed: each takes a file descriptor. */
 const CONNECTIONS_MAX = 1024
 /** Time limits for a request's head and for the whole request to arrive. The handler limits the answer. */
 const HEAD_TIMEOUT_MS = 20_000
 const REQUEST_TIMEOUT_MS = 120_000
+/** Idle connections close after this time: just longer than the 60 s of common proxies. */
 const IDLE_TIMEOUT_MS = 65_000
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void

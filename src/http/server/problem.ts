@@ -6,6 +6,7 @@ import type { Logger } from '../../lib/logger.ts'
 import type { Problem } from '../../schema/api.ts'
 import { x402Errors } from '../../schema/x402.ts'
 
+/** Characters and entries of a problem, which may repeat parts of the request (T8). */
 const DETAIL_LENGTH_MAX = 2000
 const MESSAGE_LENGTH_MAX = 300
 const ISSUES_MAX = 20
