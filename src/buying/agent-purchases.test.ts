@@ -7,9 +7,10 @@ import { Changes } from '../lib/changes.ts'
 import { createCatalog } from '../listings/catalog.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
-import { type AgentPurchasesDeps, createAgentPurchases } from './agent-purchases.ts'
+import { createAgentPurchases } from './agent-purchases.ts'
 import type { ExecuteRequest } from './execute.ts'
 
+type AgentPurchasesDeps = Parameters<typeof createAgentPurchases>[0]
 const DAY_MS = 24 * 60 * 60 * 1000
 const result = (output: string) => ({ output }) as ExecutionResult
 const origin: RunOrigin = { id: 'payment', isPaid: true, hops: 0 }

@@ -15,6 +15,7 @@ import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 import type { ExecuteRequest } from './execute.ts'
+import type { Waiting } from './execute-again.ts'
 import { EXECUTION_MS_MAX } from './run-order.ts'
 
 /** Orders without a result that runs of one agent may have within 24 h: under way, in doubt, or charged (T6). */
@@ -23,9 +24,9 @@ const FRUITLESS_MAX = 32
 const UNEARNED_MAX = 8
 const DAY_MS = 24 * 60 * 60 * 1000
 
-type Waiting = { signal: AbortSignal; onProgress?: OnProgress; onSigning?: (() => void) | undefined }
+type RunWaiting = Waiting & { onSigning?: (() => void) | undefined }
 
-export type AgentPurchasesDeps = {
+type AgentPurchasesDeps = {
   clock: Clock
   catalog: Pick<Catalog, 'resolve'>
   purchases: Pick<Purchases, 'order' | 'orderOfRun' | 'fruitlessFor' | 'unearnedFor' | 'reservationOf'>
@@ -34,7 +35,7 @@ export type AgentPurchasesDeps = {
   ownId(name: string): string
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** Waits for an order that was placed before, or answers from the ledger. */
-  again(orderId: string, waiting: Waiting): Promise<ExecutionResult | 'given up'>
+  again(orderId: string, waiting: RunWaiting): Promise<ExecutionResult | 'given up'>
   /** Asks the seller and the chain now what became of a signed order. */
   look(orderId: string): Promise<void>
   cancel(orderId: string): Promise<unknown>
@@ -58,7 +59,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   }
 
   /** Returns what the run bought before. Waits if that purchase is under way. */
-  async function bought(run: string, { isPaid }: RunOrigin, waiting: Waiting): Promise<ExecutionResult | undefined> {
+  async function bought(run: string, { isPaid }: RunOrigin, waiting: RunWaiting): Promise<ExecutionResult | undefined> {
     const before = purchases.orderOfRun(run)
     if (before === undefined) return undefined
     // A payment names one run forever. A key or another id from the caller names a run for one day (D38).
@@ -109,7 +110,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     return hashOf([deps.ownId(name), callerId, id, input])
   }
 
-  function waitingOf({ signal, onOutput, onCommitted }: AgentCall): Waiting {
+  function waitingOf({ signal, onOutput, onCommitted }: AgentCall): RunWaiting {
     const onProgress: OnProgress = (progress) => {
       if (progress.type === 'output') onOutput?.(progress.data.text)
     }
@@ -149,7 +150,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   }
 
   /** Waits for the operator's decision while the run has time. Then cancels the order. */
-  async function approved(error: unknown, { signal, onProgress, onSigning }: Waiting): Promise<ExecutionResult> {
+  async function approved(error: unknown, { signal, onProgress, onSigning }: RunWaiting): Promise<ExecutionResult> {
     if (!(error instanceof MarketError) || error.code !== 'APPROVAL_REQUIRED' || error.orderId === undefined)
       throw error
     const { orderId } = error
@@ -159,7 +160,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     if (status() === 'executing') onSigning?.()
     const result = await deps.again(orderId, { signal, ...(onProgress && { onProgress }) })
     if (result !== 'given up') return result
-    throw new MarketError('ORDER_CANCELLED', 'its run was canceled; nothing was paid')
+    throw new MarketError('ORDER_CANCELLED', 'the run that needs this order was canceled; nothing was paid')
   }
 }
 
@@ -212,10 +213,10 @@ function refused(message: string, reason: string): AgentError {
   return new AgentError('AGENT_NOT_RUNNABLE', message, { cause: new Error(reason) })
 }
 
-type Said = [AgentErrorCode, string]
-const CANNOT_PAY: Said = ['AGENT_NOT_RUNNABLE', 'this seller cannot pay the agent behind this one now']
+type BuyerMessage = [AgentErrorCode, string]
+const CANNOT_PAY: BuyerMessage = ['AGENT_NOT_RUNNABLE', 'this seller cannot pay the agent behind this one now']
 /** What a buyer may read about a purchase that did not happen. Other codes count as failures of the other seller. */
-const said: Readonly<Record<string, Said>> = {
+const messages: Readonly<Record<string, BuyerMessage>> = {
   OVER_PRICE: ['AGENT_NOT_RUNNABLE', 'the agent behind this one costs more than this one pays for it: see `max_price`'],
   NETWORK_MISMATCH: ['AGENT_NOT_RUNNABLE', 'the agent behind this one is sold on another network'],
   LISTING_MISMATCH: ['AGENT_NOT_RUNNABLE', 'the agent behind this one asks for something else than its listing says'],
@@ -236,6 +237,6 @@ const said: Readonly<Record<string, Said>> = {
 function explained(error: unknown): unknown {
   if (error instanceof AgentError) return error
   if (!(error instanceof CodedError)) return error
-  const [code, message] = said[error.code] ?? ['AGENT_FAILED', 'the agent behind this one gave no result']
+  const [code, message] = messages[error.code] ?? ['AGENT_FAILED', 'the agent behind this one gave no result']
   return new AgentError(code, message, { cause: error })
 }

@@ -95,7 +95,7 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
 
   const sweeping = periodic(
     { name: 'approvals', firstMs: 0, everyMs: SWEEP_MS },
-    { work: sweep, onError: (error) => deps.logger.warn({ err: error }, 'approvals could not be looked after') },
+    { work: sweep, onError: (error) => deps.logger.warn({ err: error }, 'expired approvals could not be marked') },
   )
 
   return {

@@ -13,7 +13,7 @@ import type { LimitName, Over, SpendingLimits } from '../store/spending.ts'
 import type { StoredToken } from '../store/tokens.ts'
 import { amountsOf, type BudgetRules, changedRules, effectiveRules, type RulesStore } from './budget-rules.ts'
 
-export type BudgetDeps = {
+type BudgetDeps = {
   clock: Clock
   asset: Pick<Asset, 'network' | 'address' | 'symbol'>
   store: RulesStore
@@ -26,9 +26,9 @@ export type BudgetDeps = {
   changed?(): void
 }
 
-type Asking = Pick<Order, 'id' | 'tokenId'>
+type OrderOwner = Pick<Order, 'id' | 'tokenId'>
 /** A purchase, as the seller asks for it. */
-export type Wanted = { agentId: string; sellerId: string; amount: bigint }
+export type SpendingRequest = { agentId: string; sellerId: string; amount: bigint }
 
 /** The operator's rules. Checked before every signature. */
 export interface Budget {
@@ -42,9 +42,9 @@ export interface Budget {
    *
    * @throws MarketError if no limit could allow it: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
    */
-  limitsFor(order: Asking, wanted: Wanted): SpendingLimits
+  limitsFor(order: OrderOwner, wanted: SpendingRequest): SpendingLimits
   /** Returns why a purchase needs an approval that it does not have. */
-  approvalFor(order: Asking, wanted: Wanted): string | undefined
+  approvalFor(order: OrderOwner, wanted: SpendingRequest): string | undefined
   /** The limit of the current UTC day, and the amount that counts against it. */
   today(): { perDay: bigint | undefined; spentToday: bigint }
   view(): BudgetRecord
@@ -60,14 +60,14 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   function tokenOf(tokenId: string): StoredToken {
     const held = token(tokenId)
     if (held === undefined) {
-      throw new MarketError('TOKEN_ENDED', 'the token it was ordered with has expired or was revoked')
+      throw new MarketError('TOKEN_ENDED', 'the token that placed this order has expired or was revoked')
     }
     if (permits(held.scope, 'spend')) return held
     const fix = 'ask the operator for one with the scope spend (stoa token create)'
     throw new MarketError('SCOPE_TOO_LOW', `the token ${held.name} may not pay, and this agent is not free: ${fix}`)
   }
 
-  function checkParties({ agentId, sellerId }: Wanted): void {
+  function checkParties({ agentId, sellerId }: SpendingRequest): void {
     if (rules.deny.length === 0 && rules.allow.length === 0) return
     const names = [agentId, sellerId, didOrNothing(sellerId)]
     if (rules.deny.some((party) => names.includes(party))) {
@@ -109,7 +109,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     }
   }
 
-  function limitsFor({ tokenId }: Pick<Order, 'tokenId'>, wanted: Wanted): SpendingLimits {
+  function limitsFor({ tokenId }: Pick<Order, 'tokenId'>, wanted: SpendingRequest): SpendingLimits {
     const { perCall, perDay, perMonth, perSeller } = rules
     const held = tokenId === undefined ? undefined : tokenOf(tokenId)
     checkParties(wanted)
@@ -123,7 +123,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
   }
 
-  function approvalFor({ id }: Pick<Order, 'id'>, { amount }: Wanted): string | undefined {
+  function approvalFor({ id }: Pick<Order, 'id'>, { amount }: SpendingRequest): string | undefined {
     const { autoApproveBelow: below } = rules
     if (below === undefined || amount < below) return undefined
     const approved = deps.approvedFor(id)
@@ -163,7 +163,7 @@ const limitTexts: Record<LimitName, { what: string; fix: string }> = {
 export function overBudget(amount: bigint, { over, spent, max }: Over, day: string): MarketError {
   const { what, fix } = limitTexts[over]
   const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
-  return new MarketError('OVER_BUDGET', `${usdc(amount)} do not fit ${what}: ${used}; ${fix}`)
+  return new MarketError('OVER_BUDGET', `${usdc(amount)} is more than ${what} has left: ${used}; ${fix}`)
 }
 
 function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {

@@ -40,7 +40,10 @@ export async function confirmOnChain(
   if (!isShown) return undefined
   if (txHash !== undefined) {
     const ids = { order_id: orderId, payment_id: paymentId, tx_hash: txHash }
-    logger.warn(ids, 'the transaction that the seller named did not charge this payment; it counts as not charged')
+    logger.warn(
+      ids,
+      'the transaction that the seller named did not charge this payment; the payment counts as not charged',
+    )
   }
   await purchases.giveBack(paymentId, clock.now())
   changed(orderId)

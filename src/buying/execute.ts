@@ -120,7 +120,7 @@ function runIdOf(keyed: KeyedRequest | undefined): string | undefined {
 
 function givenUp(before: ExecutionResult | 'given up'): ExecutionResult {
   if (before !== 'given up') return before
-  throw new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid')
+  throw new MarketError('ORDER_CANCELLED', 'the caller left before the payment was signed; nothing was paid')
 }
 
 /** Composes the order, which executes at once. */

@@ -159,9 +159,10 @@ export class Guard {
     }
     const outcome = await purchases.reserve(this.#order, reservation, { day, limits, approve })
     if (typeof outcome === 'object') throw overBudget(requirements.amount, outcome, day)
-    if (outcome === 'again') throw new MarketError('SELLER_FAILED', `order ${this.#order.id} was signed for before`)
+    if (outcome === 'again')
+      throw new MarketError('SELLER_FAILED', `order ${this.#order.id} already has a signed payment`)
     if (outcome === 'ended') {
-      throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was canceled; nothing was signed for it`)
+      throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was canceled; nothing was signed`)
     }
     faultPoint('buyer:reserved')
     this.reservation = reservation

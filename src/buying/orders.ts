@@ -134,7 +134,7 @@ export class Orders implements Service {
       const found = stopped.then(() => (this.#isOpen(id) ? recovery.look(id) : undefined))
       await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
         const ids = { order_id: id, correlation_id: order.correlationId }
-        logger.warn({ ...ids, err: error }, 'what became of a canceled order is not known yet')
+        logger.warn({ ...ids, err: error }, 'the outcome of a canceled order is not known yet')
       })
     } else {
       this.#forget(id, order?.agentId)
@@ -247,7 +247,7 @@ export class Orders implements Service {
   }
 
   #retryLater(id: string, error: unknown): void {
-    this.#deps.logger.error({ err: error, order_id: id }, 'an order could not be begun; it is tried again')
+    this.#deps.logger.error({ err: error, order_id: id }, 'an order could not be started; the node tries again in 10 s')
     setTimeout(() => this.enqueue(id), RETRY_MS).unref()
   }
 

@@ -5,8 +5,9 @@ import { UnreadableAnswer } from '../protocols/x402/answers.ts'
 import { SellerSilent } from '../protocols/x402/first-answer.ts'
 import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
 import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
-import { chargeAfter, isInDoubt, type Outcome, outcomeOf } from './outcome.ts'
+import { chargeAfter, isInDoubt, outcomeOf } from './outcome.ts'
 
+type Outcome = ReturnType<typeof outcomeOf>
 const [last, ask, send] = ['last word', 'ask again', 'send again'] as const
 /** For each error, with the `retryable` flag and without it: after the payment, a request for its result, and the payment again. */
 const rows: [X402ErrorName, retryable: boolean, payment: Outcome, result: Outcome, again: Outcome][] = [

@@ -16,7 +16,7 @@ type SignedRequest = 'payment' | 'result' | 'payment again'
  * - `send again`: the seller never saw the payment. Send the same payment again while its window allows a run.
  * - `other stream`: nothing was signed. A stream that was kept open may have ended unnoticed: use a new stream.
  */
-export type Outcome = 'last word' | 'ask again' | 'send again' | 'other stream'
+type Outcome = 'last word' | 'ask again' | 'send again' | 'other stream'
 
 /** The seller's `retryable` flag decides: `ask again` if it is set, else `last word`. */
 const FLAG = 'flag'

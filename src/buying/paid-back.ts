@@ -30,9 +30,16 @@ export async function notePaidBack(reservation: StoredReservation, txHash: Hex, 
   )
     return false
   const order = purchases.order(orderId)
-  logger.info({ order_id: orderId, correlation_id: order?.correlationId, tx_hash: txHash }, 'a seller has paid back')
+  logger.info(
+    { order_id: orderId, correlation_id: order?.correlationId, tx_hash: txHash },
+    'a seller refunded a payment',
+  )
   if (order?.status === 'executing') {
-    const error = { code: 'EXECUTION_FAILED', message: `the seller has paid back, in ${txHash}`, retryable: false }
+    const error = {
+      code: 'EXECUTION_FAILED',
+      message: `the seller refunded this payment in ${txHash}`,
+      retryable: false,
+    }
     await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
   }
   changed(orderId)

@@ -249,7 +249,7 @@ function received(response: ReceivedResponse, { guard, call, order }: Purchase, 
   const notes = notesOf(response, reservation, delivery)
   if (notes.length > 0) {
     const ids = { order_id: order.id, correlation_id: response.correlation_id }
-    logger.warn({ ...ids, reason: notes.join('; ') }, 'the response of a seller is odd; its result is taken')
+    logger.warn({ ...ids, reason: notes.join('; ') }, 'a seller sent an unusual response; its result is accepted')
   }
   return { ...delivery, notes, reservation, paid: paidFor(response, reservation, order.task, logger) }
 }

@@ -10,7 +10,7 @@ import { formatPrice } from '../schema/amount.ts'
 import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
-import { type Budget, overBudget, type Wanted } from './budget.ts'
+import { type Budget, overBudget, type SpendingRequest } from './budget.ts'
 import { checkBuyable, settlesFirstRefused } from './guard.ts'
 import { onStream } from './stream-lease.ts'
 
@@ -107,7 +107,7 @@ function termsOf(id: string, terms: { amount: bigint; network: string; asset: st
 
 /** Returns why this node would not pay now. A purchase within all limits may still need an approval. */
 function refusalOf(
-  wanted: Wanted,
+  wanted: SpendingRequest,
   { budget, purchases }: Pick<QuoteDeps, 'budget' | 'purchases'>,
 ): MarketError | undefined {
   const order = { id: '', tokenId: undefined }

@@ -104,7 +104,7 @@ export class Recovery implements Service {
       this.#isSweeping = true
       this.#turn = this.#sweep()
         .catch((err: unknown) => {
-          this.#deps.logger.error({ err }, 'open purchases could not be read; they are read again')
+          this.#deps.logger.error({ err }, 'open purchases could not be read; the node reads them again in 2 s')
           return INTERVAL_MIN_MS
         })
         .then((waitMs) => {
@@ -127,7 +127,7 @@ export class Recovery implements Service {
         if (reservation === undefined) continue
         await this.#step(reservation).catch((error: unknown) => {
           const ids = { order_id: orderId, correlation_id: purchases.order(orderId)?.correlationId }
-          logger.warn({ ...ids, err: error }, 'a purchase could not be looked after')
+          logger.warn({ ...ids, err: error }, 'an open purchase could not be checked')
         })
       }
     }
@@ -146,7 +146,10 @@ export class Recovery implements Service {
     const { network } = reservation.requirements
     if (network !== this.#deps.network) {
       const why = `order ${orderId} was signed for on ${networkText(network)}, and this node runs on another network`
-      throw new MarketError('NETWORK_MISMATCH', `${why}: start it with --network ${network} to ask what became of it`)
+      throw new MarketError(
+        'NETWORK_MISMATCH',
+        `${why}: start the node with --network ${network} to ask for the outcome`,
+      )
     }
     // A payment released earlier may have been charged after all. Ask the chain before the seller.
     if (reservation.state === 'released') await lookAgain(reservation, this.#deps)
@@ -246,7 +249,7 @@ export class Recovery implements Service {
     if (txHash === undefined && order?.status === 'executing') {
       await this.#fail(order, 'SELLER_FAILED', 'no result came; the chain could not be asked')
     }
-    logger.warn({ ...ids, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
+    logger.warn({ ...ids, tx_hash: txHash }, 'a purchase without a result counts as paid')
     await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
     this.#deps.changed(reservation.orderId)
   }

@@ -88,7 +88,10 @@ export async function runOrder(
       () => true,
       (cause: unknown) => {
         // The caller has the result. If the store could not save it, it is saved later: see unstored-ends.ts.
-        deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
+        deps.logger.error(
+          { ...idsOf(order), err: cause },
+          'the result of a purchase could not be stored; the node tries again',
+        )
         // Placed orders and signed orders were stored before this.
         return deps.purchases.order(order.id) !== undefined
       },
@@ -187,7 +190,7 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
   const inDoubt = isInDoubt(error, { isSigned: signed, isAborted: aborted })
   const told = tell(error, order, inDoubt, deadline)
   if (reservation?.settlesFirst === true && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
-    told.message += `; its seller settles first: whether this was paid for, the chain says (stoa order show ${order.id})`
+    told.message += `; this seller settles first: stoa order show ${order.id} tells whether the chain shows a charge`
   }
   deps.logger.debug({ ...idsOf(order), err: error, status: inDoubt ? 'in doubt' : 'failed' }, 'an order failed')
   // A signed order in doubt stays open: the recovery asks the seller until the outcome is known. An order that was not
@@ -195,7 +198,7 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
   if (inDoubt || (reason instanceof NodeStopping && !signed)) return told
   const record: Order = { ...order, status: 'failed', error: orderError(told), updatedAt: deps.clock.now() }
   await deps.purchases.finish(record).catch((cause: unknown) => {
-    deps.logger.error({ ...idsOf(order), err: cause }, 'could not record a failed order')
+    deps.logger.error({ ...idsOf(order), err: cause }, 'a failed order could not be stored; the node tries again')
   })
   return told
 }
@@ -221,7 +224,11 @@ function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: 
   if (deadline.signal.aborted) {
     const { reason } = deadline.signal
     if (reason instanceof CodedError) return reason
-    return new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid', options)
+    return new MarketError(
+      'ORDER_CANCELLED',
+      'the caller left before the payment was signed; nothing was paid',
+      options,
+    )
   }
   if (error instanceof MarketError || isCoded(error, 'AgentError')) return error
   const reason = error instanceof Error ? error.message : 'no answer'

@@ -28,7 +28,10 @@ export async function lookAgainWhereDue(network: string, deps: SecondLookDeps): 
   const due = deps.purchases.looksDue(deps.clock.now(), LOOKS_MAX, network)
   const look = (reservation: StoredReservation) =>
     lookAgain(reservation, deps).catch((error: unknown) => {
-      deps.logger.warn({ order_id: reservation.orderId, err: error }, 'a purchase could not be looked at again')
+      deps.logger.warn(
+        { order_id: reservation.orderId, err: error },
+        'a purchase could not be checked again on the chain',
+      )
     })
   await Promise.all(due.map(look))
 }
@@ -72,6 +75,6 @@ export async function lookAgain(reservation: StoredReservation, deps: SecondLook
 
 /** The error of an order that had ended as not charged. */
 function chargedAfterAll(txHash: Hex) {
-  const message = `no result came, and the payment was charged after all, in ${txHash}: its seller is asked for the result`
+  const message = `no result came, and the payment was charged after all in ${txHash}; the node asks the seller for the result`
   return { code: 'SELLER_FAILED', message, retryable: false }
 }

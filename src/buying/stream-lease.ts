@@ -4,21 +4,21 @@ import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 
 /** `fresh`: use a new stream. `urgent`: do not wait until other calls to the same seller end. */
-type Wanted = { seller: StreamPeer; streams: StreamPool; fresh?: boolean; urgent?: boolean }
+type LeaseRequest = { seller: StreamPeer; streams: StreamPool; fresh?: boolean; urgent?: boolean }
 
 /** The right to one exchange with a seller. Ends with its block: see `end`. */
 export class StreamLease implements Disposable {
   readonly stream: FramedStream
   /** True if the stream was used before. The seller may have ended it without our knowledge. */
   readonly isReused: boolean
-  readonly #wanted: Wanted
+  readonly #wanted: LeaseRequest
   readonly #signal: AbortSignal
   readonly #leave: () => void
   readonly #used: FramedStream[]
   #isOver = false
 
   /** Borrows a stream from the pool. @throws PeerError OVERLOADED, the error of the connection, the signal's reason */
-  static async take(wanted: Wanted, signal: AbortSignal): Promise<StreamLease> {
+  static async take(wanted: LeaseRequest, signal: AbortSignal): Promise<StreamLease> {
     const { seller, streams, fresh, urgent } = wanted
     const leave = urgent ? () => {} : await streams.place(seller.peerId, signal)
     try {
@@ -33,7 +33,7 @@ export class StreamLease implements Disposable {
   }
 
   private constructor(
-    wanted: Wanted,
+    wanted: LeaseRequest,
     { stream, isReused, leave }: { stream: FramedStream; isReused: boolean; leave(): void },
     signal: AbortSignal,
   ) {
@@ -78,7 +78,7 @@ export class StreamLease implements Disposable {
 
 /** Does one exchange over a borrowed stream. */
 export async function onStream<T>(
-  wanted: Wanted,
+  wanted: LeaseRequest,
   exchange: (lease: StreamLease) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {

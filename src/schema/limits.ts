@@ -33,5 +33,8 @@ export const QUERY_TAGS_MAX = 16
 /** Receipts in one export. It is written without a pause, in about 80 ms. */
 export const RECEIPTS_EXPORTED_MAX = 2_000
 
+/** Steps of one workflow that run at the same time. */
+export const STEPS_AT_ONCE_MAX = 8
+
 /** Default limit, in seconds, for the window of a payment that this node signs (D51). */
 export const PAYMENT_WINDOW_SECONDS = 900

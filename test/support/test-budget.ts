@@ -1,4 +1,4 @@
-import { type Budget, type BudgetDeps, createBudget } from '../../src/buying/budget.ts'
+import { type Budget, createBudget } from '../../src/buying/budget.ts'
 import { type BudgetRules, budgetRules } from '../../src/buying/budget-rules.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Purchases } from '../../src/store/purchases.ts'
@@ -7,7 +7,9 @@ import { usdc } from './payments.ts'
 /** The real budget with rules of the test. It stores nothing. */
 export function testBudget(
   rules: Partial<BudgetRules>,
-  deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn' | 'heldOn'> } & Partial<BudgetDeps>,
+  deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn' | 'heldOn'> } & Partial<
+    Parameters<typeof createBudget>[1]
+  >,
 ): Budget {
   const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
   return createBudget(

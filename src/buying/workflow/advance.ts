@@ -34,7 +34,7 @@ const LOOK_MS = 2_000
 const LOOK_TIMEOUT_MS = 5_000
 
 /** Which agent a step asks next, by index, and the number of the attempt. */
-type Asked = { agent: number; tries: number }
+type AgentChoice = { agent: number; tries: number }
 
 /** Advances workflows step by step. The caller runs one `run` or `cancel` per workflow at a time. */
 export class Advance {
@@ -168,7 +168,7 @@ export class Advance {
   }
 
   /** Places the order for a step, or stores why it cannot. @returns true if the step has changed */
-  async #ask(workflow: StoredWorkflow, step: StoredStep, asked: Asked): Promise<boolean> {
+  async #ask(workflow: StoredWorkflow, step: StoredStep, asked: AgentChoice): Promise<boolean> {
     const { store, orders, clock, watch } = this.#deps
     const agentId = step.agents[asked.agent]!
     const terms = this.#termsFor(workflow, step, agentId)

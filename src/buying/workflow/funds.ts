@@ -34,8 +34,8 @@ export function judgeFunds({ cost, stepMax, nodeMax, budget, spending, rest }: F
   if (budget === undefined || cost === 0n) return 'buy'
   const sure = spending.sure + cost + rest
   if (sure > budget) {
-    const reason = `it costs ${usdc(cost)} now; with ${usdc(spending.sure)} paid or held and ${usdc(rest)} for the other steps`
-    return refusal('OVER_BUDGET', `${reason} that is more than the budget of ${usdc(budget)}`)
+    const reason = `it costs ${usdc(cost)} now, ${usdc(spending.sure)} are paid or held, and the other steps cost ${usdc(rest)}`
+    return refusal('OVER_BUDGET', `${reason}: together more than the budget of ${usdc(budget)}`)
   }
   return sure + spending.perhaps > budget ? 'wait' : 'buy'
 }

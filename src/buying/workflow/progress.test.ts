@@ -1,18 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { STEPS_AT_ONCE_MAX } from '../../schema/limits.ts'
 import type { StepStatus } from '../../schema/workflow.ts'
 import { judgeFunds } from './funds.ts'
-import {
-  type Attempt,
-  isFinalWorkflow,
-  nextMove,
-  STEPS_AT_ONCE_MAX,
-  type StepProgress,
-  statusOf,
-  stepsToBegin,
-  stepsToSkip,
-} from './progress.ts'
+import { type Attempt, isFinalWorkflow, nextMove, statusOf, stepsToBegin, stepsToSkip } from './progress.ts'
 
+type StepProgress = Parameters<typeof statusOf>[0][number]
 const steps = (...list: [string, StepStatus, string[]?][]): StepProgress[] =>
   list.map(([id, status, dependsOn = []]) => ({ id, status, dependsOn }))
 const ids = (list: readonly StepProgress[]) => list.map(({ id }) => id)

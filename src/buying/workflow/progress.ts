@@ -1,16 +1,14 @@
 import { doubledMs } from '../../lib/retry.ts'
+import { STEPS_AT_ONCE_MAX } from '../../schema/limits.ts'
 import type { StepStatus, WorkflowStatus } from '../../schema/workflow.ts'
 import type { OrderError, OrderStatus } from '../../store/order-row.ts'
 import type { ReservationState } from '../../store/purchases.ts'
 import { chargeAfter } from '../outcome.ts'
 
-/** Steps of one workflow that run at the same time. */
-export const STEPS_AT_ONCE_MAX = 8
-
 const RETRY = { firstMs: 1_000, mostMs: 30_000 }
 
 /** The fields of a step that decide how its workflow goes on. */
-export type StepProgress = { id: string; status: StepStatus; dependsOn: readonly string[] }
+type StepProgress = { id: string; status: StepStatus; dependsOn: readonly string[] }
 
 /** Returns the steps that may begin now: their dependencies are completed, no step failed, and there is room. */
 export function stepsToBegin<S extends StepProgress>(steps: readonly S[]): S[] {

@@ -6,7 +6,7 @@ import { foreignNetwork } from '../guard.ts'
 import { invalid, planSteps } from './plan.ts'
 
 type PricedStep = StepPlan & { listings: readonly Listing[] }
-export type QuoteDeps = {
+export type PriceDeps = {
   resolve(agentId: string): Listing | undefined
   /** Highest price of one call on this node, in atomic units. */
   maxPrice(): bigint
@@ -23,7 +23,7 @@ export function costOf(listing: Listing): bigint {
  * @throws MarketError NETWORK_MISMATCH for an agent of another network (D37); WORKFLOW_INVALID for a wrong shape, an
  * unknown agent, or a limit that the listed prices exceed
  */
-export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }: QuoteDeps): PricedStep[] {
+export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }: PriceDeps): PricedStep[] {
   const issues: { path: string; message: string }[] = []
   let code: 'WORKFLOW_INVALID' | 'NETWORK_MISMATCH' = 'WORKFLOW_INVALID'
   const steps = planSteps(definition).map((plan, index): PricedStep => {
@@ -56,7 +56,7 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
 }
 
 /** Returns the cost of a workflow, step by step. @throws MarketError WORKFLOW_INVALID, NETWORK_MISMATCH */
-export function quoteOf(definition: WorkflowDefinition, deps: QuoteDeps): WorkflowQuote {
+export function quoteOf(definition: WorkflowDefinition, deps: PriceDeps): WorkflowQuote {
   const steps = priceSteps(definition, deps)
   const total = sum(steps.map(({ listings }) => costOf(listings[0]!)))
   const dearest = sum(steps.map(({ listings }) => listings.map(costOf).reduce(larger)))

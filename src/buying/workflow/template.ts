@@ -84,7 +84,10 @@ export function fillTemplate(template: Template, values: TemplateValues, bytesMa
     const value = valueFor(part)
     bytes += value.bytes
     if (bytes > bytesMax) {
-      throw new MarketError('INPUT_TOO_LARGE', `with the outputs it is given the task is longer than ${bytesMax} bytes`)
+      throw new MarketError(
+        'INPUT_TOO_LARGE',
+        `with the outputs of other steps, the task is longer than ${bytesMax} bytes`,
+      )
     }
     texts.push(value.text)
   }

@@ -19,7 +19,7 @@ import { keyedRequest, once } from '../keyed.ts'
 import type { Orders } from '../orders.ts'
 import { Advance, type AdvanceDeps } from './advance.ts'
 import { isFinalWorkflow } from './progress.ts'
-import { costOf, priceSteps, type QuoteDeps, quoteOf } from './quote.ts'
+import { costOf, type PriceDeps, priceSteps, quoteOf } from './quote.ts'
 import { briefWorkflow, workflowRecord } from './record.ts'
 
 /** Open workflows: in total, and per token. */
@@ -41,7 +41,7 @@ const unbegun = {
 /** The operations that other parts may use. */
 export type WorkflowsApi = Pick<Workflows, 'create' | 'quote' | 'cancel' | 'get' | 'list' | 'settled'>
 
-type WorkflowsDeps = QuoteDeps & {
+type WorkflowsDeps = PriceDeps & {
   clock: Clock
   logger: Logger
   newId(): string
@@ -214,7 +214,7 @@ export class Workflows implements Service {
         changes.tell(id)
       })
       .catch((error: unknown) => {
-        logger.error({ err: error, workflow_id: id }, 'a workflow could not be taken further; it is tried again')
+        logger.error({ err: error, workflow_id: id }, 'a workflow could not be advanced; the node tries again in 10 s')
         this.#later(id, STORE_RETRY_MS)
       })
   }

@@ -188,7 +188,7 @@ function bodyOf({ resource, task, form }: Call): string {
   return Buffer.from(form?.wrapped ? wrapTask(resource, task) : task).toString('base64')
 }
 
-type Answer = Extract<SellerAnswer, { type: 'x402.response' | 'x402.payment_required' }>
+type ExchangeAnswer = Extract<SellerAnswer, { type: 'x402.response' | 'x402.payment_required' }>
 
 /** The next message of this exchange. Messages of other exchanges on the stream are skipped. */
 async function nextAnswer(
@@ -196,7 +196,7 @@ async function nextAnswer(
   { correlationId, onOutput }: Pick<Call, 'correlationId' | 'onOutput'>,
   signal: AbortSignal,
   begun: () => void = () => {},
-): Promise<Answer> {
+): Promise<ExchangeAnswer> {
   let shown = 0
   for (;;) {
     const answer = await readAnswer(stream, signal).catch(asStreamEnded)
