@@ -47,7 +47,7 @@ import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
 import { createTokens, type Tokens } from './tokens.ts'
-import type { WalletFunds } from './wallet-funds.ts'
+import type { WalletFunds } from './wallet-checks.ts'
 import { Workflows } from './workflow/workflows.ts'
 
 /** Time that running executions have to record their state when the node stops. */

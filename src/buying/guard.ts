@@ -15,7 +15,7 @@ import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import { type Budget, overBudget } from './budget.ts'
-import type { WalletFunds } from './wallet-funds.ts'
+import type { WalletFunds } from './wallet-checks.ts'
 
 /** Longest window a seller may ask for: the longest agent time limit (3600 s) plus time to settle (120 s). */
 const ASKED_SECONDS_MAX = 3600 + 120

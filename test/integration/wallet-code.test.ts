@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
-import { checkedForCode } from '../../src/buying/wallet-code.ts'
+import { createWalletChecks } from '../../src/buying/wallet-checks.ts'
 import { createChain } from '../../src/chain/chain.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createWallet } from '../../src/payments/wallet.ts'
@@ -26,7 +26,7 @@ function setup(rpcUrl = devChain.rpcUrl) {
   const checked: bigint[] = []
   const funds = { check: async (amount: bigint) => void checked.push(amount) }
   const clock = new HandClock()
-  return { wallet, clock, checked, code: checkedForCode(funds, { clock, logger: silentLogger, wallet, chain }) }
+  return { wallet, clock, checked, code: createWalletChecks({ clock, logger: silentLogger, wallet, chain }, funds) }
 }
 
 test('a wallet without code goes on to the check of its balance', async () => {

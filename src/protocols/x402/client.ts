@@ -6,7 +6,6 @@ import { FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
-import { type AnswerLimits, firstAnswerWithin } from './first-answer.ts'
 import { VERSION, writeMessage } from './messages.ts'
 import { fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
 
@@ -38,6 +37,9 @@ export type Call = {
  */
 export type BodyForm = { wrapped: boolean }
 
+/** Undefined means no limit: a free agent may take as long as it needs. */
+export type AnswerLimits = { firstAnswerMs?: number | undefined; shownWorkMs?: number | undefined }
+
 /** The stream of one exchange. */
 export type ExchangeStream = {
   /** Opens another stream if the seller has ended the stream. A seller may do so after every message (D23). */
@@ -47,6 +49,13 @@ export type ExchangeStream = {
 /** What a seller wants to be paid. `text` is the nonce as the seller spells it; `sellerDid` is the seller's word. */
 export type PaymentDemand = { requirements: PaymentRequirements; nonce: Hex; text: string; sellerDid: string }
 
+/** Time for a seller to answer with its price. It can be short, because nothing runs before payment. */
+export const FIRST_ANSWER_MS = 30_000
+/**
+ * Time for a seller that shows output before it asks for payment. This happens when the task was already paid for
+ * (D39).
+ */
+export const SHOWN_WORK_MS = 15 * 60_000
 /**
  * Characters of output accepted: several times the longest result. Each piece counts for 16 more, so that tiny pieces
  * are bounded too (T7).
@@ -75,12 +84,32 @@ export async function requestX402(
   const answer = await answered.catch(first.failed).finally(first.clear)
   if (answer.type === 'x402.response') return { response: unwrapped(answer.message, call) }
   const { payment_requirements: requirements, challenge_nonce, seller_did: sellerDid } = answer.message
-  const { challengeText: text } = answer
   // A nonce without 0x comes from the original node, which wraps bodies.
-  if (text !== challenge_nonce) call.form.wrapped = true
+  if (answer.challengeText !== challenge_nonce) call.form.wrapped = true
   // Check before signing: a task that does not fit cannot be sent.
   checkFits(call)
-  return { demand: { requirements, nonce: challenge_nonce as Hex, text, sellerDid } }
+  return { demand: { requirements, nonce: challenge_nonce as Hex, text: answer.challengeText, sellerDid } }
+}
+
+/**
+ * Limits the wait for the first answer, until `clear` is called. Output alone is not an answer, but it extends the
+ * limit once, to the time of a run.
+ */
+function firstAnswerWithin({ firstAnswerMs, shownWorkMs = firstAnswerMs }: AnswerLimits, signal: AbortSignal) {
+  if (firstAnswerMs === undefined) return { signal, begun: () => {}, clear: () => {}, failed: undefined }
+  const silent = new AbortController()
+  const limit = (ms: number) => setTimeout(() => silent.abort(new SellerSilent(ms)), ms)
+  let timer = limit(firstAnswerMs)
+  let begun = () => {
+    begun = () => {}
+    clearTimeout(timer)
+    timer = limit(shownWorkMs ?? firstAnswerMs)
+  }
+  const failed = (error: unknown): never => {
+    throw silent.signal.aborted && !signal.aborted ? silent.signal.reason : error
+  }
+  const clear = () => clearTimeout(timer)
+  return { signal: AbortSignal.any([signal, silent.signal]), begun: () => begun(), clear, failed }
 }
 
 /** @throws TaskTooLong */
@@ -229,6 +258,14 @@ async function nextResponse(stream: FramedStream, call: Call, signal: AbortSigna
 
 function unwrapped(response: ReceivedResponse, { form }: Pick<Call, 'form'>): ReceivedResponse {
   return form?.wrapped ? { ...response, body: unwrapOutput(response.body) } : response
+}
+
+/** The seller took the request and did not answer. Either nothing was signed yet, or the payment is in doubt. */
+export class SellerSilent extends Error {
+  override name = 'SellerSilent'
+  constructor(limitMs: number) {
+    super(`the seller did not answer within ${limitMs / 1000} s`)
+  }
 }
 
 /** The seller sent more output than any result may have. The buyer can still ask for the paid result (T7, T10). */

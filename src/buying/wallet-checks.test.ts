@@ -6,7 +6,7 @@ import { TestBuyer } from '../../test/support/test-buyer.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { assets } from '../payments/assets.ts'
 import { createWallet } from '../payments/wallet.ts'
-import { createWalletFunds } from './wallet-funds.ts'
+import { createWalletChecks } from './wallet-checks.ts'
 
 const signal = AbortSignal.timeout(60_000)
 const { address } = testWallet()
@@ -16,12 +16,14 @@ function fundsOf(balance: () => Promise<bigint>, asset: typeof usdc | (typeof as
   const wallet = createWallet(`0x${'01'.repeat(32)}`, asset)
   let asked = 0
   const chain = {
+    network: asset.network,
+    request: async () => '0x',
     usdcBalance: () => {
       asked++
       return balance()
     },
   }
-  return { clock, funds: createWalletFunds({ clock, logger: silentLogger, wallet, chain }), asked: () => asked }
+  return { clock, funds: createWalletChecks({ clock, logger: silentLogger, wallet, chain }), asked: () => asked }
 }
 
 describe('INSUFFICIENT_FUNDS', () => {
