@@ -185,26 +185,19 @@ export async function askX402Result(
 }
 
 function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnvelope | null) {
-  return {
-    version: VERSION,
-    correlation_id: call.correlationId,
-    resource: call.resource,
-    method,
-    payment,
-    body: bodyOf(call),
-    caller_did: call.callerDid,
-    ...(call.onOutput && { stream: true }),
-    ...(call.refusesSettleFirst === true && { allow_settle_first: false }),
-    ...(call.hops !== undefined && { hops: call.hops }),
-  } as const
+  return { ...fieldsOf(call), resource: call.resource, method, payment } as const
 }
 
 /** `challengeText` is the nonce as the seller spells it, because the seller compares it as text. */
 function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: string) {
+  return { ...fieldsOf(call), payment: { ...payment, server_nonce: challengeText as Hex } } as const
+}
+
+/** The fields of both requests. */
+function fieldsOf(call: Call) {
   return {
     version: VERSION,
     correlation_id: call.correlationId,
-    payment: { ...payment, server_nonce: challengeText as Hex },
     body: bodyOf(call),
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
