@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { listingFixture } from '../../test/support/fake-api.ts'
-import { type RegistrationFacts, registrationUri } from './registration-file.ts'
+import { registrationUri } from './registration-file.ts'
 
 const listing = listingFixture({ id: 'agentagentagentagent234567agents', name: 'Süd', network: 'eip155:84532' })
 const identity = '0x8004A818BFB912233c491871b3d84c89A494BD9e'
 
-function fileOf(changes: Partial<RegistrationFacts> = {}) {
+function fileOf(changes: Partial<Parameters<typeof registrationUri>[0]> = {}) {
   const none = { image: undefined, publicUrl: undefined, tokenId: undefined }
   const uri = registrationUri({ listing, identity, ...none, ...changes })
   return JSON.parse(Buffer.from(uri.slice('data:application/json;base64,'.length), 'base64').toString())

@@ -6,7 +6,7 @@ const TYPE = 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1'
 const A2A_VERSION = '1.0'
 const MCP_VERSION = '2025-11-25'
 
-export type RegistrationFacts = {
+type RegistrationFacts = {
   listing: Pick<Listing, 'id' | 'name' | 'description' | 'network' | 'seller_id' | 'seller_did'>
   image: string | undefined
   /** The public URL of this node's HTTP side, without a slash at the end. */
