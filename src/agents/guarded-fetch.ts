@@ -10,6 +10,8 @@ export class ResponseTooLargeError extends Error {
 /**
  * A `fetch` for requests that carry a key. Does not follow redirects, because headers such as `x-api-key` would go
  * along (T12). Stops reading an answer that is too large to be a result.
+ *
+ * Not `boundedText`: the libraries of providers read the body themselves.
  */
 export function guardFetch(fetchIt: typeof fetch, outputBytesMax: number): typeof fetch {
   const bytesMax = outputBytesMax * RESPONSE_GROWTH + RESPONSE_BYTES_EXTRA

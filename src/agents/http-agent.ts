@@ -1,5 +1,6 @@
+import { boundedText } from '../lib/http.ts'
 import type { Logger } from '../lib/logger.ts'
-import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELED } from './runtime.ts'
+import { AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELED } from './runtime.ts'
 
 type HttpAgentOptions = {
   name: string
@@ -29,9 +30,13 @@ export function httpRuntime(
       const { input, signal } = call
       try {
         const response = await fetch(url, { method: 'POST', headers, body: input, redirect: 'manual', signal })
-        if (response.ok) return await readText(response, outputBytesMax, call.onOutput)
-        await response.body?.cancel()
-        throw new Error(`the service answered ${response.status}`)
+        if (!response.ok) {
+          await response.body?.cancel()
+          throw new Error(`the service answered ${response.status}`)
+        }
+        const output = await boundedText(response, outputBytesMax, call.onOutput)
+        if (output === undefined) throw outputTooLarge(outputBytesMax)
+        return output
       } catch (error) {
         if (signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELED)
         if (error instanceof AgentError) throw error
@@ -40,19 +45,4 @@ export function httpRuntime(
       }
     },
   }
-}
-
-/** Reads at most the length of a result. */
-async function readText(response: Response, bytesMax: number, onOutput: AgentCall['onOutput']): Promise<string> {
-  const decoder = new TextDecoder()
-  let bytes = 0
-  let text = ''
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength
-    if (bytes > bytesMax) throw outputTooLarge(bytesMax)
-    const piece = decoder.decode(chunk, { stream: true })
-    text += piece
-    if (piece !== '') onOutput?.(piece)
-  }
-  return text + decoder.decode()
 }

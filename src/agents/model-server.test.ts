@@ -18,3 +18,9 @@ test('a list of models is read', async () => {
 function never(): AbortSignal {
   return new AbortController().signal
 }
+
+test('a page that is not JSON is no list of models, and the server was reached', async () => {
+  const fetch = async () => new Response('<html>')
+  const asked = modelsOf(fetch, { baseUrl: 'http://a/v1', key: undefined }, never())
+  expect(await asked).toEqual({ problem: 'http://a/v1/models is no list of models' })
+})

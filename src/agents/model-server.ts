@@ -1,6 +1,7 @@
 import * as z from 'zod'
-import { boundedJson } from '../lib/bounded-json.ts'
 import { reasonOf } from '../lib/errors.ts'
+import { boundedText } from '../lib/http.ts'
+import { parseJson } from '../lib/json.ts'
 
 const ANSWER_MS_MAX = 5000
 const MODELS_MAX = 500
@@ -22,7 +23,7 @@ export async function modelsOf(
     const answer = await fetch(url, { redirect: 'error', signal, ...(headers && { headers }) })
     if (answer.status === 401 || answer.status === 403) return { problem: `it refuses the key (HTTP ${answer.status})` }
     if (!answer.ok) return { problem: `it answers ${answer.status} to ${url}: the URL ends in /v1 as a rule` }
-    const { data } = Models.safeParse(await boundedJson(answer, ANSWER_BYTES_MAX))
+    const { data } = Models.safeParse(parseJson((await boundedText(answer, ANSWER_BYTES_MAX)) ?? ''))
     if (data === undefined) return { problem: `${url} is no list of models` }
     return { models: data.data.slice(0, MODELS_MAX).map(({ id }) => id) }
   } catch (error) {

@@ -1,4 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
+import { boundedText } from '../lib/http.ts'
 import { parseJson } from '../lib/json.ts'
 import { redact } from './redact.ts'
 
@@ -51,7 +52,9 @@ export function createRpc(options: RpcOptions, deps: RpcDeps): Rpc {
         redirect: 'manual',
         signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       })
-      return readResult(response.status, await readText(response), method, endpoint.url)
+      const text = await boundedText(response, RESPONSE_BYTES_MAX)
+      if (text === undefined) throw unavailable(`the RPC's answer is longer than ${RESPONSE_BYTES_MAX} bytes`)
+      return readResult(response.status, text, method, endpoint.url)
     } catch (error) {
       if (error instanceof ChainError) throw error
       signal?.throwIfAborted()
@@ -76,20 +79,6 @@ function parseEndpoint(text: string): Endpoint | undefined {
   if (url.username === '' && url.password === '') return { url, href: bare.href, headers: {} }
   const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
   return { url, href: bare.href, headers: { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` } }
-}
-
-async function readText(response: Response): Promise<string> {
-  if (response.body === null) return ''
-  const decoder = new TextDecoder()
-  let text = ''
-  let bytes = 0
-  for await (const chunk of response.body) {
-    bytes += chunk.byteLength
-    // Leaving the loop cancels the rest of the body.
-    if (bytes > RESPONSE_BYTES_MAX) throw unavailable(`the RPC's answer is longer than ${RESPONSE_BYTES_MAX} bytes`)
-    text += decoder.decode(chunk, { stream: true })
-  }
-  return text + decoder.decode()
 }
 
 /** Reads the body before the status: providers send JSON-RPC errors with any HTTP status. */

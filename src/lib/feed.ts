@@ -8,7 +8,7 @@ export type FeedEvent<Topics, Topic extends keyof Topics = keyof Topics> = {
 export type FeedReset = { readonly id: string; readonly type: 'reset' }
 
 export type Subscription<Topics> = AsyncIterableIterator<FeedEvent<Topics> | FeedReset, undefined>
-export type SubscribeOptions<Topics> = {
+type SubscribeOptions<Topics> = {
   /** Default: all types. */
   types?: readonly (keyof Topics)[] | undefined
   /** The id of the last event that the subscriber saw. */

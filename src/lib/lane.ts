@@ -1,4 +1,4 @@
-export type Lane = <T>(work: () => Promise<T>) => Promise<T>
+type Lane = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Runs tasks one after the other, in order of arrival. A failed task does not stop the next one. */
 export function createLane(): Lane {

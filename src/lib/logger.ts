@@ -28,7 +28,7 @@ type Field =
   | 'path'
   /** Why, where nothing was thrown: what a facilitator or the chain answered, words of another program, cut short. */
   | 'reason'
-export type LogFields = { readonly [Name in Field]?: string | number | null | undefined } & { readonly err?: unknown }
+type LogFields = { readonly [Name in Field]?: string | number | null | undefined } & { readonly err?: unknown }
 
 /**
  * The log interface of the node's parts: structured fields first, then a sentence.

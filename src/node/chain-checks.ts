@@ -1,9 +1,10 @@
 import * as z from 'zod'
 import type { Config } from '../config/config.ts'
-import { boundedJson } from '../lib/bounded-json.ts'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
+import { boundedText } from '../lib/http.ts'
+import { parseJson } from '../lib/json.ts'
 import { silentLogger } from '../lib/logger.ts'
 
 const RPC_MS_MAX = 4000
@@ -98,7 +99,7 @@ async function checkOneFacilitator(
       return warn(`${host} requires a key`, 'check that its key is set and correct')
     }
     if (!answer.ok) return fail(`${host} answers ${answer.status} to /supported`, choose)
-    const { data } = Supported.safeParse(await boundedJson(answer, ANSWER_BYTES_MAX))
+    const { data } = Supported.safeParse(parseJson((await boundedText(answer, ANSWER_BYTES_MAX)) ?? ''))
     if (data === undefined) return fail(`${host} is not an x402 facilitator: it answered something else`, choose)
     const fits = data.kinds.some(
       (kind) => kind.x402Version === 2 && kind.scheme === 'exact' && kind.network === config.network,

@@ -12,7 +12,7 @@ type HttpAnswer = { status: number; text: string }
 /**
  * Sends one HTTP request and reads the whole answer.
  *
- * Uses undici's dispatch without body streams, which takes half the time: request and answer of a settlement are small.
+ * Apart from `lib/http.ts`: uses undici's dispatch without body streams, which takes half the time: request and answer of a settlement are small.
  *
  * @throws the signal's reason, an error for an answer that is too long, or the connection's error
  */

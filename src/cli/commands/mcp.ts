@@ -1,5 +1,5 @@
 import { Readable, Writable } from 'node:stream'
-import { patientFetch } from '../../lib/patient-fetch.ts'
+import { patientFetch } from '../../lib/http.ts'
 import { stoaVersion } from '../../lib/version.ts'
 import { command, commonOptions } from '../command.ts'
 import { exitCodes } from '../exit-code.ts'
