@@ -107,3 +107,9 @@ const remoteOptions = {
   apiUrl: option('--api-url <url>', 'URL of the API of a node on another machine (or STOA_API_URL)', UrlText),
   token: option('--token <token>', 'token for that API (safer: STOA_API_TOKEN)', z.string().min(1, 'a token')),
 } as const
+
+export const agentOption = option(
+  '--agent-id <agent>',
+  'the agent: its id, the start of its id, its name, or seller/name (required)',
+  z.string(),
+)

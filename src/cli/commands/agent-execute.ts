@@ -1,10 +1,9 @@
-import * as z from 'zod'
 import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { countText, UsdcText } from '../../config/values.ts'
 import { orAborted, pause, poll } from '../../lib/wait.ts'
 import type { ExecutionPayment, ExecutionResult } from '../../schema/api.ts'
-import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { agentOption, type Context, command, commonOptions, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { withOwnNode } from '../node-access/own-node.ts'
@@ -38,11 +37,7 @@ export const agentExecute = command({
   ],
   options: {
     ...networkOptions,
-    agentId: option(
-      '--agent-id <agent>',
-      'the agent: its id, the start of its id, its name, or seller/name (required)',
-      z.string(),
-    ),
+    agentId: agentOption,
     ...taskOptions,
     maxPrice: option(
       '--max-price <usdc>',

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { type Context, command, commonOptions, option } from '../command.ts'
+import { agentOption, type Context, command, commonOptions, option } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
@@ -10,12 +10,6 @@ const ScoreText = z
   .regex(/^(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)$/, 'a number from 0 to 100')
   .transform(Number)
 const TagText = z.string().min(1, 'a tag').max(64, 'a tag of at most 64 characters')
-const agentId = option(
-  '--agent-id <agent>',
-  'the agent: its id, the start of its id, its name, or seller/name (required)',
-  z.string(),
-)
-
 export const agentRegisterOnchain = command({
   name: 'agent register-onchain',
   summary: 'Give an agent of the running node an identity on the chain (ERC-8004)',
@@ -26,7 +20,7 @@ export const agentRegisterOnchain = command({
     'stoa agent register-onchain --agent-id abc… --uri https://example.com/agent.json',
   ],
   options: {
-    agentId,
+    agentId: agentOption,
     uri: option(
       '--uri <uri>',
       'https: or ipfs: address of the registration file (default: the file is stored on the chain)',
@@ -63,7 +57,7 @@ export const agentFeedback = command({
     'stoa agent feedback --agent-id abc… --score 20 --tag slow',
   ],
   options: {
-    agentId,
+    agentId: agentOption,
     score: option('--score <0-100>', 'how well the agent did (required)', ScoreText),
     tag: option('--tag <word>', 'a word that groups ratings', TagText),
     ...commonOptions,

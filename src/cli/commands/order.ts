@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { type OrderRecord, OrderRecord as OrderSchema, orderStatuses } from '../../schema/order.ts'
-import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { agentOption, type Context, command, commonOptions, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf, orderIdOf } from '../node-access/references.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
@@ -42,11 +42,7 @@ export const orderCreate = command({
     'stoa order create --agent-id abc… --price 0.05 --json | jq -r .id',
   ],
   options: {
-    agentId: option(
-      '--agent-id <agent>',
-      'the agent: its id, the start of its id, its name, or seller/name (required)',
-      z.string(),
-    ),
+    agentId: agentOption,
     price: option('--price <usdc>', 'the most to pay (required)', UsdcText),
     ...taskOptions,
     ...keyOption('order'),

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { LOCAL_CALLER } from '../../schema/caller.ts'
 import type { SessionExchange, SessionRecord } from '../../schema/session.ts'
-import { type Context, command, commonOptions, option } from '../command.ts'
+import { agentOption, type Context, command, commonOptions, option } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf, callerIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
@@ -10,11 +10,7 @@ import { printable, printableLine } from '../text/terminal-text.ts'
 
 const CALLER_LENGTH = 60
 const options = {
-  agentId: option(
-    '--agent-id <agent>',
-    'the agent: its id, the start of its id, its name, or seller/name (required)',
-    z.string(),
-  ),
+  agentId: agentOption,
   limit: option('--limit <n>', 'how many entries to show (default: 50)', LimitText),
   cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
 } as const

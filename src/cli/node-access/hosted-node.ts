@@ -30,7 +30,7 @@ export async function hostNode(
   const running = await findRunningNode(context, config, secrets)
   if (running !== undefined) {
     const where = running.file.pid === undefined ? running.url : `${config.dataDir} (pid ${running.file.pid})`
-    say(`connected to the node that runs on ${where}; it keeps running when you leave`)
+    say(`using the node on ${where}; it keeps running when you leave`)
     return { own: false, async stop() {} }
   }
   const stop = new AbortController()
