@@ -34,7 +34,7 @@ export type OperatorCalls = AccessCalls & {
   diagnosis(options?: Options): Promise<Diagnosis>
 }
 
-/** Time for the node to read the chain, and for a transaction to be mined. */
+/** Time for a refund to be mined. */
 const CHAIN_TIMEOUT_MS = 120_000
 /** The longest run of an agent, plus a margin. */
 const TEST_TIMEOUT_MS = 3_630_000
