@@ -9,7 +9,7 @@ import { permits } from '../schema/caller.ts'
 import { networkKind } from '../schema/network-kind.ts'
 import type { Order } from '../store/order-row.ts'
 import type { Purchases } from '../store/purchases.ts'
-import type { LimitName, Over, SpendingLimits } from '../store/spending.ts'
+import type { LimitExceeded, LimitName, SpendingLimits } from '../store/spending.ts'
 import type { StoredToken } from '../store/tokens.ts'
 import { amountsOf, type BudgetRules, changedRules, effectiveRules, type RulesStore } from './budget-rules.ts'
 
@@ -160,7 +160,7 @@ const limitTexts: Record<LimitName, { what: string; fix: string }> = {
 }
 
 /** The error for an amount that exceeds a limit. */
-export function overBudget(amount: bigint, { over, spent, max }: Over, day: string): MarketError {
+export function overBudget(amount: bigint, { over, spent, max }: LimitExceeded, day: string): MarketError {
   const { what, fix } = limitTexts[over]
   const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
   return new MarketError('OVER_BUDGET', `${usdc(amount)} is more than ${what} has left: ${used}; ${fix}`)

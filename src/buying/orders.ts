@@ -7,7 +7,7 @@ import { OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
 import { isFinal } from '../store/order-row.ts'
-import type { Keyed, OpenLimits } from '../store/orders.ts'
+import type { OpenLimits, PlacementKey } from '../store/orders.ts'
 import type { Order } from '../store/purchases.ts'
 import { checkBuyable, checkTask, permittedPrice } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
@@ -83,7 +83,7 @@ export class Orders implements Service {
   }
 
   /** Stores an order and the key of its request. @throws MarketError ORDERS_TOO_MANY; KeyTaken */
-  async place(order: Order, keyed?: Keyed): Promise<void> {
+  async place(order: Order, keyed?: PlacementKey): Promise<void> {
     const outcome = await this.#deps.store.place(order, OPEN_ORDERS_MAX, keyed)
     if (outcome === 'placed') return
     const { all, perToken } = OPEN_ORDERS_MAX
@@ -102,7 +102,7 @@ export class Orders implements Service {
     mayChange(caller, this.#known(id, caller).tokenId, 'order')
     const request = keyedRequest(idempotencyKey, caller, ['execute order', id, task], keys)
     const execute = async () => {
-      const keyed: Keyed | undefined = request && { request, kind: 'order' }
+      const keyed: PlacementKey | undefined = request && { request, kind: 'order' }
       const given = { tokenId: caller.tokenId, now: clock.now(), keyed }
       if ((await store.giveTask(id, task, given)) === undefined) {
         const { status } = this.#known(id)

@@ -21,7 +21,7 @@ import {
 } from '../protocols/x402/client.ts'
 import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
-import type { Order, Paid, Reservation } from '../store/purchases.ts'
+import type { Order, PurchasePayment, Reservation } from '../store/purchases.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
 import { Guard, type GuardDeps, type Terms } from './guard.ts'
@@ -52,7 +52,7 @@ export type PurchaseDeps = GuardDeps & {
   afterWindowMs?: number
 }
 
-export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: Paid }
+export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: PurchasePayment }
 
 /** Those who wait for a purchase. */
 type Callers = {

@@ -4,7 +4,7 @@ import { peerNamed } from '../p2p/did.ts'
 import { checkReceipt } from '../payments/receipt.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Paid, Reservation } from '../store/purchases.ts'
+import type { PurchasePayment, Reservation } from '../store/purchases.ts'
 
 /** The content of a response: text, and also the bytes if they are not valid UTF-8. */
 export type Delivery = {
@@ -48,13 +48,13 @@ export function paidFor(
   { paymentId, orderId, agentId, requirements, envelope }: Reservation,
   task: string,
   logger: Logger,
-): Paid {
+): PurchasePayment {
   const { network, payTo, amount } = requirements
   const result = Buffer.from(response.body, 'base64')
   const bought = { network, payTo, agentId, payer: envelope.payer, paymentId, task, result }
   const received = checkReceipt(response.receipt, bought)
   const txHash = response.tx_hash === '' ? undefined : response.tx_hash
-  const paid: Paid = { paymentId, amount, txHash }
+  const paid: PurchasePayment = { paymentId, amount, txHash }
   if (received.status === 'valid') return { ...paid, receipt: received.receipt }
   const note = received.status === 'missing' ? '' : received.note
   if (received.status === 'wrong') logger.warn({ order_id: orderId, reason: note }, 'the seller sent a wrong receipt')

@@ -1,7 +1,7 @@
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
-import type { Order, Paid, Purchases } from '../store/purchases.ts'
+import type { Order, PurchasePayment, Purchases } from '../store/purchases.ts'
 
 const RETRY_MS = 2_000
 /** Outcomes kept in memory. Beyond it the oldest is dropped. */
@@ -9,7 +9,7 @@ const KEPT_MAX = 10_000
 /** Length of all kept tasks and results, in UTF-16 units. The recovery finds dropped ones again after a restart. */
 const KEPT_LENGTH_MAX = 64 * 1024 * 1024
 
-type End = { order: Order; paid: Paid | undefined }
+type End = { order: Order; paid: PurchasePayment | undefined }
 
 /**
  * Keeps the outcome of a purchase in memory when the store cannot write it, for example on a full disk. Stores it as
@@ -39,7 +39,7 @@ export function withUnstoredEnds(
     while (ends.size > KEPT_MAX || length > KEPT_LENGTH_MAX) drop(ends.keys().next().value!)
   }
 
-  async function finish(order: Order, paid?: Paid): Promise<void> {
+  async function finish(order: Order, paid?: PurchasePayment): Promise<void> {
     const kept = ends.get(order.id)
     // A failure must not replace a result that waits to be stored. Store the result.
     if (kept?.order.status === 'completed' && order.status !== 'completed') return finish(kept.order, kept.paid)

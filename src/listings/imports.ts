@@ -69,7 +69,7 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
       const seller = sellerOf(peer)
       const agent_id = idAtSeller(named, seller)
       if (seller.peerId === sellerId) {
-        throw new MarketError('IMPORT_REFUSED', 'that is this node itself: its own agents are listed already')
+        throw new MarketError('IMPORT_REFUSED', 'this peer is this node itself; its own agents are listed already')
       }
       const id = localIdOf(seller.peerId, agent_id)
       checkRoom(id)
@@ -174,7 +174,7 @@ function idAtSeller(named: string, { peerId }: StreamPeer): string {
 function sellerOf(peer: string): StreamPeer {
   const seller = peerAt(peer)
   if (seller === undefined)
-    throw new MarketError('IMPORT_REFUSED', 'peer is not a multiaddr that ends in /p2p/<peer id>, nor a peer id')
+    throw new MarketError('IMPORT_REFUSED', 'peer must be a peer id or a multiaddr that ends in /p2p/<peer id>')
   if (seller.peerId.startsWith(ED25519_PEER)) return seller
   throw new MarketError(
     'IMPORT_REFUSED',

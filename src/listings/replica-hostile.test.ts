@@ -180,7 +180,7 @@ test('T3 everything a peer sends is verified, no matter who opened the session',
   network.connect(a.host, client)
   await madeUp.open(await client.openStream(a.identity, SYNC_PROTOCOL)).catch(() => {})
   await until(() => a.log.length === 2)
-  expect(a.log).toEqual(Array(2).fill('a peer hands over false listings'))
+  expect(a.log).toEqual(Array(2).fill('a peer sends false listings'))
   expect(namesIn(a)).toEqual([])
 
   // Who has done so is served no more, for a while.

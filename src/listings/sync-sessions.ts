@@ -131,12 +131,12 @@ export class SyncSessions {
     this.#stopping.signal.throwIfAborted()
     if (this.#serving.has(peerId)) throw new Error('it has a session already')
     if (this.#serving.size >= this.#options.servesMax) throw new Error('too many sessions at once')
-    if (!this.#trusted.has(peerId, 1, now)) throw new Error('it has handed over false listings')
+    if (!this.#trusted.has(peerId, 1, now)) throw new Error('it has sent false listings')
     if (!this.#asked.take(peerId, 1, now)) throw new Error('it asks too often')
     // Both peers opened a session. The session opened by the peer with the smaller id continues.
     const asking = this.#asking.get(peerId)
     if (asking === undefined) return
-    if (this.#options.ownId < peerId) throw new Error('there is a session with it already')
+    if (this.#options.ownId < peerId) throw new Error('a session with it runs already')
     asking.abort(new Error('the peer has opened a session itself'))
   }
 
@@ -169,7 +169,7 @@ export class SyncSessions {
   #blame(peerId: string, error: unknown): SyncOutcome {
     if (!isPeersFault(error)) throw error
     const reason = reasonOf(error).slice(0, 200)
-    this.#deps.logger.warn({ peer_id: peerId, reason }, 'a peer hands over false listings')
+    this.#deps.logger.warn({ peer_id: peerId, reason }, 'a peer sends false listings')
     this.#trusted.drain(peerId, this.#deps.clock.now())
     return 'hostile'
   }

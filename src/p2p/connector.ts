@@ -11,6 +11,7 @@ import type { Node } from './modules.ts'
 import { addressesOf, isRelayed } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
 
+/** Streams of one protocol with one peer: enough for a busy buyer, and one peer cannot fill the memory. */
 export const STREAMS_PER_PROTOCOL_MAX = 256
 /**
  * With this many connections to a peer, this node waits instead of dialing again. A peer that is slow on all of them is

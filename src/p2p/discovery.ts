@@ -143,7 +143,7 @@ export class Discovery {
         .slice(0, REMEMBERED_TRIED_MAX)
         .map(({ id, addresses }) => ({ id, multiaddrs: addresses.map(({ multiaddr }) => multiaddr) }))
     } catch (error) {
-      this.#deps.logger.warn({ err: error }, 'the peers of earlier days cannot be read')
+      this.#deps.logger.warn({ err: error }, 'the peers of earlier runs cannot be read')
       return []
     }
   }

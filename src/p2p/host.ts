@@ -136,7 +136,7 @@ class Libp2pHost implements Host {
     await Promise.all(libp2p.getPeers().map((peer) => renewAddresses(libp2p, peer)))
     await this.#takeLeave()
     if (!(await within(STOP_MAX_MS, Promise.resolve(libp2p.stop())))) {
-      this.#logger.warn({}, `peers did not let go within ${STOP_MAX_MS} ms; stopping all the same`)
+      this.#logger.warn({}, `peers did not disconnect within ${STOP_MAX_MS} ms; stopping anyway`)
     }
     await this.#background
   }

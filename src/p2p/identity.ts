@@ -75,7 +75,7 @@ async function readKey(path: string, logger: Logger): Promise<PrivateKey | undef
 
 async function decodeKey(bytes: Uint8Array): Promise<PrivateKey> {
   const key = privateKeyFromProtobuf(bytes)
-  if (key.type !== 'Ed25519') throw new Error(`it holds an ${key.type} key, not an Ed25519 one`)
+  if (key.type !== 'Ed25519') throw new Error(`it has an ${key.type} key, not an Ed25519 key`)
   // The file has both halves of the key. If they did not match, other nodes would refuse everything this node signs.
   const probe = Uint8Array.of(1)
   if (!(await key.publicKey.verify(probe, await key.sign(probe))))

@@ -151,7 +151,7 @@ export class InboundPlaces {
     const [silent] = pending.find(([, { hasSpoken }]) => !hasSpoken) ?? []
     if (silent === undefined) return false
     this.#settle(silent)
-    silent.abort(new Error('it said nothing, and others wait'))
+    silent.abort(new Error('it sent nothing, and others wait'))
     return true
   }
 
@@ -174,7 +174,7 @@ export class InboundPlaces {
     const judge = () => {
       if (this.#pending.get(connection)?.hasSpoken !== false) return
       this.#settle(connection)
-      connection.abort(new Error(`nothing was said in ${this.#limits.firstByteMs} ms`))
+      connection.abort(new Error(`it sent nothing for ${this.#limits.firstByteMs} ms`))
     }
     // Wait two turns, so that bytes that arrived while this node was busy are read first.
     return setTimeout(() => setImmediate(() => setImmediate(judge)), this.#limits.firstByteMs).unref()

@@ -8,7 +8,7 @@ test('D43: what is tried is said, and nothing is to be done where somebody was m
     met: 2,
     tried: [
       '1 bootstrap peer',
-      'the peers of earlier days',
+      'the peers of earlier runs',
       'the local network',
       'the public DHT (3 of its nodes connected)',
     ],

@@ -22,7 +22,7 @@ const SETTLING_MS = 60_000
 export function marketSearchOf({ met, bootstrap, mdns, publicPeers, uptimeMs }: MarketSearchFacts): MarketSearch {
   const tried = [
     ...(bootstrap === 0 ? [] : [`${bootstrap} bootstrap ${bootstrap === 1 ? 'peer' : 'peers'}`]),
-    'the peers of earlier days',
+    'the peers of earlier runs',
     ...(mdns ? ['the local network'] : []),
     ...(publicPeers === undefined ? [] : [`the public DHT (${publicPeers} of its nodes connected)`]),
   ]

@@ -87,7 +87,7 @@ export class NamedPeers {
     const wanted = new Map(found.filter(({ peerId }) => peerId !== deps.ownPeerId).map((peer) => [peer.peerId, peer]))
     for (const [peerId, one] of this.#kept) {
       if (wanted.has(peerId)) continue
-      one.abort(new Error('its name leads elsewhere by now'))
+      one.abort(new Error('its name now leads to other addresses'))
       this.#kept.delete(peerId)
     }
     for (const [peerId, peer] of wanted) {

@@ -13,14 +13,14 @@ export type PeerView = {
   agentVersion?: string
 }
 
-type Known = { agentVersion?: string; protocols?: ReadonlySet<string>; latencyMs?: number }
+type PeerFacts = { agentVersion?: string; protocols?: ReadonlySet<string>; latencyMs?: number }
 
 const AGENT_VERSION_MAX = 128
 
 /** What this node knows about its connected peers. */
 export class PeerBook {
   readonly #libp2p: Node
-  readonly #known = new Map<string, Known>()
+  readonly #known = new Map<string, PeerFacts>()
 
   constructor(libp2p: Node) {
     this.#libp2p = libp2p
@@ -80,7 +80,7 @@ export class PeerBook {
     })
   }
 
-  #note(peer: PeerId, news: Known): void {
+  #note(peer: PeerId, news: PeerFacts): void {
     // Data about a peer may arrive after it has left. Nothing would ever delete it then.
     if (this.#libp2p.getConnections(peer).length === 0) return
     const peerId = peer.toString()

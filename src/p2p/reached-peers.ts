@@ -86,7 +86,7 @@ export class ReachedPeers {
       if (entry === undefined) await this.#deps.datastore.delete(key)
       else await this.#deps.datastore.put(key, new TextEncoder().encode(JSON.stringify(entry)))
     } catch (error) {
-      this.#deps.logger.warn({ peer_id: peerId, err: error }, 'a peer that was reached could not be noted')
+      this.#deps.logger.warn({ peer_id: peerId, err: error }, 'a peer that was reached could not be stored')
     }
   }
 
@@ -105,7 +105,7 @@ export class ReachedPeers {
         else await this.#deps.datastore.delete(key)
       }
     } catch (error) {
-      this.#deps.logger.warn({ err: error }, 'the peers reached on earlier days cannot be read')
+      this.#deps.logger.warn({ err: error }, 'the peers reached in earlier runs cannot be read')
     }
     found.sort(([, a], [, b]) => a.at - b.at)
     for (const [peerId, entry] of found.slice(-PEERS_MAX)) this.#peers.set(peerId, entry)

@@ -3,6 +3,7 @@ import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 /** An Ed25519 signature to check: 32 bytes of key, the signed bytes, 64 bytes of signature. */
 export type SignatureCheck = { key: Uint8Array; signed: Uint8Array; signature: Uint8Array }
 
+/** Lengths in bytes of an Ed25519 key and of a signature. */
 export const KEY_BYTES = 32
 export const SIGNATURE_BYTES = 64
 

@@ -30,7 +30,7 @@ export async function reindexListings(
     after = rows[indexed - 1]?.id
   }
   await store.index.setWhole()
-  if (count > 0) logger.info({ count }, 'the search index has been built anew')
+  if (count > 0) logger.info({ count }, 'the search index was rebuilt')
 }
 
 /**

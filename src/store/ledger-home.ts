@@ -106,19 +106,19 @@ export function copiedError(
   dataDir: string,
   found: { where: 'copy' | 'elsewhere'; last: Home } | { met: string },
 ): CodedError<'LEDGER_COPIED'> {
-  const adopt = `stop the other one for good and run: stoa ledger adopt --data-dir ${dataDir}`
+  const adopt = `stop the other node for good and run: stoa ledger adopt --data-dir ${dataDir}`
   const two = 'Two nodes with one identity and one wallet pay twice and sell twice'
   if ('met' in found) {
     const what = `another node with the identity of ${dataDir} was met at ${found.met}`
-    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To go on with this one, ${adopt}. ${COPY_RISK}`)
+    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
   }
   const { path } = found.last
   if (found.where === 'elsewhere') {
     const what = `the ledger in ${dataDir} was last used on another machine (there in ${path}), so it may be a copy of one that is in use`
-    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To go on with this one, ${adopt}. ${COPY_RISK}`)
+    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
   }
   const there = dataFile(path, 'database')
-  const go = `To go on with this one, stop the other one for good and put its ledger away: mv ${there} ${there}.old`
+  const go = `To continue with this one, stop the other node for good and put its ledger away: mv ${there} ${there}.old`
   return new CodedError(
     'LEDGER_COPIED',
     `the ledger in ${dataDir} is a copy of the one in ${path}, which is still there. ${two}. Start the node on ${path}. ${go}. ${COPY_RISK}`,

@@ -7,7 +7,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { BOOK_ROWS } from './book-rows.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
-import { beginningOf, isSearch, lookBack, type Sought } from './look-back.ts'
+import { beginningOf, isSearch, type LookBackQuery, lookBack } from './look-back.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
 import type { PaymentState, StoredPayment } from './payments.ts'
 import {
@@ -62,7 +62,7 @@ export type ExecutionsQuery = {
   failed?: boolean | undefined
   limit: number
   cursor?: string | undefined
-} & Sought
+} & LookBackQuery
 
 /** The figures of one payment, used for sums over many rows. */
 export type PaymentFact = {

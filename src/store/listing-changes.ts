@@ -1,8 +1,8 @@
-type Queued<Change> = { change: Change; party: string }
+type QueuedChange<Change> = { change: Change; party: string }
 
 /** Changes of listings that wait to be written, by the party that brought them: one that brings many waits for itself. */
 export class ListingChanges<Change extends object> {
-  readonly #queued = new Map<string, Queued<Change>>()
+  readonly #queued = new Map<string, QueuedChange<Change>>()
   /** The parties whose turn is next come first. */
   readonly #parties = new Map<string, Set<string>>()
 

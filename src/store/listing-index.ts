@@ -3,7 +3,7 @@ import { textKey } from '../lib/text/near-keys.ts'
 import { skeletonOf } from '../lib/text/skeleton.ts'
 import type { Database } from './database.ts'
 import { type IndexedText, indexedText, type ListingFacts } from './listing-text.ts'
-import { createLookAlikes, type Named } from './look-alikes.ts'
+import { createLookAlikes, type NamedListing } from './look-alikes.ts'
 
 /** The parts of a listing that search needs. */
 export type IndexedListing = {
@@ -84,7 +84,7 @@ const SURPLUS = `
   LIMIT min(${TIDIED_MAX}, max(0, (SELECT count(*) FROM met_listings WHERE shown = 0) - ${REMEMBERED_MAX}))`
 const FORGET = 'DELETE FROM met_listings WHERE number = ?'
 
-type Held = { number: number; shown: number; textKey: number }
+type HeldRow = { number: number; shown: number; textKey: number }
 
 export function createListingIndex(database: Database): ListingIndex {
   const names = createLookAlikes(database)
@@ -111,7 +111,7 @@ export function createListingIndex(database: Database): ListingIndex {
   }
 
   /** @returns the number of rows */
-  function forgetRows(rows: readonly Named[]): number {
+  function forgetRows(rows: readonly NamedListing[]): number {
     for (const { number } of rows) run(FORGET, number)
     names.remove(rows)
     return rows.length
@@ -123,7 +123,7 @@ export function createListingIndex(database: Database): ListingIndex {
       const text = indexedText(facts, sellerId, skeleton)
       const key = textKey(`${text.name}\n${text.tags}\n${text.description}\n${text.marks}`)
       const price = Number(facts.price)
-      const held = one<Held>(HELD, id)
+      const held = one<HeldRow>(HELD, id)
       putWords(text)
       if (held === undefined) {
         const values = [facts.name, skeleton, seenAt, price, updatedAt, expiresAt, key]
@@ -148,7 +148,8 @@ export function createListingIndex(database: Database): ListingIndex {
     },
 
     async forget(now) {
-      const step = () => forgetRows(all<Named>(FORGETTABLE, now - REMEMBERED_MS)) + forgetRows(all<Named>(SURPLUS))
+      const step = () =>
+        forgetRows(all<NamedListing>(FORGETTABLE, now - REMEMBERED_MS)) + forgetRows(all<NamedListing>(SURPLUS))
       for (let steps = 0; steps < FORGET_STEPS_MAX && (await database.write(step)) > 0; steps++) {}
     },
 

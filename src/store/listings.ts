@@ -109,7 +109,7 @@ const PUT_KEY = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO 
 const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 
 type Change = { put: ListingRow } | { remove: number }
-type Loaded = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
+type LoadedRow = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 
 /** @param pace the pace for writing listings of others */
 export function createListingStore(database: Database, pace = new Pace()): ListingStore {
@@ -159,7 +159,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     index,
 
     *load() {
-      for (const row of database.prepare(LOAD).iterate() as Iterable<Loaded>) {
+      for (const row of database.prepare(LOAD).iterate() as Iterable<LoadedRow>) {
         const { opened, ...head } = row
         if (opened === null) yield head
         else yield { ...head, updatedAt: 0, expiresAt: 0, opened }

@@ -14,13 +14,13 @@ export interface LookAlikes {
   /** Compares some listings in one transaction. @returns true if some are left */
   step(): Promise<boolean>
   /** Call it inside a transaction, with listings that are forgotten. */
-  remove(forgotten: readonly Named[]): void
+  remove(forgotten: readonly NamedListing[]): void
   /** Call it inside a transaction. All names are then read and compared again. */
   reset(): void
 }
 
-export type Named = { number: number; skeleton: string }
-type Met = Named & { name: string; sellerId: string; firstSeen: UnixMs; alike: number | null }
+export type NamedListing = { number: number; skeleton: string }
+type MetName = NamedListing & { name: string; sellerId: string; firstSeen: UnixMs; alike: number | null }
 /** The last listing with keys, and the last compared listing, both by number. */
 type Progress = { keyed: number; compared: number }
 
@@ -73,7 +73,7 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
 
   /** @returns the number of the last listing that received its keys */
   function putKeys(after: number): number {
-    const met = all<Met>(AFTER, after, KEYED_AT_ONCE)
+    const met = all<MetName>(AFTER, after, KEYED_AT_ONCE)
     const keys = met.flatMap(({ number, name, skeleton: before }) => {
       const skeleton = skeletonOf(name)
       if (skeleton !== before) run(SET_SKELETON, skeleton, number)
@@ -87,18 +87,18 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
    * If two listings were first seen at the same time, neither is known to be older. Each is then noted at the other,
    * unless it already has a note.
    */
-  function compare(met: readonly Met[]): void {
+  function compare(met: readonly MetName[]): void {
     const sought = met
       .flatMap((one) => soughtKeys(one.skeleton).map((key) => ({ key, one })))
       .sort((a, b) => a.key - b.key)
     const sharing = all<{ place: number; number: number }>(SHARING, JSON.stringify(sought.map(({ key }) => key)))
-    const olderOf = new Map<Met, Set<number>>(met.map((one) => [one, new Set()]))
+    const olderOf = new Map<MetName, Set<number>>(met.map((one) => [one, new Set()]))
     for (const { place, number } of sharing) {
       const { one } = sought[place]!
       if (number < one.number) olderOf.get(one)!.add(number)
     }
     const numbers = [...new Set([...olderOf.values()].flatMap((older) => [...older]))]
-    const others = new Map(all<Met>(THESE, JSON.stringify(numbers)).map((other) => [other.number, other]))
+    const others = new Map(all<MetName>(THESE, JSON.stringify(numbers)).map((other) => [other.number, other]))
     for (const [one, older] of olderOf) {
       const near = [...older]
         .sort((a, b) => a - b)
@@ -115,10 +115,10 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
 
   function takeStep(): boolean {
     const { keyed, compared } = progress()
-    const widowed = all<Met>(WIDOWED, COMPARED_AT_ONCE)
+    const widowed = all<MetName>(WIDOWED, COMPARED_AT_ONCE)
     if (widowed.length > 0) compare(widowed)
     else if (compared < keyed) {
-      const met = all<Met>(UP_TO, compared, keyed, COMPARED_AT_ONCE)
+      const met = all<MetName>(UP_TO, compared, keyed, COMPARED_AT_ONCE)
       compare(met)
       setProgress({ keyed, compared: met.at(-1)?.number ?? keyed })
     } else {

@@ -2,7 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
 /** What to search for in a ledger. */
-export type Sought = {
+export type LookBackQuery = {
   /** A part of its texts. Ignores case. */
   text?: string | undefined
   /** Agents whose names contain the text. */
@@ -14,7 +14,7 @@ export type Sought = {
 /** A table whose numbers rise with time. `texts`: SQL expressions to search in. */
 type Book = { table: string; key: string; agentId: string; createdAt: string; texts: readonly string[] }
 
-export type LookedBack = {
+export type LookBackPage = {
   terms: string[]
   values: (string | number)[]
   /** The number at which this page stops. The next page continues before it. Undefined: there are no older rows. */
@@ -31,12 +31,12 @@ const ORDER_SLACK_MS = 2 * 60 * 60 * 1000
 /** SQL for the beginning of a long text. */
 export const beginningOf = (column: string) => `substr(${column}, 1, ${TEXT_LENGTH_MAX})`
 
-export function isSearch({ text, since, until }: Sought): boolean {
+export function isSearch({ text, since, until }: LookBackQuery): boolean {
   return text !== undefined || since !== undefined || until !== undefined
 }
 
 /** The conditions of a search among the rows before number `before`. */
-export function lookBack(database: Database, book: Book, sought: Sought, before: number): LookedBack {
+export function lookBack(database: Database, book: Book, sought: LookBackQuery, before: number): LookBackPage {
   const { table, key, createdAt } = book
   const { since, until } = sought
   const terms: string[] = []

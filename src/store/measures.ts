@@ -15,6 +15,7 @@ export type Measure = {
   latencies: number[]
 }
 
+/** Latencies kept of one agent: enough for a median of its latest calls. */
 export const LATENCIES_MAX = 128
 /** Agents remembered. Beyond it the agents called longest ago are dropped. */
 const MEASURED_MAX = 10_000

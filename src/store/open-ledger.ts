@@ -108,7 +108,7 @@ function lost(dataDir: string, what: string): CodedError<'LEDGER_LOST'> {
   return new CodedError(
     'LEDGER_LOST',
     `${what}. Restore the backup (docs/operations.md). If there is none, delete ${mark} to go on with what is there: ` +
-      'what this node is owed and has sold is forgotten then, its budgets begin anew, and what it has signed may still be charged',
+      'the node then forgets its sales and what it is owed, its budgets start again, and what it has signed may still be charged',
   )
 }
 

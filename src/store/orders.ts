@@ -3,7 +3,7 @@ import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
-import { beginningOf, isSearch, type LookedBack, lookBack, type Sought } from './look-back.ts'
+import { beginningOf, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
 import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 
 export type OrdersQuery = {
@@ -15,7 +15,7 @@ export type OrdersQuery = {
   idempotencyKey?: string | undefined
   limit: number
   cursor?: string | undefined
-} & Sought
+} & LookBackQuery
 type PendingOrder = { id: string; agentId: string; workflowId: string | undefined }
 
 /** Orders from placement to start or cancellation. The ledger stores how they end: purchases.ts. */
@@ -26,12 +26,12 @@ export interface OrderStore {
    *
    * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */
-  place(order: Order, limits: OpenLimits, keyed?: Keyed | undefined): Promise<'placed' | 'full' | 'share'>
+  place(order: Order, limits: OpenLimits, keyed?: PlacementKey | undefined): Promise<'placed' | 'full' | 'share'>
   /** Gives a pending order its task and the token of the caller. Undefined: the order is not pending or has a task. */
   giveTask(
     id: string,
     task: string,
-    given: { tokenId: string | undefined; now: UnixMs; keyed?: Keyed | undefined },
+    given: { tokenId: string | undefined; now: UnixMs; keyed?: PlacementKey | undefined },
   ): Promise<Order | undefined>
   /** pending → executing. Undefined: the order is no longer pending. */
   begin(id: string, begun: { sellerId: string; correlationId: string; now: UnixMs }): Promise<Order | undefined>
@@ -50,7 +50,7 @@ export interface OrderStore {
 /** Open orders allowed in total, and per token. */
 export type OpenLimits = { all: number; perToken: number }
 /** The key of a request, and whether its caller waits for the order. */
-export type Keyed = { request: KeyedRequest; kind: KeyTarget['kind'] }
+export type PlacementKey = { request: KeyedRequest; kind: KeyTarget['kind'] }
 
 const ONE = 'SELECT * FROM orders WHERE id = ?'
 const GIVE_TASK = `
@@ -139,7 +139,7 @@ export function createOrderStore(database: Database): OrderStore {
 /** Adds to each status the condition of its index, worded like the index, so that SQLite uses it. */
 function conditions(
   { status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>,
-  sought: LookedBack | undefined,
+  sought: LookBackPage | undefined,
 ) {
   const terms: string[] = [...(sought?.terms ?? [])]
   const values: (string | number)[] = [...(sought?.values ?? [])]

@@ -118,7 +118,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
       })
     } catch (error) {
       for (const name of names) this.#unsaved.add(name)
-      this.#logger.warn({ err: error }, 'what is known of other peers could not be stored; trying again')
+      this.#logger.warn({ err: error }, 'data about other peers could not be stored; trying again')
       this.#schedule(RETRY_AFTER_MS)
     }
   }

@@ -18,13 +18,13 @@ import {
   toReservation,
 } from './reservation-row.ts'
 import { noteRevision } from './revisions.ts'
-import { type Over, type SpendingLimits, type Spent, spending } from './spending.ts'
+import { type Expense, type LimitExceeded, type SpendingLimits, spending } from './spending.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 export type { Confirmation, Reservation, ReservationState, StoredReservation } from './reservation-row.ts'
 
 /** The outcome of a paid purchase. The note says why there is no receipt: '' if the seller sent none. */
-export type Paid = {
+export type PurchasePayment = {
   paymentId: Hex
   amount: bigint
   txHash: Hex | undefined
@@ -45,9 +45,9 @@ export interface Purchases extends PurchaseLooks, OpenPurchases {
     order: Order,
     reservation: Reservation,
     budget: { day: string; limits(): SpendingLimits; approve?(): void },
-  ): Promise<'reserved' | Over | 'again' | 'ended'>
+  ): Promise<'reserved' | LimitExceeded | 'again' | 'ended'>
   /** Stores a purchase, or that nothing was bought. Durable when it resolves. */
-  finish(order: Order, paid?: Paid): Promise<void>
+  finish(order: Order, paid?: PurchasePayment): Promise<void>
   /** Notes the transaction that the seller names. @returns the id of the order; undefined if nothing changed */
   setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
@@ -93,7 +93,7 @@ export interface Purchases extends PurchaseLooks, OpenPurchases {
   /** Makes unsigned orders pending again that were executing when the node ended. Orders with waiting callers end. */
   reopenUnsigned(now: UnixMs): Promise<void>
   /** The limit that an amount exceeds now. */
-  over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined
+  over(spent: Expense, amount: bigint, limits: SpendingLimits): LimitExceeded | undefined
   /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
   spentOn(period: string): bigint
   /** The part of that sum that the chain does not show yet: signed, and may still be charged (D42). */
@@ -258,7 +258,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
   }
 }
 
-function spentBy({ day, seller_id, token_id }: ReservedRow): Spent {
+function spentBy({ day, seller_id, token_id }: ReservedRow): Expense {
   return { day, sellerId: seller_id, tokenId: token_id ?? undefined }
 }
 

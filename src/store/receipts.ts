@@ -123,11 +123,11 @@ function given(ownerId: string | undefined): string[] {
   return ownerId === undefined ? [] : [ownerId]
 }
 
-type Found = { direction: Direction; row: LedgerReceiptRow }
+type ReceiptMatch = { direction: Direction; row: LedgerReceiptRow }
 
 /** Merges both lists, newer first. Each list keeps its own order, because its cursor relies on it. */
-function merged(left: Found[], right: Found[]): Found[] {
-  const found: Found[] = []
+function merged(left: ReceiptMatch[], right: ReceiptMatch[]): ReceiptMatch[] {
+  const found: ReceiptMatch[] = []
   let [l, r] = [0, 0]
   while (l < left.length || r < right.length) {
     const [a, b] = [left[l], right[r]]
@@ -137,7 +137,7 @@ function merged(left: Found[], right: Found[]): Found[] {
   return found
 }
 
-function toReceipt({ direction, row }: Found): StoredReceipt {
+function toReceipt({ direction, row }: ReceiptMatch): StoredReceipt {
   const paymentId = toHex(row.payment_id)
   return {
     direction,

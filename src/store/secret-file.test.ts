@@ -41,7 +41,7 @@ test('a missing secret is undefined; one that is a directory or far too large is
   expect(await readSecretFile(join(dir, 'none'))).toBeUndefined()
   await expect(readSecretFile(dir)).rejects.toMatchObject({ code: 'SECRET_FILE_UNUSABLE' })
   await writeFile(join(dir, 'large'), Buffer.alloc(65 * 1024))
-  await expect(readSecretFile(join(dir, 'large'))).rejects.toThrow(/a secret is at most 65536/)
+  await expect(readSecretFile(join(dir, 'large'))).rejects.toThrow(/a secret has at most 65536/)
 })
 
 test.skipIf(process.platform === 'win32')(

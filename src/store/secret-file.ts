@@ -44,7 +44,7 @@ export async function readSecretFile(path: string): Promise<string | undefined> 
   try {
     const { size } = await stat(path)
     if (size > SECRET_BYTES_MAX)
-      throw new RangeError(`it holds ${size} bytes, and a secret is at most ${SECRET_BYTES_MAX}`)
+      throw new RangeError(`it has ${size} bytes, and a secret has at most ${SECRET_BYTES_MAX}`)
     return await readFile(path, 'utf8')
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return undefined

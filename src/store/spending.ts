@@ -4,10 +4,10 @@ import type { Database } from './database.ts'
 export type SpendingLimits = { [name in LimitName]?: bigint | undefined }
 export type LimitName = 'day' | 'month' | 'seller' | 'token' | 'token day'
 /** The first limit that a purchase exceeds. */
-export type Over = { over: LimitName; spent: bigint; max: bigint }
+export type LimitExceeded = { over: LimitName; spent: bigint; max: bigint }
 
 /** Who spends, when, and at which seller. */
-export type Spent = { day: string; sellerId: string; tokenId: string | undefined }
+export type Expense = { day: string; sellerId: string; tokenId: string | undefined }
 
 type Place = { name: LimitName; period: string; scope: string }
 
@@ -16,7 +16,7 @@ const ADD = `
   ON CONFLICT (period, scope) DO UPDATE SET amount = amount + excluded.amount`
 
 /** Every sum that a purchase belongs to. A release subtracts from the same sums. */
-function placesOf({ day, sellerId, tokenId }: Spent): Place[] {
+function placesOf({ day, sellerId, tokenId }: Expense): Place[] {
   const token = `token ${tokenId}`
   return [
     { name: 'day', period: day, scope: '' },
@@ -39,7 +39,7 @@ export function spending(database: Database) {
   }
   return {
     /** The first limit that an amount would exceed. Undefined: it exceeds none. */
-    over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined {
+    over(spent: Expense, amount: bigint, limits: SpendingLimits): LimitExceeded | undefined {
       for (const place of placesOf(spent)) {
         const max = limits[place.name]
         if (max === undefined) continue
@@ -49,7 +49,7 @@ export function spending(database: Database) {
       return undefined
     },
     /** A negative amount subtracts. */
-    add(spent: Spent, amount: bigint): void {
+    add(spent: Expense, amount: bigint): void {
       for (const { period, scope } of placesOf(spent)) database.prepare(ADD).run(period, scope, amount)
     },
     /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */

@@ -4,7 +4,7 @@ import type { Page } from '../schema/page.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
-import type { Sought } from './look-back.ts'
+import type { LookBackQuery } from './look-back.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
@@ -63,7 +63,7 @@ export type WorkflowsQuery = {
   ownerId?: string | undefined
   limit: number
   cursor?: string | undefined
-} & Pick<Sought, 'text' | 'since' | 'until'>
+} & Pick<LookBackQuery, 'text' | 'since' | 'until'>
 
 /** Workflows and their progress. Every change is one transaction, durable when it resolves. */
 export interface WorkflowStore {

@@ -45,7 +45,7 @@ test('D43: a name leads to all of its peers, also by other names, and to those t
   dns.records.set('_dnsaddr.eu.boot.example', recordsOf(second))
   const node = await start({ bootstrap: ['/dnsaddr/boot.example'], dns, timing })
   await meets(node, first, second)
-  expect(node.search()).toMatchObject({ tried: ['1 bootstrap peer', 'the peers of earlier days'] })
+  expect(node.search()).toMatchObject({ tried: ['1 bootstrap peer', 'the peers of earlier runs'] })
 
   dns.records.set('_dnsaddr.boot.example', [...recordsOf(first), ...recordsOf(third)])
   await meets(node, third)
@@ -74,7 +74,7 @@ test('T20: a name that leads nowhere is told, and asked again', async () => {
   }
   const dns = new NameServer()
   const node = await start({ bootstrap: ['/dnsaddr/boot.example'], dns, timing, logger })
-  await until(() => warnings.some((fields) => 'name' in fields && fields.name === 'boot.example'))
+  await until(() => warnings.some((fields) => 'address' in fields && fields.address === 'boot.example'))
   expect(node.search()).toMatchObject({
     met: 0,
     fix: expect.stringContaining('check that the bootstrap address is right'),

@@ -205,7 +205,7 @@ test('T3: a description cannot have this node send orders to another machine, no
   expect((await startMapping([redirecting.url]).settled()).state).toBe('failed')
   expect(victim.asked).toEqual([])
   const endless = await startRouter({ description: (control) => `${control}${' '.repeat(70_000)}` })
-  expect((await startMapping([endless.url]).settled()).says).toContain('the router said too much')
+  expect((await startMapping([endless.url]).settled()).says).toContain('the answer of the router is too long')
 })
 
 test('T7: a router that goes over to another protocol instead of answering keeps neither the search nor the stop', async () => {
@@ -220,7 +220,7 @@ test('T7: a router that goes over to another protocol instead of answering keeps
     () => server.close(),
   )
   const { settled, stop } = startMapping([new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)])
-  expect(await settled()).toMatchObject({ state: 'failed', says: expect.stringContaining('broke off') })
+  expect(await settled()).toMatchObject({ state: 'failed', says: expect.stringContaining('ended its answer early') })
   await stop()
 })
 

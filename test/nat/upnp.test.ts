@@ -111,7 +111,7 @@ describe.skipIf(missing).concurrent('--upnp', () => {
     for (const name of ['refused', 'alone']) {
       const node = market.nodes[name]!
       await found(market.nodes.buyer!, node)
-      expect(node.log().match(/warn UPnP is of no use here/g)).toHaveLength(1)
+      expect(node.log().match(/warn UPnP does not work here/g)).toHaveLength(1)
     }
   })
 

@@ -35,7 +35,7 @@ export function decodeDialAnswer(bytes: Uint8Array): DialAnswer {
       return { type: 'result', tried: numbers.get(1) === STATUS_OK && (dial === STATUS_OK || dial === DIAL_FAILED) }
     }
   }
-  throw new Error('the answer holds nothing that is known')
+  throw new Error('the answer has no known field')
 }
 
 /** The nonce in a dial-back. @throws Error if there is none */

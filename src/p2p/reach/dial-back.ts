@@ -30,7 +30,7 @@ const ASKED_MAX = 64
  */
 export type DialedBack = 'arrived' | 'failed' | 'refused'
 
-type Asked = { askedBy: Connection; at: number; arrived(): void }
+type DialBackRequest = { askedBy: Connection; at: number; arrived(): void }
 
 /**
  * Asks peers to dial addresses of this node. Only an arriving nonce counts (D52). It must come over a direct connection
@@ -38,7 +38,7 @@ type Asked = { askedBy: Connection; at: number; arrived(): void }
  * it.
  */
 export class DialBack {
-  readonly #asked = new Map<bigint, Asked>()
+  readonly #asked = new Map<bigint, DialBackRequest>()
 
   async start(libp2p: Node): Promise<void> {
     await libp2p.handle(DIAL_BACK_PROTOCOL, (stream, connection) => void this.#take(stream, connection), {

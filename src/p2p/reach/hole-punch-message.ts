@@ -5,6 +5,7 @@ import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
  */
 export type HolePunchMessage = { type: 'connect' | 'sync'; addresses: Multiaddr[] }
 
+/** Longest message in bytes: room for every address of a peer. */
 export const HOLE_PUNCH_BYTES_MAX = 4096
 const ADDRESSES_MAX = 16
 const types = { connect: 100, sync: 300 } as const
@@ -50,7 +51,7 @@ export function decodeHolePunch(bytes: Uint8Array): HolePunchMessage {
     }
     at += length
   }
-  if (type === undefined) throw new Error('the message has no type that is known')
+  if (type === undefined) throw new Error('the message has no known type')
   return { type, addresses }
 }
 

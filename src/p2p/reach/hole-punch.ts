@@ -166,7 +166,7 @@ export class HolePunch {
     const { tcp, libp2p, logger } = this.#deps
     const peerId = relayed.remotePeer.toString()
     const usable = publicAddresses(addressesOf(peerId, places)).filter((address) => transportOf(address) === 'tcp')
-    if (usable.length === 0) throw new Error('the peer named no place to dial')
+    if (usable.length === 0) throw new Error('the peer named no address to dial')
     const { upgrader } = libp2p.services.inside
     const acting: typeof upgrader = Object.create(upgrader, {
       upgradeOutbound: {
@@ -194,7 +194,7 @@ export class HolePunch {
     if (direct.remotePeer.toString() !== peerId) throw new Error('another peer answered')
     logger.info(
       { peer_id: peerId, address: direct.remoteAddr.toString() },
-      'a direct connection stands; the relay is no longer needed',
+      'a direct connection works; the relay is no longer needed',
     )
   }
 

@@ -39,7 +39,7 @@ export class OwnAddresses {
     if (last.some((address) => !now.includes(address))) this.movedAt = performance.now()
     const { peerStore, peerId } = this.#libp2p
     peerStore.patch(peerId, { multiaddrs: this.#libp2p.getMultiaddrs() }).catch((error: unknown) => {
-      this.#logger.warn({ err: error }, 'peers could not be told of the new addresses')
+      this.#logger.warn({ err: error }, 'peers could not be informed of the new addresses')
     })
     for (const listener of this.#listeners) listener()
   }

@@ -79,7 +79,7 @@ export class Relays {
     for (const peerId of this.#held) {
       this.#deps.reservations.release(peerId)
       this.#held.delete(peerId)
-      this.#deps.logger.info({ peer_id: peerId }, 'this node can be dialed by now; the relay is let go')
+      this.#deps.logger.info({ peer_id: peerId }, 'this node can be dialed now; the relay is released')
       this.#deps.changed()
     }
   }

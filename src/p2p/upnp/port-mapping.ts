@@ -110,7 +110,7 @@ export class PortMapping {
     this.#forwarding = result
     if (!isNews) return
     if (result.state === 'mapped') this.#deps.logger.info({}, result.says)
-    else this.#deps.logger.warn({}, `UPnP is of no use here: ${result.says}`)
+    else this.#deps.logger.warn({}, `UPnP does not work here: ${result.says}`)
   }
 
   /** Undefined if the router does not answer any more. */

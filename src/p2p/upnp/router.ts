@@ -33,7 +33,7 @@ export class RouterRefusal extends CodedError<'ROUTER_REFUSED'> {
 /** Reads a router’s description of itself. Undefined if it does not offer to forward ports. */
 export async function readRouter(location: URL, signal: AbortSignal): Promise<Router | undefined> {
   const { status, body, localHost } = await exchange(location, { method: 'GET' }, '', signal)
-  if (status !== 200) throw new Error(`the router's description is not to be had (HTTP ${status})`)
+  if (status !== 200) throw new Error(`the router's description cannot be read (HTTP ${status})`)
   const base = URL.parse(elements(body, 'URLBase')[0] ?? '', location) ?? location
   const offers = elements(body, 'service').map((one) => ({
     service: elements(one, 'serviceType')[0] ?? '',
@@ -122,7 +122,7 @@ async function order(
   if (status === 200) return body
   const number = Number(elements(body, 'errorCode')[0])
   if (Number.isInteger(number)) throw new RouterRefusal(number, printable(elements(body, 'errorDescription')[0] ?? ''))
-  throw new Error(`the router did not understand (HTTP ${status})`)
+  throw new Error(`the router did not understand the request (HTTP ${status})`)
 }
 
 /**
@@ -161,7 +161,7 @@ async function exchange(
     response.on('error', reject).on('data', (chunk: Buffer) => {
       chunks.push(chunk)
       size += chunk.length
-      if (size > BODY_BYTES_MAX) call.destroy(new Error('the router said too much'))
+      if (size > BODY_BYTES_MAX) call.destroy(new Error('the answer of the router is too long'))
     })
     const localHost = response.socket.localAddress ?? ''
     response.on('end', () => {
@@ -169,7 +169,7 @@ async function exchange(
     })
   })
   // Node reports some ends not as errors, for example when the other side switches to another protocol.
-  call.on('error', reject).on('close', () => reject(new Error('the router broke off')))
+  call.on('error', reject).on('close', () => reject(new Error('the router ended its answer early')))
   call.end(body)
   return await promise
 }
