@@ -12,9 +12,10 @@ export type Post = (url: string, request: PostRequest) => Promise<number>
 const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
- * Posts to URLs that others chose. Apart from `http.ts`, which every command loads: this needs node:net (4 ms).
- * With `publicOnly`, only to public addresses, so that nobody reaches this node's own
+ * Posts to URLs that others chose. With `publicOnly`, only to public addresses, so that nobody reaches this node's own
  * network through it (T12).
+ *
+ * Apart from `http.ts`, which every command loads: node:net takes 4 ms to load.
  *
  * The connection itself resolves the name, once. The address cannot change between check and use.
  */
