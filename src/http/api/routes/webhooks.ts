@@ -4,25 +4,23 @@ import { type Operation, operation } from '../operation.ts'
 
 export type WebhooksPart = Pick<WebhookSender, 'list' | 'create' | 'remove' | 'test'>
 
-const tags = ['webhooks']
-const access = 'private'
+const row = { tags: ['webhooks'], access: 'private', scope: 'admin' } as const
 
 export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
   return [
     operation({
+      ...row,
       id: 'listWebhooks',
       method: 'GET',
       path: '/webhooks',
       summary: 'Addresses that get events',
-      tags,
-      access,
-      scope: 'admin',
       response: Webhooks,
       status: 200,
       errors: [],
       handler: () => webhooks.list(),
     }),
     operation({
+      ...row,
       id: 'createWebhook',
       method: 'POST',
       path: '/webhooks',
@@ -32,9 +30,6 @@ export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
         '`webhook-timestamp`, `webhook-signature`). The node repeats it for about a day until the answer is 2xx. ' +
         'The address must be https and on the public internet. Set an address in your own network in config.yaml. ' +
         'Long texts are cut.',
-      tags,
-      access,
-      scope: 'admin',
       body: CreateWebhook,
       example: {
         url: 'https://example.org/stoa',
@@ -48,14 +43,12 @@ export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
       handler: ({ body }) => webhooks.create(body),
     }),
     operation({
+      ...row,
       id: 'removeWebhook',
       method: 'DELETE',
       path: '/webhooks/{id}',
       summary: 'Stop sending events to an address',
       description: 'Events that wait for it are dropped.',
-      tags,
-      access,
-      scope: 'admin',
       params: WebhookParams,
       response: Webhook,
       status: 200,
@@ -63,13 +56,11 @@ export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
       handler: ({ params }) => webhooks.remove(params.id),
     }),
     operation({
+      ...row,
       id: 'testWebhook',
       method: 'POST',
       path: '/webhooks/{id}/test',
       summary: 'Send a test message at once',
-      tags,
-      access,
-      scope: 'admin',
       params: WebhookParams,
       response: WebhookTest,
       status: 200,
