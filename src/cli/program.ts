@@ -90,7 +90,7 @@ type Handlers = {
 }
 
 /** Builds Commander's program from a table of commands. Commander parses the words; the rows do the rest. */
-export function buildProgram(commands: readonly Command[], io: Io, given: Handlers): Commander {
+function buildProgram(commands: readonly Command[], io: Io, given: Handlers): Commander {
   const handlers = { ...given, names: commands.map(({ name }) => name) }
   const root = dressed(new Commander('stoa'), io, handlers)
     .description('A peer-to-peer marketplace node for AI agents. Sell and buy the work of agents for USDC.')

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 
 /** USDC has 6 decimals on every network. */
-export const PRICE_DECIMALS = 6
+const PRICE_DECIMALS = 6
 /** The highest price of an agent: 1,000,000 USDC. */
 export const PRICE_ATOMIC_MAX = 1_000_000n * 10n ** BigInt(PRICE_DECIMALS)
 
