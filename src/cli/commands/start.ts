@@ -34,6 +34,9 @@ import { type Ready, startWarnings, summaryLines } from '../text/start-summary.t
 import { agentOptions, readDefinition } from './agent-config.ts'
 import { inspectAgents } from './agent-notices.ts'
 
+/** Time after the start until the node looks which code checks signatures. */
+const SIGNATURES_LOOK_MS = 1_000
+
 export const start = command({
   name: 'start',
   local: true,
@@ -128,11 +131,7 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     await hideKeys(context, config)
     announce(context, readyOf(node, config, { listings, warnings, agents: plan.definitions.length }))
     relieveMemory(io.signal)
-    if (secp256k1.name !== 'native')
-      logger.warn(
-        {},
-        'this platform has no native secp256k1, so the node checks payments 20 to 30 times slower: see stoa doctor',
-      )
+    warnOfSlowSignatures(logger, io.signal)
     await orAborted(once(io.signal, 'abort'), io.signal)
   } catch (error) {
     if (!io.signal.aborted) {
@@ -149,6 +148,16 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   })
   if (!stopped) logger.warn({}, 'the node did not stop in time and was ended; all payments are on disk')
   return exitCodes.done
+}
+
+/** Loads the native code to see if there is any. That waits until the node has started, because it takes some ms. */
+function warnOfSlowSignatures(logger: Logger, signal: AbortSignal): void {
+  const timer = setTimeout(() => {
+    if (secp256k1.name === 'native') return
+    const slow = 'this platform has no native secp256k1, so the node checks payments 20 to 30 times slower'
+    logger.warn({}, `${slow}: see stoa doctor`)
+  }, SIGNATURES_LOOK_MS).unref()
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
 }
 
 /** Starts the node and lists its agents. An agent that fails is reported and skipped, so that the others can sell. */
