@@ -1,10 +1,6 @@
 import type { Hex, Network } from '../schema/primitives.ts'
 
-/**
- * USDC per network: contract, decimals and the EIP-712 domain under which the contract checks signatures.
- *
- * The domain names of the two networks differ. A signature under the wrong name never settles (T14).
- */
+/** USDC per network. The EIP-712 domain names differ: a signature under the wrong name never settles (T14). */
 export const assets = {
   'eip155:84532': {
     network: 'eip155:84532',
@@ -36,12 +32,10 @@ export type Asset = {
   chainId: number
 }
 
-/** The USDC of a network, or undefined if Stoa does not support the network. */
 export function assetOf(network: string): Asset | undefined {
   return Object.hasOwn(assets, network) ? assets[network as Network] : undefined
 }
 
-/** True if two addresses name the same account. Ignores letter case. */
 export function sameAddress(a: string, b: string): boolean {
   return a.length === b.length && a.toLowerCase() === b.toLowerCase()
 }

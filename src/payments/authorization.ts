@@ -16,7 +16,7 @@ const AUTHORIZATION_TYPE = text(
 
 const domainSeparators = new Map<Asset, Uint8Array>()
 
-/** The EIP-712 domain separator under which an asset's contract checks authorizations. */
+/** The EIP-712 domain under which an asset's contract checks authorizations. @internal Exported for its test. */
 export function domainSeparator(asset: Asset): Uint8Array {
   let separator = domainSeparators.get(asset)
   if (separator === undefined) {
@@ -61,14 +61,9 @@ export function signDigest(digest: Uint8Array, privateKey: Uint8Array, curve: Se
   return `0x${Buffer.from(compact).toString('hex')}${recovery === 0 ? '1b' : '1c'}`
 }
 
-/** The public key behind a signature and the signature in the form that the chain accepts, or why it is refused. */
 type SignerRecovery = { ok: true; publicKey: Uint8Array; signature: Hex } | { ok: false; reason: string }
 
-/**
- * Recovers the signer of a digest from a signature of 65 bytes.
- *
- * Changes a `v` of 0 or 1 to 27 or 28. Refuses a high s, because the USDC contract rejects it (D30).
- */
+/** Changes a `v` of 0 or 1 to 27 or 28, and refuses a high s, because the USDC contract rejects it (D30). */
 export function recoverSigner(digest: Uint8Array, signature: string, curve: Secp256k1 = secp256k1): SignerRecovery {
   const bytes = Buffer.from(signature.slice(2), 'hex')
   const v = bytes[64]!

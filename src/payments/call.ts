@@ -10,15 +10,11 @@ export type Call = {
   value?: bigint
   /** Idempotency key: requests with the same key are sent once (D38). */
   key?: string | undefined
-  /**
-   * Throws if the call must not be sent. Runs before waiting for earlier transactions, and again right before signing.
-   */
+  /** Throws if the call must not be sent. Runs before earlier transactions are awaited, and right before signing. */
   guard?: () => Promise<void>
 }
-/** A mined transaction, and the token it minted. */
 export type MinedCall = { hash: Hex; token: AgentToken | undefined }
 
-/** True if a stored transaction does the same as this call. */
 export function isSame(stored: StoredTransaction, { to, data, value = 0n }: Call): boolean {
   return stored.to === lower(to) && stored.data === lower(data) && stored.value === value
 }

@@ -7,15 +7,9 @@ import type { Claim } from '../store/payments.ts'
 import { sameAddress } from './assets.ts'
 import { checksumAddress } from './secp256k1.ts'
 
-/** The chain reads that payments need. */
 export type PaymentChain = Pick<Chain, 'authorizationUse' | 'authorizationAt' | 'transferOf' | 'blockTimeMs'>
 
-/**
- * What the chain says about a payment.
- *
- * `never`: the authorization is spent or canceled and did not pay this payment. `unknown`: the chain could not be
- * asked, or does not show enough.
- */
+/** `never`: spent or canceled without paying this payment. `unknown`: the chain gave no answer, or shows too little. */
 export type ChainVerdict =
   | { kind: 'paid'; txHash: Hex }
   | { kind: 'unpaid' }
@@ -25,7 +19,6 @@ export type ChainVerdict =
 /** What is asked of the chain. `named`: the transaction that somebody claims settled the payment. */
 type PaymentQuery = { asset: Hex; authorization: Authorization; named?: Hex | undefined }
 
-/** The question about a payment of this seller. */
 export function queryOf({ signed, requirements }: Pick<Claim, 'signed' | 'requirements'>, named?: Hex): PaymentQuery {
   return { asset: requirements.asset, authorization: signed.authorization, named }
 }
@@ -38,10 +31,8 @@ export const SETTLED_FINAL_MS = 60_000
 const SPENT_LOOK_TIMEOUT_MS = 2_000
 
 /**
- * Asks the chain about an authorization whose window has ended by our clock. Never throws.
- *
- * Our clock may be wrong and the RPC may lag. So the verdict is `unpaid` only if a block past the window plus a margin
- * shows the authorization as unused.
+ * Asks about an authorization whose window has ended by our clock. Never throws. Our clock may be wrong and the RPC may
+ * lag, so `unpaid` needs a block past the window plus a margin that shows the authorization as unused.
  */
 export async function askChainAfter(query: PaymentQuery, chain: PaymentChain): Promise<ChainVerdict> {
   try {
@@ -58,10 +49,8 @@ export async function askChainAfter(query: PaymentQuery, chain: PaymentChain): P
 }
 
 /**
- * Asks the chain whether a payment is final. Never throws.
- *
- * The verdict is `paid` only if the newest block lies at least `SETTLED_FINAL_MS` past the window: until then a
- * reorganization may undo the transfer. Uses the time of the chain, because our clock may be wrong.
+ * Asks whether a payment is final. Never throws. `paid` needs a block `SETTLED_FINAL_MS` past the window, because until
+ * then a reorganization may undo the transfer. Uses the time of the chain, because our clock may be wrong.
  */
 export async function askChainFinally(
   query: PaymentQuery,
@@ -79,9 +68,7 @@ export async function askChainFinally(
   }
 }
 
-/**
- * True if a block from `sinceMs` or later shows the authorization as unused. Never throws: false without such a block.
- */
+/** True if a block from `sinceMs` or later shows the authorization as unused. Never throws. */
 export async function isUnspentSince(
   sinceMs: UnixMs,
   { asset, authorization: { from, nonce } }: PaymentQuery,
@@ -97,10 +84,10 @@ export async function isUnspentSince(
 }
 
 /**
- * Asks the chain whether an authorization has paid what it was signed for (T13). Never throws.
+ * Asks whether an authorization has paid what it was signed for (T13). Never throws.
  *
- * A used nonce is not enough: the owner may have spent the nonce on another transfer. The named transaction is read
- * only if the chain no longer shows which transaction used the nonce.
+ * A used nonce is not enough: the owner may have spent it on another transfer. The named transaction is read only if
+ * the chain no longer shows which transaction used the nonce.
  */
 export async function askChain(query: PaymentQuery, chain: PaymentChain, signal?: AbortSignal): Promise<ChainVerdict> {
   try {
@@ -130,10 +117,8 @@ async function verdictOf(
 }
 
 /**
- * Why a payment can no longer be settled. Called before the first attempt of this node. Never throws.
- *
- * A transfer that already exists was not made by this node. The authorization paid for another run, at a node or shop
- * that shares this wallet (T5). `undefined`: the authorization is unused, or the chain could not be asked.
+ * Why a payment can no longer be settled, asked before the first attempt of this node. Never throws. A transfer that
+ * already exists paid for another run, at a node or shop that shares this wallet (T5).
  */
 export async function spentBefore(
   chain: PaymentChain | undefined,

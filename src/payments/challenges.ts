@@ -4,7 +4,7 @@ import { Hold } from '../lib/hold.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 
-/** Lifetime of a challenge (D26). */
+/** Lifetime of a challenge (D26). @internal Exported for its test. */
 export const CHALLENGE_TTL_MS = 300_000
 /** Consumed nonces kept in memory until the store has them. More than the payments that can wait for a run. */
 const CONSUMED_MAX = 1_024
@@ -24,9 +24,8 @@ const FORGOTTEN_MAX = 10_000
 /**
  * The challenges that the seller has issued and no payment has consumed (D26).
  *
- * Each peer has a maximum, and all peers together have one. Beyond it the oldest challenge is dropped. The payer of a
- * dropped challenge hears "expired" and can ask for a new challenge. A consumed challenge leaves this map. Its nonce is
- * remembered here until the store holds the payment, which keeps it for good.
+ * Beyond a maximum per peer and in total the oldest is dropped: its payer hears "expired" and can ask for a new one.
+ * The nonce of a consumed challenge is remembered here until the store holds the payment, which keeps it for good.
  */
 export class Challenges {
   readonly #issued: Shelf
@@ -65,10 +64,7 @@ export class Challenges {
     return { error: isForgotten ? 'PAYMENT_NONCE_EXPIRED' : 'PAYMENT_NONCE_MISMATCH' }
   }
 
-  /**
-   * Consumes the challenge of a payment that has passed every check. If the payment is not claimed, the end of the hold
-   * restores the challenge.
-   */
+  /** Consumes the challenge of a payment that passed every check. Without a claim, the end of the hold restores it. */
   consume(challenge: Challenge): Hold {
     this.#issued.remove(challenge.nonce)
     this.#consumed.set(challenge.nonce, true)
@@ -91,11 +87,7 @@ export class Challenges {
   }
 }
 
-/**
- * Challenges by nonce, with a maximum in total and per peer. Beyond it the oldest are dropped.
- *
- * Not a BoundedMap: the caller remembers which challenges were dropped.
- */
+/** Challenges by nonce. Not a BoundedMap: it has a maximum per peer too, and its caller remembers what was dropped. */
 class Shelf {
   readonly #byNonce = new Map<string, Challenge>()
   readonly #byPeer = new Map<string, Set<string>>()

@@ -34,7 +34,6 @@ export type ExposureDeps = {
 /** `settle first`: the payment is settled before the agent runs, as with `--settle-first`. */
 type ExposureVerdict = { kind: 'run' | 'settle first' } | { kind: 'refuse'; reason: string }
 
-/** Defaults. */
 export const exposureLimits: ExposureOptions = {
   perPayerMax: parsePrice('10'),
   totalMax: parsePrice('100'),
@@ -48,7 +47,7 @@ const CHEAP_CHECK_TIMEOUT_MS = 2_000
 /** After the RPC fails, cheap runs skip the check for this long. */
 const CHAIN_AWAY_MS = 10_000
 
-/** Peers whose latest payer is remembered. Without room for it, the payment of an unknown peer settles first. */
+/** Peers whose latest payer is remembered. Without room the peer settles first. @internal Exported for its test. */
 export const PEERS_MAX = 10_000
 /** Peers remembered for one payer. */
 const PEERS_PER_PAYER_MAX = 16
@@ -58,8 +57,6 @@ const OPEN_MAX = 100_000
 /**
  * Counts the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
  * canceled or its account is empty, and a payer can sign many against one balance.
- *
- * The counts follow the ledger: they are read at start, and `changed` updates them.
  */
 export class Exposure {
   readonly #options: ExposureOptions
@@ -110,7 +107,6 @@ export class Exposure {
 
   /**
    * Decides about a verified payment before it is claimed, and counts it from then on. `counted`: this call counted it.
-   *
    * With an RPC, the chain simulates this transfer before every run (D50).
    */
   async enter(
@@ -147,7 +143,6 @@ export class Exposure {
     }
   }
 
-  /** Follows a change of the ledger. */
   changed(change: LedgerChange): void {
     if (change.record === 'payment') this.#paymentChanged(change)
     else if (change.record === 'execution' && change.payment !== undefined) this.#ran(change.payment)
@@ -200,7 +195,6 @@ export class Exposure {
 
   /**
    * Simulates the transfer on chain. For an expensive payment, compares the balance with all open work of this payer.
-   *
    * Without an answer an expensive payment settles first. A cheap payment runs within the exposure limits.
    *
    * @param payer undefined: the payment settles first anyway

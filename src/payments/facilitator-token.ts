@@ -7,13 +7,12 @@ const LIFE_SECONDS = 120
 /** The PKCS #8 header that precedes the 32 bytes of an Ed25519 key. */
 const ED25519_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** Makes the headers that a facilitator requires on a request. */
 export type FacilitatorHeaders = (method: string, host: string, path: string) => Record<string, string>
 
 /**
- * Signs each request to the Coinbase CDP facilitator with a JWT. The JWT is valid for 2 minutes and names method, host
- * and path.
+ * Signs each request to the Coinbase CDP facilitator with a JWT, valid for 2 minutes, for its method, host and path.
  *
+ * @internal Exported for its test.
  * @param secret an Ed25519 key as CDP provides it (base64 of 64 bytes), or a P-256 key in PEM
  * @throws CodedError FACILITATOR_KEY_INVALID; its message never holds the key
  */

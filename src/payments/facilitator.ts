@@ -10,8 +10,6 @@ import { httpCall } from './http-call.ts'
 import { checksumAddress } from './secp256k1.ts'
 
 /**
- * The outcome of one settlement attempt.
- *
  * `refused` is final. `unclear` may have reached the chain: ask the chain or try again. `down`: the facilitator or its
  * RPC failed; probably nothing was sent, but ask the chain. `unreached`: no connection was made, so nothing was sent.
  */
@@ -33,17 +31,13 @@ export interface Facilitator {
 const CONNECTIONS_MAX = 64
 const ANSWER_BYTES_MAX = 64 * 1024
 const REASON_CHARS_MAX = 200
-/**
- * Error codes of undici and the system for a failed connection. Some also end an open connection: see `isUnreached`.
- */
+/** Error codes for a failed connection. Some also end an open connection: see `isUnreached`. */
 const NO_CONNECTION = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN']
 const CONNECTING = ['connect', 'getaddrinfo']
 
 /**
- * Reasons after which the same authorization can never settle. All other refusals are tried again. Reasons that this
- * node has already checked itself, and the facilitator's own failures, are not in this list.
- *
- * The strings come from the reference facilitator and from the specification before it. Both sets are in use.
+ * Reasons after which the same authorization can never settle. All other refusals are tried again. The strings come
+ * from the reference facilitator and from the specification before it: both sets are in use.
  */
 const FINAL_REASONS = new Set([
   'invalid_exact_evm_recipient_mismatch',
@@ -114,7 +108,7 @@ export function createFacilitator(options: { url: string; headers?: FacilitatorH
   }
 }
 
-/** True if no connection was made, so nothing was sent. A later failure has the same codes but another `syscall`. */
+/** True if nothing was sent: a later failure has another `syscall`. @internal Exported for its test. */
 export function isUnreached(error: unknown): boolean {
   const { code = '', syscall = '', errors } = error as { code?: string; syscall?: string; errors?: unknown[] }
   // One error for each address that was tried.
@@ -137,7 +131,7 @@ function settleBody(signed: SignedAuthorization, requirements: PaymentRequiremen
 }
 
 /**
- * Reads the outcome from the body where it can be parsed: some facilitators answer a refusal with 200, others with 4xx.
+ * Reads the body at any status: facilitators answer a refusal with 200 or with 4xx. @internal Exported for its test.
  */
 export function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
   const answer = SettleAnswer.safeParse(parseJson(text)).data

@@ -8,9 +8,8 @@ const REMEMBERED_MAX = 10_000
 /**
  * Combines several facilitators: if one cannot be reached, the next is used.
  *
- * A facilitator that was asked may have sent the transaction, even if it answered with an error. Another facilitator is
- * asked for the same authorization only if the chain shows the authorization as unspent. Without a chain or its answer,
- * the payment stays with the facilitator asked last.
+ * One that was asked may have sent the transaction, even if it answered with an error. Another is asked only if the
+ * chain shows the authorization as unspent; without an answer of the chain the payment stays where it was asked last.
  */
 export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], chain?: PaymentChain): Facilitator {
   const [first] = facilitators

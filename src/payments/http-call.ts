@@ -10,9 +10,8 @@ type HttpCall = {
 type HttpAnswer = { status: number; text: string }
 
 /**
- * Sends one HTTP request and reads the whole answer.
- *
- * Apart from `lib/http.ts`: uses undici's dispatch without body streams, which takes half the time: request and answer of a settlement are small.
+ * Sends one HTTP request and reads the whole answer. Apart from `lib/http.ts`: undici's dispatch without body streams
+ * takes half the time, because request and answer of a settlement are small.
  *
  * @throws the signal's reason, an error for an answer that is too long, or the connection's error
  */

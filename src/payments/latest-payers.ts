@@ -7,10 +7,8 @@ type LatestPayersOptions = {
 }
 
 /**
- * The latest payer of each peer, latest peer last.
- *
- * Peer ids cost nothing: a payer may use a new one for each call. So each payer has room for a few peers, and the peers of a payer
- * that owes are never dropped for others (T6).
+ * The latest payer of each peer, latest peer last. Peer ids cost nothing: a payer may use a new one for each call. So
+ * each payer has room for a few, and the peers of a payer that owes are never dropped for others (T6).
  */
 export class LatestPayers {
   readonly #options: LatestPayersOptions

@@ -21,10 +21,8 @@ export type Loss = {
 }
 
 /**
- * Recent losses, and the payers that caused them.
- *
- * The sum does not depend on a list, so a payer with thousands of worthless accounts cannot push older losses out of
- * it. Only the distrusted payers are a list: an account that was dropped from it is treated like a new account.
+ * Recent losses, and the payers that caused them. The sum depends on no list, so worthless accounts cannot push older
+ * losses out of it. An account that was dropped from the distrusted payers is treated like a new account.
  */
 export class Losses {
   readonly #lately = new Map<number, bigint>()

@@ -5,10 +5,8 @@ import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { type OwedPayment, reopened } from './payment.ts'
 
 /**
- * Retries a payment for the operator. An owed payment is looked at now. A payment that was given up is looked up on
- * chain, and tried once more while its authorization is valid.
- *
- * @throws CodedError PAYMENT_FINAL: nothing can be done
+ * Retries a payment for the operator. An owed payment is looked at now. One that was given up is looked up on chain,
+ * and tried once more while its authorization is valid. @throws CodedError PAYMENT_FINAL: nothing can be done
  */
 export async function retrySettlement(
   id: Hex,
@@ -35,7 +33,6 @@ export async function retrySettlement(
   wake()
 }
 
-/** A stored payment as the state machine's `Owed`. */
 export function owedOf(payment: StoredPayment): OwedPayment {
   return {
     state: 'owed',
@@ -48,7 +45,6 @@ export function owedOf(payment: StoredPayment): OwedPayment {
   }
 }
 
-/** When the authorization of a payment expires. */
 export function validBeforeMs(payment: Pick<Claim, 'signed'>): UnixMs {
   return Number(payment.signed.authorization.validBefore) * 1000
 }

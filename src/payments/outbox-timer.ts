@@ -4,7 +4,6 @@ import type { Logger } from '../lib/logger.ts'
 const FAILING_WAIT_MS = 1_000
 
 type OutboxTimerOptions = {
-  /** The longest wait between two looks. */
   tickMaxMs: number
   /** Looks once. @returns the wait until the next look */
   tick(): Promise<number>

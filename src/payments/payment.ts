@@ -70,9 +70,7 @@ type UnsettledPayment = {
   blamed?: boolean
 }
 
-/**
- * The agent has delivered. The first attempt follows at once and is already counted, so that a crash cannot hide it.
- */
+/** The agent has delivered. The first attempt follows at once, and counts already so that a crash cannot hide it. */
 export function executed(payment: AuthorizedPayment, now: UnixMs): OwedPayment {
   return { state: 'owed', id: payment.id, attempts: 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
@@ -81,7 +79,6 @@ export function voided(payment: AuthorizedPayment, error: string): VoidedPayment
   return { state: 'voided', id: payment.id, error }
 }
 
-/** Counts an attempt before it starts. */
 export function attemptStarted(payment: OwedPayment, now: UnixMs): OwedPayment {
   return { ...payment, attempts: payment.attempts + 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
@@ -144,9 +141,7 @@ function triedAgain(failed: OwedPayment & { error: string }, at: Moment): Paymen
   return next.unclear ? waiting(next, at) : refused(next, next.error)
 }
 
-/**
- * No attempts are left and the chain shows no outcome yet. After `RECONCILE_LIMIT_MS` the facilitator's report decides.
- */
+/** No attempts are left and the chain shows no outcome. After `RECONCILE_LIMIT_MS` the facilitator decides. */
 export function waiting(
   payment: OwedPayment,
   at: { now: UnixMs; validBeforeMs: UnixMs },
@@ -158,12 +153,11 @@ export function waiting(
   return { ...payment, nextAttemptAt: at.now + RECONCILE_INTERVAL_MS }
 }
 
-/** True if another attempt is allowed: fewer than 5 so far, and enough time to reach the chain. */
 export function canAttempt(payment: OwedPayment, at: { now: UnixMs; validBeforeMs: UnixMs }): boolean {
   return payment.attempts < SETTLEMENT_ATTEMPTS_MAX && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
 }
 
-/** When to make the next attempt. Attempts spread over the window to outlast outages, the last near its end (D40). */
+/** Attempts spread over the window to outlast outages, the last near its end (D40). @internal Exported for its test. */
 export function attemptAfter(attempts: number, { now, validBeforeMs, chance }: Moment): UnixMs {
   const lastAt = validBeforeMs - LAST_MS + Math.round(LAST_JITTER_MS * chance)
   if (now >= lastAt) return now + LAST_GAP_MS

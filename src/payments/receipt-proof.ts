@@ -10,7 +10,6 @@ import { contentHash, receiptSigner } from './receipt.ts'
 /** What a receipt proves, what contradicts it, and what it cannot prove. Text for people. */
 export type Proof = { ok: boolean; signer?: Hex; proven: string[]; failed: string[]; unproven: string[] }
 
-/** The receipt to judge, and what it is compared with, if available. */
 export type Evidence = {
   receipt: SignedReceipt
   authorization?: ReceiptRecord['authorization'] | undefined
@@ -19,10 +18,8 @@ export type Evidence = {
 }
 
 /**
- * Judges a receipt offline, from its own contents.
- *
- * Trusts only what the signature covers, directly or by hash. The authorization counts only if its digest equals the
- * signed payment id.
+ * Judges a receipt offline. Trusts only what the signature covers, directly or by hash: the authorization counts only
+ * if its digest equals the signed payment id.
  */
 export function proveReceipt({ receipt, authorization, task, result }: Evidence): Proof {
   const { payload } = receipt

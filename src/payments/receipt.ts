@@ -28,7 +28,6 @@ type Delivery = {
   txHash?: Hex | undefined
 }
 
-/** The receipt that a seller signs for a delivery. */
 export function receiptOf(delivery: Delivery, now: UnixMs): Receipt {
   return {
     version: 1,
@@ -75,17 +74,12 @@ export function receiptSigner({ payload, signature }: SignedReceipt): Hex | unde
   return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
 }
 
-/** A receipt to keep, or why there is none. */
 type ReceivedReceipt =
   | { status: 'valid'; receipt: SignedReceipt }
   | { status: 'missing' }
   | { status: 'wrong'; note: string }
 
-/**
- * Checks the receipt from a seller against what this node bought: shape, then each field, then the signer.
- *
- * Never throws, because a bad receipt must not lose a paid result.
- */
+/** Compares a seller's receipt with what was bought. Never throws: a bad receipt must not lose a paid result. */
 export function checkReceipt(sent: unknown, bought: Delivery & { payTo: string }): ReceivedReceipt {
   if (sent === undefined || sent === null) return { status: 'missing' }
   const parsed = SignedReceipt.safeParse(sent)

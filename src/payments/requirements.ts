@@ -23,14 +23,9 @@ export function requirementsOf(
   }
 }
 
-/** What the buyer has agreed to: the terms of the seller's signed listing. */
 type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
 
-/**
- * Compares the seller's requirements with its listing (D33). Returns the first difference in words, or undefined.
- *
- * Guards against blind signing (T2): the buyer never signs requirements that differ.
- */
+/** The first difference from the seller's listing (D33). The buyer never signs other terms blindly (T2). */
 export function differenceFromListing(asked: PaymentRequirements, listed: ListedTerms): string | undefined {
   if (asked.amount !== listed.amount) return `asks for ${asked.amount} atomic units, its listing says ${listed.amount}`
   if (asked.network !== listed.network)

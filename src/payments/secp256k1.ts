@@ -73,9 +73,7 @@ function fastest(): Secp256k1 {
   return loaded
 }
 
-/**
- * The fastest implementation on this machine. It loads with the first signature: deriving an account does not need it.
- */
+/** The fastest implementation here. It loads with the first signature: deriving an account does not need it. */
 export const secp256k1: Secp256k1 = {
   get name() {
     return fastest().name

@@ -33,7 +33,6 @@ type SenderDeps = {
   clock: Clock
   /** Reads from its logs what a transaction minted. The token is stored together with the end of the transaction. */
   tokenIn(transaction: StoredTransaction, logs: readonly Log[]): AgentToken | undefined
-  /** How long one call waits for its transaction. */
   waitMs?: number
   pollMs?: number
 }
@@ -89,9 +88,7 @@ export class Sender {
     return this.#follow(transaction, signal)
   }
 
-  /**
-   * The result of an earlier call with this key. @throws TransactionError if it failed, CodedError IDEMPOTENCY_CONFLICT
-   */
+  /** The result of an earlier call with this key. @throws TransactionError if it failed, IDEMPOTENCY_CONFLICT */
   async #sentBefore(call: Call, signal: AbortSignal): Promise<MinedCall | undefined> {
     const { chain, wallet, transactions } = this.#deps
     const rows = call.key === undefined ? [] : transactions.withKey(chain.network, wallet.address, call.key)
@@ -112,11 +109,7 @@ export class Sender {
     return transactions.open(chain.network, wallet.address)
   }
 
-  /**
-   * Sends a stuck transaction again with higher fees. Both have the same account nonce, so only one can happen.
-   *
-   * @throws TransactionError, ChainError
-   */
+  /** Sends a stuck transaction again with higher fees and the same nonce. @throws TransactionError, ChainError */
   replace(hash: Hex, signal: AbortSignal): Promise<MinedCall> {
     return this.#instead(hash, ({ purpose, to, data, value, key }) => ({ purpose, to, data, value, key }), signal)
   }
@@ -144,8 +137,8 @@ export class Sender {
   }
 
   /**
-   * Fills nonces below `accountNonce` with empty transactions. Another program with this key dropped a transaction, and
-   * nothing later is mined until that nonce is used.
+   * Fills nonces below `accountNonce`, without which nothing later is mined: another program dropped their
+   * transactions.
    */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
     const { wallet, transactions, clock } = this.#deps

@@ -33,10 +33,8 @@ type SettledWatchDeps = {
 }
 
 /**
- * Looks at settled payments again: before the window ends, while another attempt is possible, and once more after it.
- *
- * A reorganization of the chain can undo a transfer. The authorization is then unspent, and valid until its window
- * ends.
+ * Looks at settled payments again: before the window ends, while another attempt is possible, and once more after it. A
+ * reorganization can undo a transfer. The authorization is then unspent, and valid until its window ends.
  */
 export class SettledWatch {
   readonly #deps: SettledWatchDeps

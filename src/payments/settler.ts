@@ -59,10 +59,8 @@ type ClaimedPayment = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requireme
 const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
 
 /**
- * Takes every accepted payment to its end: claim, then void or settlement through the facilitator (D31, D34).
- *
- * The outbox is the store: owed payments are found there by due time, also after a restart. An unclear outcome is
- * looked up on chain before it is tried again or given up.
+ * Takes every accepted payment to its end: claim, then void or settlement through the facilitator (D31, D34). The
+ * outbox is the store: owed payments are found there by due time, also after a restart.
  */
 export class Settler implements Service {
   readonly name = 'settler'
@@ -113,17 +111,12 @@ export class Settler implements Service {
     return this.#deps.payments.claim(claim, this.#deps.clock.now())
   }
 
-  /** Ends the payment after the agent failed. The buyer is not charged. */
   async void(id: Hex, reason: string, exchange: NewExchange): Promise<void> {
     const now = this.#deps.clock.now()
     await this.#deps.payments.deliver(voided({ state: 'authorized', id }, reason), exchange, now)
   }
 
-  /**
-   * Stores the result and the owed payment, then makes the first settlement attempt.
-   *
-   * @returns the transaction hash, or undefined while settlement is pending
-   */
+  /** Stores the result and the owed payment, then makes the first attempt. @returns undefined while it is pending */
   async deliver(claim: Claim, exchange: NewExchange): Promise<Hex | undefined> {
     const { clock, payments } = this.#deps
     const owed = executed({ state: 'authorized', id: claim.id }, clock.now())

@@ -3,7 +3,5 @@ import { createTurns } from '../lib/turns.ts'
 /** Signatures per turn of the event loop. One takes about 60 µs on the native curve, and twenty times that without. */
 const SIGNATURES_PER_TURN = 8
 
-/**
- * Resolves when the caller may make or recover a signature. Each turn of the event loop admits a few waiting callers.
- */
+/** Resolves when the caller may sign or recover. Each turn of the event loop admits a few waiting callers. */
 export const signatureTurn = createTurns(SIGNATURES_PER_TURN)

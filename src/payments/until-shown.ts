@@ -9,11 +9,7 @@ const POLL = { firstMs: 50, mostMs: 1_000 }
 /** `look` asks the chain once and saves the answer. `ended` stops the wait. */
 type SettlementWatch = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
 
-/**
- * Waits up to `limitMs` until the ledger says that the chain shows a payment.
- *
- * @returns the transaction, or undefined if the chain does not show it in time or the payment ended otherwise
- */
+/** Waits up to `limitMs` until the ledger says that the chain shows a payment. @returns its transaction, if it does */
 export async function untilShown({ payment, look, ended }: SettlementWatch, limitMs: number): Promise<Hex | undefined> {
   const end = performance.now() + limitMs
   for (let looks = 1; !ended(); looks++) {

@@ -17,10 +17,8 @@ type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization
 type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error: X402ErrorName; reason: string }
 
 /**
- * Decides whether a signed payment meets the requirements at a point in time (D27, D28).
- *
- * Uses no clock, store or network. The checks run in the written order, and the first that fails names the error.
- * Callers check nonces: see challenges.ts and the claim in settler.ts.
+ * Decides whether a signed payment meets the requirements at a point in time (D27, D28). The first check that fails
+ * names the error. Callers check nonces: see challenges.ts and the claim in settler.ts.
  */
 export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRequirements, now: UnixMs): Verification {
   const { payload } = envelope

@@ -7,7 +7,7 @@ import { dataFile } from '../store/data-dir.ts'
 import { loadOrCreateSecret, readSecretFile, writeSecretFile } from '../store/secret-file.ts'
 
 /**
- * The wallet's private key, from the environment or from `wallet.key`. The file is created once (D4).
+ * The wallet's private key, from the environment or from `wallet.key`, which is created once (D4).
  *
  * @returns created: true if this call made a new wallet, which holds no money yet
  * @throws CodedError 'WALLET_KEY_UNREADABLE', or what secret-file throws. No message holds the key.
@@ -30,9 +30,7 @@ export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'wal
   return text === undefined ? undefined : parseKey(text, path)
 }
 
-/**
- * Stores the operator's own key as the wallet. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten
- */
+/** Stores the operator's own key. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten */
 export async function storeWalletKey(dataDir: string, key: Hex): Promise<void> {
   await writeSecretFile(dataFile(dataDir, 'wallet'), `${key}\n`, { replace: false })
 }

@@ -28,21 +28,18 @@ export interface Wallet {
   /** The only asset and network of this wallet (D37). */
   readonly asset: Asset
   /**
-   * Signs an authorization for exactly these requirements. The budget decides before whether to sign: see budget.ts.
-   *
-   * `serverNonce` is the challenge nonce, which is also the nonce of the authorization (D30), or `preemptive` with a
-   * fresh nonce. `windowSeconds`: how long the authorization is valid; default `maxTimeoutSeconds`.
+   * Signs an authorization for exactly these requirements. budget.ts decides before whether to sign. `serverNonce` is
+   * the challenge nonce, also the nonce of the authorization (D30), or `preemptive` with a fresh nonce.
+   * `windowSeconds`: how long the authorization is valid; default `maxTimeoutSeconds`.
    */
   authorize(
     requirements: PaymentRequirements,
     terms: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex; windowSeconds?: number },
     now: UnixMs,
   ): SignedPayment
-  /** Signs a receipt for a delivery of this node, with the key of the account that is paid. */
   signReceipt(receipt: Receipt): SignedReceipt
   /** Signs a fixed text without meaning. It shows whether the account's code accepts signatures of its key. */
   signProbe(): { digest: Hex; signature: Hex }
-  /** Signs a contract call. The account pays the gas. */
   signTransaction(transaction: Transaction): SignedTransaction
 }
 
