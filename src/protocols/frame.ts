@@ -52,10 +52,8 @@ function frameOf(type: string, dataLength: number): Buffer {
 }
 
 /**
- * Cuts a stream of bytes, chunked in any way, into frames.
- *
- * It holds only bytes that have arrived. A length in a header reserves no memory. A length over its limit is refused as
- * soon as it can be read, before any byte of the data.
+ * Cuts a stream of bytes, chunked in any way, into frames. Holds only bytes that have arrived: a length in a header
+ * reserves no memory, and one over its limit is refused before any byte of the data.
  */
 export class FrameDecoder {
   #chunks: Uint8Array[] = []

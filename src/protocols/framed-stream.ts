@@ -3,17 +3,12 @@ import type { Uint8ArrayList } from 'uint8arraylist'
 import { drained } from '../p2p/libp2p-fixes/drained.ts'
 import { encodeFrame, encodeTextFrame, FRAME_BYTES_MAX, type Frame, FrameDecoder, FrameError } from './frame.ts'
 
-/**
- * The longest time from the first to the last byte of a frame (D24). The peer may also take this long to accept a
- * frame.
- */
+/** Longest time from the first to the last byte of a frame (D24), and for the peer to accept a frame. */
 const FRAME_TIMEOUT_MS = 30_000
-/**
- * Frames held until the reader asks for them. Beyond it the stream is paused, so that a fast peer does not fill the
- * memory.
- */
+/** Frames held for the reader. Beyond it the stream is paused, so that a fast peer does not fill the memory. */
 const FRAMES_WAITING_MAX = 4
 
+/** @internal Exported for its test. */
 export type FramedStreamOptions = {
   frameTimeoutMs?: number
   /** Called with every change in the bytes this stream holds. Returns whether they may be held. */
@@ -23,11 +18,9 @@ export type FramedStreamOptions = {
 type PendingRead = { resolve: (frame: Frame | undefined) => void; reject: (error: unknown) => void }
 
 /**
- * Reads and writes frames over one libp2p stream.
- *
- * Construct it in the first, synchronous step of a stream handler. It must listen at once, because libp2p drops bytes
- * that arrive before a listener is attached. It holds at most one arriving frame and a few frames waiting for the
- * reader.
+ * Reads and writes frames over one libp2p stream. Construct it in the first, synchronous step of a stream handler:
+ * libp2p drops bytes that arrive before a listener is attached. It holds at most one arriving frame and a few waiting
+ * for the reader.
  */
 export class FramedStream {
   readonly #stream: Stream
@@ -66,9 +59,8 @@ export class FramedStream {
   }
 
   /**
-   * The next frame, or undefined if the peer ended its side between two frames.
-   *
-   * Only one reader at a time. @throws FrameError, the stream's own error, or the signal's reason
+   * The next frame, or undefined if the peer ended its side between two frames. Only one reader at a time.
+   * @throws FrameError, the stream's own error, or the signal's reason
    */
   read(signal: AbortSignal): Promise<Frame | undefined> {
     if (signal.aborted) return Promise.reject(signal.reason)
@@ -101,7 +93,6 @@ export class FramedStream {
     return this.#send(encodeFrame(frame), signal)
   }
 
-  /** Writes a frame whose data is text, usually JSON. */
   async writeText(type: string, text: string, signal: AbortSignal): Promise<void> {
     return this.#send(encodeTextFrame(type, text), signal)
   }
@@ -122,9 +113,7 @@ export class FramedStream {
     this.#finish(error)
   }
 
-  /**
-   * Drops waiting frames and everything that still arrives, because nobody reads any more. Written frames still leave.
-   */
+  /** Drops what waits and what still arrives, because nobody reads any more. Written frames still leave. */
   discard(): void {
     this.#finish(new Error('nobody reads this stream any more'))
     this.#waiting = []
@@ -144,11 +133,8 @@ export class FramedStream {
   }
 
   /**
-   * Ends the reading side if the stream fired `end` before this reader listened.
-   *
-   * Protocol negotiation reads ahead. When the request and the half-close arrive together, negotiation sees the end
-   * first. Then it hands the bytes of the request back to the stream. `end` then fires before `message`, and never
-   * again.
+   * Ends the reading side if the stream fired `end` before this reader listened. Protocol negotiation reads ahead: it
+   * may see the half-close first, and then hand the bytes of the request back. `end` never fires again.
    */
   #finishIfEnded(): void {
     if (this.#stream.readableEnded && this.#stream.readBufferLength === 0) this.#finish()
@@ -158,10 +144,7 @@ export class FramedStream {
     return this.#waiting.length >= FRAMES_WAITING_MAX
   }
 
-  /**
-   * Cuts frames for the reader and a few ahead of it. The rest stays as bytes, so that many small frames cost no
-   * objects.
-   */
+  /** Cuts frames for the reader and a few ahead. The rest stays as bytes, so that small frames cost no objects. */
   #advance(): void {
     let frame = this.#next()
     if (frame !== undefined || this.#isFull) this.#stopWatch()
@@ -193,9 +176,7 @@ export class FramedStream {
     else this.#end.error ??= error
   }
 
-  /**
-   * Limits the time of each frame. The time starts with the first byte of the frame or the end of the previous frame.
-   */
+  /** Limits the time of each frame, from its first byte or from the end of the previous frame. */
   #startWatch(): void {
     const late = () => this.#fail(new FrameError('FRAME_SLOW', `a frame took longer than ${this.#frameTimeoutMs} ms`))
     this.#slow ??= setTimeout(late, this.#frameTimeoutMs).unref()
@@ -206,10 +187,7 @@ export class FramedStream {
     this.#slow = undefined
   }
 
-  /**
-   * Accounts for the held bytes and returns whether they may be held. QUIC cannot be paused, so waiting bytes are
-   * bounded here too.
-   */
+  /** Accounts for the held bytes, and bounds them because QUIC cannot be paused. False: they may not be held. */
   #hold(): boolean {
     const now = this.#waiting.reduce((sum, frame) => sum + frame.data.length, this.#decoder.buffered)
     const change = now - this.#held

@@ -43,7 +43,6 @@ export async function serveMarketplace(
   }
 }
 
-/** Sends the reason for refusing the stream, and ends it. */
 export async function refuseMarketplace(stream: FramedStream, error: PeerError, signal: AbortSignal): Promise<void> {
   await stream.writeRaw(encodeAnswer(errorAnswer(error)), signal)
   await stream.close()

@@ -24,7 +24,6 @@ export class PeerError extends CodedError<X402ErrorName> {
     this.isForeign = options.isForeign ?? false
   }
 
-  /** The number of the error in the error table. */
   get errorCode(): number {
     return x402Errors[this.code].code
   }

@@ -7,7 +7,6 @@ export type PeerLimitsOptions = {
   requestsPerSecond: number
   streamsMax?: number
   bytesHeldMax?: number
-  /** Limit for all peers together. */
   bytesHeldTotalMax?: number
 }
 

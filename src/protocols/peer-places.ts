@@ -22,10 +22,9 @@ export class PeerPlaces {
   }
 
   /**
-   * Waits for a lease.
-   *
-   * @returns a function that gives the lease back, to be called once
-   * @throws PeerError `OVERLOADED` at once if too many calls wait, or later if no lease came in time; the signal's reason
+   * Waits for a lease. @returns a function that gives the lease back, to be called once
+   * @throws PeerError `OVERLOADED` at once if too many calls wait, or later if no lease came in time; the signal's
+   * reason
    */
   async take(peerId: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()

@@ -5,10 +5,7 @@ const HELD_BYTES_MAX = DATA_BYTES_MAX + 64 * 1024
 
 type PendingBytes = { count: number; resolve: (bytes: Uint8Array) => void; reject: (error: unknown) => void }
 
-/**
- * Reads a given number of bytes from a stream without frames. Construct it before the first `await`, so that no bytes
- * are lost. Only one read at a time.
- */
+/** Reads bytes outside frames, one read at a time. Construct it before the first `await`, so that none are lost. */
 export class RawReader {
   #held: Buffer[] = []
   #length = 0

@@ -10,7 +10,6 @@ import type { X402ServerDeps } from './x402/exchange.ts'
 import { refuseX402 } from './x402/messages.ts'
 import { serveX402 } from './x402/server.ts'
 
-/** Calls a function with each stream that a peer opens. */
 export type HandleStreams = (
   protocol: string,
   handler: (stream: Stream, peerId: string) => void,
@@ -62,7 +61,6 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
     streams.set(served, controller)
   }
 
-  /** Why this node does not serve a peer. */
   function refusalOf(peerId: string): PeerError | undefined {
     if (!deps.exposure.isBlocked(peerId, deps.didOf(peerId))) return undefined
     return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
@@ -98,10 +96,7 @@ function tooMany(): PeerError {
   return new PeerError('OVERLOADED', 'too many streams from this peer; use them again or close some')
 }
 
-/**
- * Waits until both sides have ended the stream, because an open stream counts and costs. A peer that does not end its
- * side in time is cut off.
- */
+/** Waits until both sides have ended the stream, because an open one counts. A peer that is late is cut off. */
 async function part(stream: Stream, framed: FramedStream, signal: AbortSignal): Promise<void> {
   framed.discard()
   if (stream.status === 'open' || stream.status === 'closing') {

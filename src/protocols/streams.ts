@@ -8,9 +8,7 @@ type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => P
 const IDLE_PER_PEER_MAX = 64
 const IDLE_MAX = 512
 const IDLE_MS = 60_000
-/**
- * Calls at once to one peer. A node serves 128 streams of one peer, so some are left to ask for the results of calls.
- */
+/** Calls at once to one peer. It serves 128 streams, so some are left to ask for the results of calls. */
 const CALLS_PER_PEER_MAX = 112
 const CALLS_WAITING_MAX = 10_000
 /** A seller that ends none of the calls for this long is stuck or hostile: the waiting calls end. */
@@ -20,10 +18,8 @@ const PLACE_WAIT_MS = 5 * 60 * 1000
 type Idle = { stream: FramedStream; timer: NodeJS.Timeout }
 
 /**
- * Keeps idle streams of one protocol for each peer and reuses them. This gives five times the throughput of a new
- * stream for each call (D23).
- *
- * A stream carries one exchange at a time. A stream that the peer ended while it was idle is detected and replaced.
+ * Keeps idle streams of one protocol for each peer and reuses them: five times the throughput of new streams (D23). A
+ * stream carries one exchange at a time. A stream that the peer ended while it was idle is detected and replaced.
  */
 export class StreamPool {
   readonly #protocol: string
@@ -51,18 +47,12 @@ export class StreamPool {
     this.#superseded = deps.superseded ?? (() => false)
   }
 
-  /**
-   * Waits until the peer may get another call. @returns a function to call when the call is over @throws PeerError, or
-   * the signal's reason
-   */
+  /** Waits for a turn with the peer. @returns a function that ends the call @throws PeerError, the signal's reason */
   place(peerId: string, signal: AbortSignal): Promise<() => void> {
     return this.#places.take(peerId, signal)
   }
 
-  /**
-   * Returns a stream to the peer and whether it was used before. The peer may have ended a reused stream without our
-   * knowledge.
-   */
+  /** Returns a stream and whether it was used before: then the peer may have ended it without our knowledge. */
   async take(peer: StreamPeer, signal: AbortSignal): Promise<{ stream: FramedStream; reused: boolean }> {
     const idle = this.#idle.get(peer.peerId) ?? []
     for (let last = idle.pop(); last !== undefined; last = idle.pop()) {

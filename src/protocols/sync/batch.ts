@@ -2,7 +2,6 @@ import { CodedError } from '../../lib/errors.ts'
 
 const LENGTH_BYTES = 4
 
-/** The bytes are not a list of envelopes within the limits. */
 export class BatchError extends CodedError<'BATCH_INVALID'> {
   override name = 'BatchError'
 }

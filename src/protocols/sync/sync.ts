@@ -18,10 +18,7 @@ const WINDOW = 2
 /** How long either side may keep the other waiting for one step. */
 const STEP_TIMEOUT_MS = 10_000
 
-/**
- * `SYNC_CUT`: the peer ended before `sync.end`, for example because it is busy or stopping. `SYNC_INVALID`: the peer
- * broke the protocol.
- */
+/** `SYNC_CUT`: the peer ended before `sync.end`, busy or stopping. `SYNC_INVALID`: it broke the protocol. */
 export class SyncError extends CodedError<'SYNC_CUT' | 'SYNC_INVALID'> {
   override name = 'SyncError'
 }
@@ -31,8 +28,8 @@ export type SyncSide = {
   /** The first message, sent by the client. */
   open(): Uint8Array
   /**
-   * Takes the peer's message. `say` is the reply, if there is one. `last` means that the peer has nothing more to say
-   * after the reply. `enough` ends the talk; the differences found so far stay valid.
+   * Takes the peer's message. `say`: the reply, if any. `last`: the peer has nothing more to say after the reply.
+   * `enough` ends the talk; the differences found so far stay valid.
    */
   hear(message: Uint8Array): { say?: Uint8Array; last: boolean } | 'enough'
   /** Batches of what the peer lacks. A batch is read only when the peer can take it. */
@@ -40,8 +37,8 @@ export type SyncSide = {
   /** True if listings are accepted from this peer. */
   readonly takes: boolean
   /**
-   * Takes a batch and returns whether another is welcome, as far as is known now. The batch may still be examined while
-   * the next one arrives. An exception ends the session.
+   * Takes a batch and returns whether another is welcome, as far as is known. It may still be examined while the next
+   * one arrives. An exception ends the session.
    */
   take(envelopes: Uint8Array[]): Promise<boolean>
   /** Resolves when every batch has been examined. An exception ends the session. */

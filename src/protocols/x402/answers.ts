@@ -6,10 +6,7 @@ import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import { type AnyX402Message, jsonOf, NO_CORRELATION_ID, parseMessage, readFrame } from './messages.ts'
 
-/**
- * A response as the buyer reads it. Missing fields are empty, and `oddities` describes unusual ones. `body` is always
- * base64.
- */
+/** A response as the buyer reads it: missing fields are empty, `oddities` describes unusual ones. `body` is base64. */
 export type ReceivedResponse = Omit<z.infer<typeof X402Response>, 'payment_id' | 'tx_hash'> & {
   payment_id: Hex | ''
   tx_hash: Hex | ''
@@ -34,12 +31,10 @@ const ODDITY_LENGTH_MAX = 500
 const BARE_NONCE = /^[0-9a-fA-F]{64}$/
 
 /**
- * Reads the seller's next answer. Undefined if the seller has ended its side.
+ * Reads the seller's next answer. Undefined if the seller has ended its side. @throws UnreadableAnswer
  *
- * It is more lenient than a seller is. A paid result must not be lost because another field is wrong. The original node
- * of this protocol spells some fields in its own way.
- *
- * @throws UnreadableAnswer
+ * It is more lenient than a seller: a paid result must not be lost because another field is wrong. The original node of
+ * this protocol spells some fields in its own way.
  */
 export async function readAnswer(stream: FramedStream, signal: AbortSignal): Promise<SellerAnswer | undefined> {
   try {
@@ -120,7 +115,7 @@ function textOf(body: unknown): string | undefined {
 }
 
 /**
- * Reads a challenge. A nonce without 0x comes from the original node. That node settles before its agent runs, without
+ * Reads a challenge. A nonce without 0x comes from the original node, which settles before its agent runs without
  * saying so. The message is therefore completed with `settles_first`, as other sellers send it (D45).
  */
 function challengeOf(frame: Frame): SellerAnswer {

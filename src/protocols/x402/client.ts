@@ -17,30 +17,20 @@ export type Call = {
   callerDid: string
   /** The form of bodies that this seller wants, as far as known. The exchange writes what it learns here. */
   form?: BodyForm
-  /**
-   * Tells the seller to refuse the payment if it would settle before its agent runs. This is an extension of the
-   * protocol (D45).
-   */
+  /** The seller must refuse the payment if it would settle before its agent runs (an extension, D45). */
   refusesSettleFirst?: boolean
-  /** Number of agents that bought for one another, this call included. This is an extension of the protocol. */
+  /** Number of agents that bought for one another, this call included (an extension). */
   hops?: number
-  /**
-   * Called with the agent's output while it works, if the seller supports it. Asking for output is an extension of the
-   * protocol.
-   */
+  /** Called with the agent's output while it works, if the seller supports this extension. */
   onOutput?(text: string): void
 }
 
-/**
- * The form of bodies. `wrapped`: `{"resource","input"}` and `{"output"}`, as sellers of the original node want them.
- * Otherwise plain text.
- */
+/** `wrapped`: `{"resource","input"}` and `{"output"}`, as sellers of the original node want bodies; else plain text. */
 export type BodyForm = { wrapped: boolean }
 
 /** Undefined means no limit: a free agent may take as long as it needs. */
 export type AnswerLimits = { firstAnswerMs?: number | undefined; shownWorkMs?: number | undefined }
 
-/** The stream of one exchange. */
 export type ExchangeStream = {
   /** Opens another stream if the seller has ended the stream. A seller may do so after every message (D23). */
   current(): Promise<FramedStream>
@@ -51,22 +41,14 @@ export type PaymentDemand = { requirements: PaymentRequirements; nonce: Hex; tex
 
 /** Time for a seller to answer with its price. It can be short, because nothing runs before payment. */
 export const FIRST_ANSWER_MS = 30_000
-/**
- * Time for a seller that shows output before it asks for payment. This happens when the task was already paid for
- * (D39).
- */
+/** Time for a seller that shows output before it asks for payment: the task was already paid for (D39). */
 export const SHOWN_WORK_MS = 15 * 60_000
-/**
- * Characters of output accepted: several times the longest result. Each piece counts for 16 more, so that tiny pieces
- * are bounded too (T7).
- */
+/** Characters of output accepted: several times the longest result. A piece costs 16 more, to bound tiny ones (T7). */
 const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
 
 /**
- * Sends the task without a payment.
- *
- * @returns the response of a free agent, or what the seller wants to be paid
+ * Sends the task without a payment. @returns the response of a free agent, or what the seller wants to be paid
  * @throws PeerError that the seller sends, SellerSilent, TaskTooLong, or the error of the stream
  */
 export async function requestX402(
@@ -118,9 +100,8 @@ function checkFits(call: Call): void {
 }
 
 /**
- * Sends the paid request. If the seller ends the stream without an answer, it sends the request once more on another
- * stream, because the first may not have arrived. The authorization can be spent only once, no matter how often it is
- * sent.
+ * Sends the paid request; once more on another stream if the seller ends the first without an answer, because it may
+ * not have arrived. The authorization can be spent only once, no matter how often it is sent.
  */
 export async function sendX402Payment(
   exchange: ExchangeStream,
@@ -140,10 +121,7 @@ export async function sendX402Payment(
   }
 }
 
-/**
- * Sends the task with a payment that was signed earlier. Use it if the seller never saw the payment or forgot its
- * challenge.
- */
+/** Sends the task with a payment signed earlier, which the seller never saw or whose challenge it forgot. */
 export async function callX402Preemptively(
   stream: FramedStream,
   call: Call,
@@ -168,10 +146,8 @@ export async function askX402Price(
 }
 
 /**
- * Asks again for the result of a payment (D32).
- *
- * A seller that does not know `method` reads the request as a payment for the task. If the seller wants wrapped bodies,
- * the task is therefore sent too.
+ * Asks again for the result of a payment (D32). A seller that does not know `method` reads the request as a payment for
+ * the task: if it wants wrapped bodies, the task is therefore sent too.
  */
 export async function askX402Result(
   stream: FramedStream,
@@ -284,10 +260,7 @@ function asStreamEnded(error: unknown): never {
   throw isCut ? new StreamEnded({ cause }) : error
 }
 
-/**
- * True if an error belongs to this exchange. An error about unreadable bytes has no correlation id of ours. Only our
- * own request can have caused it on our own stream.
- */
+/** True for an error about this exchange, or about unreadable bytes: on our stream only our request can be meant. */
 function isFor(received: string, correlationId: string): boolean {
   return received === correlationId || received.startsWith('00000000-')
 }

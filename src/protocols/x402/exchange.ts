@@ -107,7 +107,6 @@ export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id
 /** A stream that a peer has opened. `stopping` aborts when the node stops. */
 export type InboundStream = { stream: FramedStream; peerId: string; stopping: AbortSignal }
 
-/** One exchange on a stream. */
 export type Exchange = Caller &
   InboundStream & {
     /** True if the buyer wraps its task, as the original node does. It also expects a wrapped answer. */
@@ -120,18 +119,13 @@ export type WrappedRun = { id: Hex; stream: FramedStream }
 /** What a paid run needs, whichever protocol brings the payment. */
 export type PaidRunDeps = Omit<X402ServerDeps, 'sellerDid' | 'didOf' | 'newNonce' | 'limits' | 'wrappedRuns'>
 
-/** What a payment has bought. */
 export type PaidResult = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
 
-/**
- * The reason of a failed run that a buyer may read. AgentError and PeerError are written for buyers; other errors stay
- * private.
- */
+/** The reason that a buyer may read. AgentError and PeerError are written for buyers; other errors stay private. */
 export function buyerReason(failure: unknown): string {
   return failure instanceof AgentError || failure instanceof PeerError ? failure.message : 'the agent failed'
 }
 
-/** Converts an agent's error into EXECUTION_FAILED. */
 export function asExecutionFailed(cause: unknown): never {
   if (cause instanceof PeerError) throw cause
   throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })

@@ -8,7 +8,6 @@ import { PeerError } from '../peer-error.ts'
 import type { Exchange, PaidResult, X402ServerDeps } from './exchange.ts'
 import { unwrapTask, wrapOutput } from './wrapped-body.ts'
 
-/** The version in every message. */
 export const VERSION = '1.0'
 /** Stands for a correlation id that could not be read. */
 export const NO_CORRELATION_ID = '00000000-0000-4000-8000-000000000000'
@@ -24,7 +23,6 @@ export type AnyX402Message = { [T in X402MessageType]: { type: T; message: X402M
 
 /**
  * Reads the next message and checks it against its schema. Undefined if the peer has ended its side.
- *
  * @throws PeerError `INVALID_MESSAGE`, with the correlation id if it could be read
  */
 export async function readMessage(stream: FramedStream, signal: AbortSignal): Promise<AnyX402Message | undefined> {
@@ -84,7 +82,6 @@ export function writeError(
   )
 }
 
-/** Sends the reason for refusing the stream, and ends it. */
 export async function refuseX402(stream: FramedStream, error: PeerError, signal: AbortSignal): Promise<void> {
   await writeError(stream, error, undefined, signal)
   await stream.close()
@@ -140,10 +137,8 @@ export function readTask(body: string, resource: string, exchange: Exchange): { 
 }
 
 /**
- * The body of a response.
- *
  * JSON may need up to six bytes for a character. If a wrapped result is too long for a frame, it is sent plain, which
- * the original node accepts too. A paid result must not be lost to its wrapper.
+ * the original node accepts too: a paid result must not be lost to its wrapper.
  */
 function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
   const wrapped = isWrapped === true ? Buffer.from(wrapOutput(output)) : undefined

@@ -4,19 +4,14 @@ import { type AnyX402Message, VERSION, writeMessage } from './messages.ts'
 
 /** Characters in one frame. */
 const FRAME_LENGTH_MAX = 32 * 1024
-/**
- * Characters a peer may be behind. Beyond it the peer gets no more output before the response, which contains
- * everything.
- */
+/** Characters a peer may be behind. Beyond it the next it gets is the response, which contains everything. */
 const BEHIND_LENGTH_MAX = 256 * 1024
 /** Single words that arrive within this time are sent together. */
 const FLUSH_MS = 20
 
 /**
- * True if the peer asked to see output while the agent works, in `x402.output` frames before the response.
- *
- * This is an extension: only `stream: true` in the request enables it, and only the response counts. The agent never
- * waits for the peer.
+ * True if the peer asked to see output while the agent works, in `x402.output` frames before the response. This is an
+ * extension: only `stream: true` enables it, and only the response counts. The agent never waits for the peer.
  */
 export function wantsOutput({ type, message }: AnyX402Message): boolean {
   if (type === 'x402.request') return message.method === 'execute' && message.stream === true
@@ -24,10 +19,8 @@ export function wantsOutput({ type, message }: AnyX402Message): boolean {
 }
 
 /**
- * Adds output to an exchange, until the end of the block.
- *
- * A peer that has seen part of what it pays for can no longer cancel its request. Otherwise it would get work for
- * nothing (T6). The run then stops only when it is done or when the node stops.
+ * Adds output to an exchange, until the end of the block. A peer that has seen part of what it pays for can no longer
+ * cancel its request, or it would get work for nothing (T6): the run stops only when it is done or when the node stops.
  */
 export function withOutput(exchange: Exchange, { isPaid }: { isPaid: boolean }): { exchange: Exchange } & Disposable {
   const { stream, correlationId, signal, stopping } = exchange

@@ -11,10 +11,9 @@ import { admit, beginRun, runSettled } from './sale.ts'
 import { unheardOf } from './wrapped-run.ts'
 
 /**
- * Answers `method: "result"`: the result that this payment bought, for the peer that paid (D32).
- *
- * The signature proves the payment, and the connection proves the peer. Nothing is claimed or charged. Only work that
- * was settled first and never finished is run. If the run is in progress, the answer waits for it.
+ * Answers `method: "result"`: the result that this payment bought, for the peer that paid (D32). The signature proves
+ * the payment, and the connection proves the peer. Nothing is claimed or charged. Only work that was settled first and
+ * never finished is run. If the run is in progress, the answer waits for it.
  */
 export async function answerResult(
   request: Pick<X402Message<'x402.request'>, 'payment' | 'resource' | 'body'>,
@@ -41,10 +40,8 @@ export async function answerResult(
 }
 
 /**
- * Takes up a payment that was answered with 2007, when its buyer sends it again (D39). The buyer gets the result of
- * this payment, or 2007 again. Nothing is claimed or charged. A replay of any other payment is not taken up and gets
- * 2004.
- *
+ * Takes up a payment that was answered with 2007, when its buyer sends it again (D39). The buyer gets its result, or
+ * 2007 again; nothing is claimed or charged. A replay of any other payment is not taken up and gets 2004.
  * @returns true if the message was answered. @throws PeerError while there is no result
  */
 export async function takeUp(
@@ -68,9 +65,8 @@ export async function takeUp(
 }
 
 /**
- * Takes up the payment of a buyer that asks again without a payment. A new challenge for a task that the buyer has
- * already signed for would make it pay twice. The same holds for a buyer that left before its result was there and does
- * not know `method: "result"`.
+ * Takes up the payment of a buyer that asks again without one, also of a buyer that left before its result was there
+ * and does not know `method: "result"`. A new challenge would make it pay twice for this task.
  */
 export async function takeUpTask(
   agent: ServedAgent,
@@ -121,10 +117,7 @@ function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' 
   return { output, txHash, receipt: payment.receipt }
 }
 
-/**
- * What a payment has bought. A payment that was settled before its run, and whose run never finished, is run now.
- * @throws PeerError
- */
+/** What a payment has bought. Settled work that never finished is run now. @throws PeerError */
 export async function resultOf(stored: StoredPayment, caller: Caller, deps: PaidRunDeps): Promise<PaidResult> {
   // Nothing may happen between the last check and the run that follows from it, so only this loop may `await`.
   for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) await run

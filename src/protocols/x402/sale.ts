@@ -110,10 +110,7 @@ function verify(agent: ServedAgent, task: PaidTask, caller: Caller, deps: PaidRu
   return { id, agentId: agent.id, peerId, correlationId, challengeNonce: task.challenge?.nonce, requirements, signed }
 }
 
-/**
- * Marks a payment as running until the end of the block, so that a request for its result waits. Nothing may happen
- * between the check that it does not run and this.
- */
+/** Marks a payment as running until the end of the block. Nothing may happen between the check for a run and this. */
 export function beginRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Disposable {
   const { promise, resolve } = Promise.withResolvers<void>()
   running.set(id, promise)
@@ -134,7 +131,6 @@ export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>):
   }
 }
 
-/** Turns full run slots into the answer `OVERLOADED`. */
 export function asOverloaded(error: unknown): never {
   if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all run slots are taken; try again later')
   throw error
@@ -216,10 +212,7 @@ async function runAgent(
   }
 }
 
-/**
- * True for a limit that a task can push an agent over. The output shown until then is delivered, and the buyer owes for
- * it (T6).
- */
+/** True for a limit that a task can push an agent over: the output until then is delivered and owed for (T6). */
 function isLimit(failure: unknown): boolean {
   return (
     failure instanceof AgentError && (failure.code === 'AGENT_TIMEOUT' || failure.code === 'AGENT_OUTPUT_TOO_LARGE')
@@ -243,9 +236,7 @@ async function settleAfter(claim: Claim, outcome: RunOutcome, deps: PaidRunDeps)
 
 type Prepayment = Omit<Claim, 'peerId' | 'challengeNonce'> & { txHash: Hex | undefined }
 
-/**
- * Runs work that is already paid. A failure is reported and recorded. The next request for the result runs it again.
- */
+/** Runs work that is already paid. After a failure the next request for the result runs it again. */
 export async function runSettled(
   agent: ServedAgent,
   { payment, input }: { payment: Prepayment; input: string },

@@ -49,8 +49,7 @@ export async function serveX402(inbound: InboundStream, deps: X402ServerDeps, si
     await Promise.all(underWay)
     await stream.close()
   } catch (error) {
-    // The stream can carry no further message. A broken message is answered; then both sides start again on a new
-    // stream.
+    // The stream can carry nothing more. A broken message is answered; then both sides start on a new stream.
     await Promise.all(underWay)
     if (!(error instanceof PeerError)) return stream.abort(error as Error)
     await writeError(stream, error, undefined, signal).catch(() => {})
@@ -58,9 +57,7 @@ export async function serveX402(inbound: InboundStream, deps: X402ServerDeps, si
   }
 }
 
-/**
- * Answers one message. Never throws: a failure becomes an `x402.error`, or the stream cannot carry an answer any more.
- */
+/** Answers one message. Never throws: a failure becomes an `x402.error` if the stream can still carry it. */
 async function answer(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const { correlationId, stream, signal } = exchange
   try {
@@ -200,10 +197,7 @@ async function answerFree(agent: ServedAgent, body: string, asked: Exchange, dep
   await respond(result, exchange, deps)
 }
 
-/**
- * Logs a wrong `caller_did`. The server uses the DID of the connection's peer and ignores another DID in the message
- * (D25).
- */
+/** Logs a wrong `caller_did`. Only the DID of the connection's peer counts (D25). */
 function noteCaller(named: string, { peerId, callerDid, correlationId }: Exchange, deps: X402ServerDeps): void {
   if (named !== callerDid) {
     deps.logger.debug(

@@ -11,9 +11,7 @@ const BUSY_WAIT_MS = 5_000
 /** After a restart, older payments are run only when their buyers ask. */
 const RESTART_MS = 24 * 60 * 60 * 1000
 const LEFT_MAX = 1_000
-/**
- * Payments whose runs failed, which wait until their buyers ask. Beyond it no more payments are run without a request.
- */
+/** Payments whose runs failed, which wait until their buyers ask. Beyond it nothing runs without a request. */
 const FAILED_MAX = 10_000
 
 type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'didOf'>
@@ -53,7 +51,6 @@ export class SettledWork implements Service {
     await this.#turn
   }
 
-  /** Call it when a payment has settled. */
   wake(inMs = 0): void {
     if (this.#stopping.signal.aborted) return
     clearTimeout(this.#timer)

@@ -4,9 +4,8 @@ import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { PeerError } from '../peer-error.ts'
 
 /**
- * The form of body of the original node of this protocol: `{"resource","input"}` in requests, `{"output"}` in answers.
- *
- * Stoa sends plain text, accepts both forms, and answers in the form of the request.
+ * Bodies of the original node of this protocol: `{"resource","input"}` in requests, `{"output"}` in answers. Stoa sends
+ * plain text, accepts both forms, and answers in the form of the request.
  */
 const Wrapped = z.strictObject({ resource: z.string(), input: z.string() })
 const WrappedOutput = z.strictObject({ output: z.string() })

@@ -5,11 +5,9 @@ import type { Exchange, PaidResult, ServedAgent, WrappedRun, X402ServerDeps } fr
 import { type PaidTask, runPaid } from './sale.ts'
 
 /**
- * Runs a paid task for a buyer that wraps it, as the original node does, and remembers the run for this buyer.
- *
- * Such a buyer waits for half a minute, then ends its side. It has no way to ask for what it paid for. When it sends
- * the same task again, it gets that result and is not charged again. If the payment was settled before the run and the
- * run failed, the task is run again (D45).
+ * Runs a paid task for a buyer that wraps it, as the original node does, and remembers the run for this buyer. Such a
+ * buyer waits for half a minute, ends its side, and cannot ask for what it paid for. When it sends the same task again,
+ * it gets that result and is not charged again. A run that failed after its settlement is run again (D45).
  */
 export async function runWrapped(
   agent: ServedAgent,
@@ -43,10 +41,7 @@ export async function runWrapped(
   }
 }
 
-/**
- * The payment of this peer for the same task, if the peer left before the result was there. The run now waits on
- * `stream`.
- */
+/** The payment for the same task of a peer that left before its result. The run now waits on `stream`. */
 export function unheardOf(
   sought: { peerId: string; agentId: string; task: string },
   stream: FramedStream,

@@ -1,17 +1,12 @@
 import { type Bound, compareKeys } from './element-key.ts'
 import { invalid } from './reconcile-error.ts'
 
-/**
- * A range that we asked about by its fingerprint or by a list. `rest` marks the older part of a list whose newest part
- * was answered.
- */
+/** A range that we asked about. `rest`: the older part of a list whose newest part was answered. */
 export type AskedRange = { from: Bound; until: Bound; by: 'fingerprint' | 'list' | 'rest' }
 
 /**
- * The ranges we asked about. The answers in one message are struck out of them.
- *
- * The ranges of a message ascend, so each asked range is passed once. @throws ReconcileError `RECONCILE_INVALID` for an
- * answer to something that was not asked
+ * The ranges we asked about; the answers in one message are struck out. They ascend, so each is passed once.
+ * @throws ReconcileError `RECONCILE_INVALID` for an answer to something that was not asked
  */
 export class AskedRanges {
   readonly #asked: readonly AskedRange[]
@@ -37,10 +32,7 @@ export class AskedRanges {
     if (!struck) throw invalid('equal, where nothing was asked')
   }
 
-  /**
-   * Strikes out a part that the peer asks about in return. The peer may ask about the whole range only if `whole` is
-   * true.
-   */
+  /** Strikes out a part that the peer asks about in return; the whole range only if `whole` is true. */
   strikePart(from: Bound, until: Bound, { whole }: { whole: boolean }): void {
     this.#goTo(from)
     const current = this.#current
@@ -66,7 +58,6 @@ export class AskedRanges {
     return current
   }
 
-  /** The ranges that are still asked. */
   left(): AskedRange[] {
     while (this.#current !== undefined) this.#keep(this.#current)
     return this.#left

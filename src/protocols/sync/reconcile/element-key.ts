@@ -5,10 +5,7 @@ import type { UnixMs } from '../../../lib/clock.ts'
  * the first 16 bytes of the SHA-256 of the signed bytes. Byte order is time order.
  */
 export type ElementKey = Uint8Array
-/**
- * A position between elements: a key whose insignificant bytes are zero. It stands before the element with an equal
- * key.
- */
+/** A position before the element with an equal key: a key whose insignificant bytes are zero. */
 export type Bound = Uint8Array
 
 export const TIME_BYTES = 6
@@ -54,7 +51,6 @@ export function timeOf(key: Bound): UnixMs {
   return time
 }
 
-/** Compares the keys at two offsets. */
 export function compareKeys(a: Uint8Array, b: Uint8Array, aOffset = 0, bOffset = 0): number {
   for (let index = 0; index < KEY_BYTES; index++) {
     const difference = a[aOffset + index]! - b[bOffset + index]!

@@ -20,9 +20,7 @@ export type DueAnswer = { from: Bound; until: Bound; question: Question }
 export type KeyDifference = { have: ElementKey[]; need: ShortId[] }
 /** Consecutive ranges to send, and what they ask. */
 type RangeQuestion = { ranges: Range[]; asked: AskedRange[] }
-/**
- * The answer to a due range, from position `from` on. If `from` is not the beginning of the range, `rest` is still due.
- */
+/** The answer to a due range, from position `from` on. `rest`: what is still due before it. */
 export type RangeAnswer = RangeQuestion & KeyDifference & { from: Bound; rest?: DueAnswer }
 
 /** Parts into which a differing range is split. */
@@ -34,9 +32,7 @@ const LIST_MAX = 32
 /** Elements examined at once. */
 const BLOCK = 1024
 
-/**
- * The first question, about all elements. The parts get finer toward the newest elements, where most differences are.
- */
+/** The first question, about all elements, finer toward the newest, where most differences are. */
 export function ask(side: Side, from: Bound, until: Bound): RangeQuestion {
   const [first, last] = ranksOf(side, from, until)
   if (last - first <= LIST_MAX) return list(side, from, until)
@@ -74,7 +70,6 @@ function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): 
   return said
 }
 
-/** Asks by naming all elements. */
 function list(side: Side, from: Bound, until: Bound): RangeQuestion {
   const ids = listed(side, from, until).map(({ id }) => id)
   return { ranges: [{ mode: 'list', until, ids }], asked: [{ from, until, by: 'list' }] }
@@ -94,10 +89,7 @@ export function lackedBy(side: Side, { from, until, by }: AskedRange, lacks: Uin
   return named.filter((_, index) => (lacks[index >> 3]! >> (index & 7)) & 1).map(({ key }) => key)
 }
 
-/**
- * Answers a list: which elements of the list we lack, and which we have in addition. If not all of these fit, the
- * newest go first.
- */
+/** Answers a list: which elements of it we lack, and which we have in addition; the newest first if not all fit. */
 function tell(side: Side, { from, until, question }: DueAnswer, bytesMax: number): RangeAnswer | undefined {
   if (question.kind === 'fingerprint') return undefined
   const ids = question.kind === 'list' ? new Set(question.ids) : question.ids

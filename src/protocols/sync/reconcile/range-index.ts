@@ -27,9 +27,8 @@ export type RangeView = {
 }
 
 /**
- * The elements of a replica, in order, with the sum of any range. Adding, deleting and asking each cost O(log n).
- *
- * It takes about 30 bytes an element. The listing set bounds it, because each listing has one element.
+ * The elements of a replica, in order, with the sum of any range. Adding, deleting and asking each cost O(log n). It
+ * takes about 30 bytes an element. The listing set bounds it, because each listing has one element.
  */
 export class RangeIndex {
   #root: TreeNode = emptyTree
@@ -80,9 +79,7 @@ export class RangeIndex {
     return true
   }
 
-  /**
-   * The set as it is now. Later changes of the index do not affect it. It costs only the nodes that change afterwards.
-   */
+  /** The set as it is now, also after later changes. It costs only the nodes that change afterwards. */
   snapshot(): RangeView {
     return viewOf(this.#root)
   }

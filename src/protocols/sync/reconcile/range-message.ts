@@ -13,10 +13,7 @@ import {
 import { invalid } from './reconcile-error.ts'
 import { FINGERPRINT_BYTES, SHORT_ID_BYTES, type ShortId } from './session-hash.ts'
 
-/**
- * What one side says about a range of elements. The range starts where the previous range ended, or at the first
- * position, and ends at `until`.
- */
+/** What one side says about the elements from the end of the previous range, or the first position, to `until`. */
 export type Range =
   /** Nothing, for now. */
   | { mode: 'pass'; until: Bound }
@@ -31,7 +28,7 @@ export type Range =
 
 /** Ranges in one message, `pass` not counted. */
 export const RANGES_MAX = 2048
-/** Ids in one list. An answer holds as many as fit into its message. */
+/** Ids in one list. An answer holds as many as fit into its message. @internal Exported for its test. */
 export const LIST_IDS_MAX = 256
 /** Bytes of a range's head and bound: 1 byte, 7 of time, 1 of length, 16 of hash. */
 export const BOUND_BYTES_MAX = 25

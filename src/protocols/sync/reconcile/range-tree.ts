@@ -32,7 +32,6 @@ export function treeOf(keys: Uint8Array): TreeNode {
   return nodes[0] ?? emptyTree
 }
 
-/** Number of elements before the bound. */
 export function rankOf(root: TreeNode, bound: Uint8Array): number {
   let node = root
   let rank = 0
@@ -44,7 +43,6 @@ export function rankOf(root: TreeNode, bound: Uint8Array): number {
   return rank + indexIn(node.keys, bound)
 }
 
-/** The key at this rank, as a view. */
 export function keyAt(root: TreeNode, rank: number): ElementKey {
   let node = root
   let rest = rank

@@ -21,13 +21,13 @@ export const MESSAGE_BYTES_MAX = 64 * 1024
 const MESSAGES_MAX = 128
 /**
  * Ranges taken in one session. Two sets of 100,000 elements with little in common need 9000 ranges from either side.
- * Beyond the limit the session is cut. The newest differences are found first, so the next session starts with fewer
- * differences.
+ * Beyond the limit the session is cut; the next one starts with fewer differences, because the newest are found first.
  */
 const SESSION_RANGES_MAX = 16_384
 /** The first byte of the first message. */
 const FORMAT = 1
 
+/** @internal Exported for its test. */
 export type ReconciliationOptions = {
   /** Size of a message that we send: 1 to 64 KiB. */
   messageBytesMax?: number
@@ -37,7 +37,7 @@ export type ReconciliationOptions = {
   rangesMax?: number
 }
 
-/** What one message of the peer brought, and what to send next. `reply` is undefined once nothing is left to say. */
+/** What a message brought, and what to send next (undefined: nothing to say). @internal Exported for its test. */
 export type Step = KeyDifference & { reply: Uint8Array | undefined }
 
 /**
@@ -82,10 +82,8 @@ export class Reconciliation {
   }
 
   /**
-   * The first message, sent by the side that opens.
-   *
-   * @param start.salt 16 random bytes
-   * @param start.since elements with earlier times are left out
+   * The first message, sent by the side that opens. `salt`: 16 random bytes. Earlier elements than `since` are left
+   * out.
    */
   open({ salt, since = 0 }: { salt: Uint8Array; since?: UnixMs }): Uint8Array {
     this.#hash = createSessionHash(salt)
@@ -97,9 +95,7 @@ export class Reconciliation {
   }
 
   /**
-   * Takes the peer's next message. The side that does not open starts with this call.
-   *
-   * @throws ReconcileError. The session is then over; differences found before stay valid.
+   * Takes the peer's next message. The side that does not open starts here. @throws ReconcileError: the session is over
    */
   receive(message: Uint8Array): Step {
     if (this.#done) throw invalid('a message after the end')

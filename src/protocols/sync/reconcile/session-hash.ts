@@ -12,11 +12,9 @@ const BLOCK_BYTES = 16
 export type ShortId = number
 
 /**
- * Short names for elements and ranges within one session.
- *
- * Each session has a new salt, so the names can be short. Nobody can prepare listings with equal names. By chance two
- * names in a range are equal once in 2^48 / (n·m), and the next session finds the difference. A peer that chooses the
- * salt itself deceives only itself.
+ * Short names for elements and ranges within one session. Each session has a new salt, so the names can be short:
+ * nobody can prepare listings with equal names. By chance two names in a range are equal once in 2^48 / (n·m), and the
+ * next session finds the difference. A peer that chooses the salt itself deceives only itself.
  */
 export type SessionHash = {
   /** The fingerprint of a range, from its sum and count. */
