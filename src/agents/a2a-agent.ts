@@ -38,17 +38,15 @@ export type A2aAgentDeps = {
   agentPurchases?: AgentPurchases | undefined
 }
 
-/** A connected remote agent. */
 export interface A2aAgent {
   /** @throws AgentError */
   run(call: AgentCall): Promise<string>
 }
 
 /**
- * An agent that forwards its tasks to another agent, over A2A 0.3 or 1.0.
- *
- * The token is sent only to the origin of the operator's URL. Other addresses in a card or a redirect are not asked
- * (T12). Each caller has its own conversation with the other agent (T9).
+ * An agent that forwards its tasks to another agent, over A2A 0.3 or 1.0. The token is sent only to the origin of the
+ * operator's URL; other addresses in a card or a redirect are not asked (T12). Each caller has its own conversation
+ * with the other agent (T9).
  */
 export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aAgent {
   const { outputBytesMax } = options
@@ -112,10 +110,7 @@ function buy(
 
 type AgentAnswer = { text: string; context: string }
 
-/**
- * Sends the task, follows its stream if there is one, and polls until the task has ended. A broken stream loses
- * nothing.
- */
+/** Sends the task, follows its stream if there is one, and polls until it ends. A broken stream loses nothing. */
 async function work(
   { client, serviceParameters }: A2aConnection,
   asked: Pick<AgentCall, 'input' | 'signal'> & {
@@ -173,7 +168,7 @@ function given(text: string, context: string, bytesMax: number): AgentAnswer {
   return { text, context }
 }
 
-/** Returns the result of an ended task. @throws AgentError */
+/** @throws AgentError for a task that failed */
 function resultOf(task: Task): string {
   const state = task.status?.state
   if (state === TaskState.TASK_STATE_COMPLETED) {

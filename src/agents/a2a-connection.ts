@@ -79,10 +79,7 @@ function paidOf({ capabilities }: AgentCard): A2aConnection['paid'] {
   return { named: { agentId, peerId, payTo, network: price.network } }
 }
 
-/**
- * Limits the time to read the card, because all runs wait for it. A server that never ends its answer must not block
- * them.
- */
+/** Limits the time to read the card, because all runs wait for it and a server may never end its answer. */
 function withinLimit(ask: typeof fetch): typeof fetch {
   return (input, init) => ask(input, { ...init, signal: AbortSignal.timeout(CARD_TIMEOUT_MS) })
 }

@@ -5,11 +5,8 @@ import { base32 } from 'multiformats/bases/base32'
 const AGENT_ID_LENGTH = 32
 
 /**
- * Derives the id of a seller's agent (D5). The id survives restarts and is safe in a path.
- *
- * @param sellerId the seller's libp2p peer id in base58.
- * @param name the agent's name. It is normalized to NFC, so both Unicode forms of `é` give the same id.
- * @returns 32 characters of lower-case base32.
+ * Derives the id of a seller's agent (D5), 32 characters of base32 that are safe in a path. Names are normalized to
+ * NFC, so that both Unicode forms of `é` give the same id. @param sellerId the seller's libp2p peer id in base58
  */
 export function agentId(sellerId: string, name: string): string {
   const digest = createHash('sha256')

@@ -13,10 +13,7 @@ export type AgentPurchase = {
   call: AgentCall
 }
 
-/**
- * Purchases of own agents, at most one per run. Both methods throw AgentError that buyers may read. Its cause is for
- * the operator.
- */
+/** Purchases of own agents, at most one per run. Both methods throw AgentError; its cause is for the operator. */
 export interface AgentPurchases {
   /** Returns what this run bought before, also before a crash. Undefined if the run has no purchase that counts. */
   resume(name: string, call: AgentCall): Promise<string | undefined>

@@ -10,10 +10,7 @@ const listing = ['openai', 'openai-compatible', 'openrouter', 'ollama'] as const
 
 export type AvailableModelsDeps = { keys: ProviderKeys; fetch: typeof globalThis.fetch }
 
-/**
- * Lists what an agent of this node can run on. Asks only servers with a configured key or address, and Ollama on this
- * machine.
- */
+/** Lists what an agent can run on. Asks only servers with a configured key or address, and Ollama on this machine. */
 export async function availableModels(
   { keys, fetch }: AvailableModelsDeps,
   stop: AbortSignal,

@@ -8,9 +8,7 @@ import { isOutOfResources, startProgram } from './start-program.ts'
 
 /** Bytes of a program's stderr kept for the log: the last ones. */
 const STDERR_BYTES_MAX = 8 * 1024
-/**
- * After the program exits, its output counts as ended after this much silence, if another process still holds it open.
- */
+/** After the exit, output counts as ended after this much silence, if another process still holds it open. */
 const QUIET_MS = 1000
 const MORE_RESOURCES =
   'the system has no files or processes left; raise its limits (ulimit -n, ulimit -u) or let fewer runs go at once'
@@ -20,7 +18,6 @@ type CommandOptions = {
   /** The program and its arguments. They are not passed to a shell. */
   command: readonly string[]
   outputBytesMax: number
-  /** Reads one environment variable by name. */
   readEnv(name: string): string | undefined
 }
 
@@ -29,9 +26,7 @@ type ProcessEnd = { status: number | null; signal: NodeJS.Signals | null; whole:
 
 /**
  * An agent that is a program. Reads the task from stdin and writes the result to stdout; one final line break is
- * dropped. Exit status 0 means success.
- *
- * The program leads its own process group. The whole group ends with the task.
+ * dropped. Exit status 0 means success. The whole process group of the program ends with the task.
  */
 export function commandRuntime(options: CommandOptions, deps: { logger: Logger }): AgentRuntime {
   const logger = deps.logger.child({ agent_name: options.name })
@@ -76,10 +71,9 @@ async function runProgram(
 }
 
 /**
- * Resolves when the program has exited and its output is complete, or when no more output can come.
- *
- * Child processes of the program may still forward output (`exec > >(tee log)`). They are killed only after a silence.
- * A process outside the group can keep the output open. Then the output counts as incomplete.
+ * Resolves when the program has exited and its output is complete, or when no more output can come. Its child processes
+ * may still forward output (`exec > >(tee log)`), and are killed only after a silence. A process outside the group can
+ * keep the output open. Then the output counts as incomplete.
  */
 function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: AbortSignal): Promise<ProcessEnd> {
   const { promise, resolve } = Promise.withResolvers<ProcessEnd>()
@@ -96,8 +90,7 @@ function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: A
     let isKilled = false
     const wait = () => {
       const before = heard
-      // If the event loop was blocked, unread output is seen only after one more poll. `setImmediate` runs after that
-      // poll.
+      // If the event loop was blocked, unread output is seen only after one more poll, before `setImmediate`.
       quiet = setTimeout(() => setImmediate(judge, before), QUIET_MS)
     }
     const judge = (before: number) => {
@@ -140,7 +133,6 @@ function decoding(onOutput: OnOutput): (chunk: Buffer) => void {
   return (chunk) => onOutput(decoder.decode(chunk, { stream: true }))
 }
 
-/** Keeps the last bytes. */
 function collectTail(stream: Readable, bytesMax: number): () => string {
   let tail = Buffer.alloc(0)
   stream.on('data', (chunk: Buffer) => {

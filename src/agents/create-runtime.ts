@@ -29,7 +29,6 @@ const STAND_IN = 'summarize'
 
 export type RuntimeFactoryOptions = {
   providerKeys: ProviderKeys
-  /** Reads one environment variable by name. */
   readKey(name: string): string | undefined
   /** Base of relative paths to modules and instruction files. */
   dataDir: string
@@ -44,10 +43,9 @@ export type RuntimeFactoryDeps = {
 }
 
 /**
- * Creates the runtime for an agent's definition (D10).
- *
- * A definition that can never work throws AgentError 'AGENT_NOT_RUNNABLE'. If only a key is missing, the runtime's
- * `notice` tells the operator and its `run` tells the buyer, because keys may change at a restart.
+ * Creates the runtime for an agent's definition (D10). One that can never work throws AgentError 'AGENT_NOT_RUNNABLE'.
+ * If only a key is missing, the `notice` tells the operator and `run` tells the buyer, because keys may change at a
+ * restart.
  */
 export function createRuntimeFactory(
   options: RuntimeFactoryOptions,
@@ -151,10 +149,7 @@ function lossOf({ price, max_price: maxPrice = 0n }: AgentDefinition): string | 
   return `it may sell at a loss: a run earns ${earns} USDC and may pay ${costs} for the agent behind it. Raise price, or lower max_price.`
 }
 
-/**
- * Reads a token for a server that the operator chose, from the variable that the entry names. @returns AgentError if it
- * is missing
- */
+/** The token for a server of the operator, from the variable that the entry names. @returns AgentError if missing */
 function tokenOf(field: string, variable: string | undefined, options: RuntimeFactoryOptions) {
   if (variable === undefined) return undefined
   checkTokenVariable(field, variable)
@@ -238,7 +233,6 @@ function keyless(): AgentRuntime {
   )
 }
 
-/** The model parameters that the operator set. */
 function parametersOf({ temperature, max_output_tokens: maxOutputTokens, reasoning }: AgentDefinition): LlmParameters {
   return {
     ...(temperature !== undefined && { temperature }),

@@ -2,22 +2,17 @@ import { type AgentDefinition, ownRuns, runsOwn } from '../schema/agent.ts'
 import { type AgentCall, AgentError, type AgentRuntime } from './runtime.ts'
 
 /**
- * An agent that is a function of the embedding program: task in, result out.
- *
- * If the function throws, the buyer sees no details and is not charged. The function should stop soon after
- * `call.signal` aborts.
+ * An agent that is a function of the embedding program. If it throws, the buyer sees no details and is not charged. It
+ * should stop soon after `call.signal` aborts.
  */
 export type AgentFunction = (task: string, call: Omit<AgentCall, 'input'>) => string | Promise<string>
 
 /** The functions of agents, by agent name. They last as long as the process. */
 export interface FunctionAgents {
   has(name: string): boolean
-  /** Returns the runtime of an agent that is a function. */
   runtimeOf(definition: AgentDefinition): AgentRuntime | undefined
   /**
-   * Registers an agent with its function. Without `run`, removes the agent's function. If registration fails, nothing
-   * changes.
-   *
+   * Registers an agent with its function; without `run`, removes the function. If that fails, nothing changes.
    * @throws AgentError 'AGENT_NOT_RUNNABLE' if the definition also says what to run; any error of `register`
    */
   register<T>(definition: AgentDefinition, run: AgentFunction | undefined, register: () => Promise<T>): Promise<T>

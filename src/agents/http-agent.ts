@@ -11,9 +11,7 @@ type HttpAgentOptions = {
 }
 
 /**
- * An agent that is a web service. The task is the body of a POST; the body of a 2xx answer is the result. Both are
- * text.
- *
+ * An agent that is a web service: the task is the body of a POST, the body of a 2xx answer is the result, both text.
  * The token is sent only to the operator's URL. A redirect counts as an answer without a result (T12).
  */
 export function httpRuntime(

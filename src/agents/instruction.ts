@@ -25,7 +25,6 @@ export async function instructionOf(
   }
 }
 
-/** Reads a regular file up to the maximum length. */
 async function readText(path: string): Promise<string> {
   await using file = await open(path, 'r')
   const stats = await file.stat()

@@ -19,10 +19,8 @@ type LlmCallFacts = {
 }
 
 /**
- * Converts an error of a model call into an error for the buyer, and logs the details for the operator.
- *
- * The SDK's errors contain the whole request, and a provider's message may quote the key. Neither is passed on, not
- * even as a `cause` (T21).
+ * Converts an error of a model call for the buyer, and logs the details for the operator. The SDK's errors contain the
+ * whole request, and a provider's message may quote the key: neither is passed on, not even as a `cause` (T21).
  */
 export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Logger): AgentError {
   const { agent, provider, modelId, access, signal } = facts
@@ -40,7 +38,7 @@ export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Lo
   return new AgentError(code, message)
 }
 
-/** Removes everything that is or looks like a key from a provider's text. Cuts the text to one short line. */
+/** Removes what is or looks like a key from a provider's text; one short line. @internal Exported for its test. */
 export function redact(text: string, apiKey: string | undefined): string {
   const known = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]')
   const clean = known.replace(KEY_LIKE, '[key]').replace(/\s+/g, ' ').trim()

@@ -25,10 +25,8 @@ export type LlmOptions = {
   access: Access
   /** The model's instruction: private instructions, or the agent's description (D10, D47). */
   instruction: string
-  /** Model parameters that the operator set. */
   parameters: LlmParameters
   outputBytesMax: number
-  /** MCP servers whose tools the model may use. */
   toolServers: readonly ToolServerAccess[]
 }
 export type LlmParameters = {
@@ -38,17 +36,12 @@ export type LlmParameters = {
 }
 export type LlmDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
 
-/** A language model that is ready to run tasks of one agent. */
 export interface LlmModel {
   /** @throws AgentError */
   run(call: AgentCall): Promise<string>
 }
 
-/**
- * Opens a model through the AI SDK.
- *
- * The agent's instruction is sent as the system instruction. A buyer's text is only ever a user message (T9, T10).
- */
+/** The agent's instruction is the system instruction. A buyer's text is only ever a user message (T9, T10). */
 export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<LlmModel> {
   const { provider, modelId, access, instruction, parameters } = options
   const model = await languageModel(provider, modelId, access, guardFetch(deps.fetch, options.outputBytesMax))
@@ -80,10 +73,7 @@ export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<Llm
   }
 }
 
-/**
- * Runs the request as a stream and shows text as it arrives. The first error ends the run, because the SDK would
- * continue and report the error elsewhere.
- */
+/** Shows text as it arrives. The first error ends the run: the SDK would continue and report it elsewhere. */
 async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnOutput) {
   let failure: { error: unknown } | undefined
   const onError = ({ error }: { error: unknown }) => {
@@ -139,10 +129,7 @@ function needed(apiKey: string | undefined): string {
   return apiKey
 }
 
-/**
- * Returns the newest exchanges that fit, oldest first. Skips exchanges with an empty half, because providers refuse
- * empty messages.
- */
+/** The newest exchanges that fit, oldest first, without those that have an empty half: providers refuse them. */
 function remembered(history: readonly Exchange[]): ModelMessage[] {
   const messages: ModelMessage[] = []
   let length = 0

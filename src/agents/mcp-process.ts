@@ -10,10 +10,8 @@ const LINE_BYTES_MAX = 8 * 1024 * 1024
 const STRAY_LINES_MAX = 100
 
 /**
- * An MCP server that is a program: JSON-RPC on its standard input and output, one message per line.
- *
- * The program sees no secret of this node's environment. It leads its own process group, which ends with the
- * connection. Its stderr is dropped.
+ * An MCP server that is a program: JSON-RPC on its standard input and output, one message per line. The program sees no
+ * secret of this node's environment. Its process group ends with the connection. Its stderr is dropped.
  */
 export function mcpProcess(command: readonly string[], readEnv: (name: string) => string | undefined): MCPTransport {
   let child: ChildProcessWithoutNullStreams | undefined

@@ -17,10 +17,9 @@ type ModuleOptions = {
 }
 
 /**
- * An agent that is a module of the operator. Its default export is called with each task, in the node's own process.
- *
- * The module loads with the first task, or now if `load` is set, so that a broken module is known before a buyer calls
- * it. A module that fails to load later is tried again with the next task.
+ * An agent that is a module of the operator. Its default export is called with each task, in the node's own process. It
+ * loads with the first task, or now if `load` is set, so that a broken module is known before a buyer calls it. A
+ * module that fails to load later is tried again with the next task.
  */
 export async function moduleRuntime(
   { name, path, load: isLoaded = false }: ModuleOptions,

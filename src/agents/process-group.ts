@@ -14,10 +14,8 @@ export interface ProcessGroup {
 const alive = new Set<ProcessGroup>()
 
 /**
- * Manages a child's process group. No member outlives the child or this process.
- *
- * A process that leaves the group (`setsid`) cannot be reached. Only a container can hold such a process.
- *
+ * Manages a child's process group. No member outlives the child or this process, except one that leaves the group
+ * (`setsid`): only a container can hold that.
  * @param options.lingers keep the other members after the child has exited, until the caller calls `kill`
  */
 export function processGroup(child: ChildProcess, { lingers = false } = {}): ProcessGroup {

@@ -8,11 +8,7 @@ const interpreters = /^(?:python[\d.]*|node|ruby|perl|php|sh|bash|zsh)$/
 /** PATH used if the environment has none. */
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
-/**
- * Checks that a program can be started as written: in PATH, or as a path. Runs nothing.
- *
- * @returns what is wrong and what to do, or undefined
- */
+/** Checks that a program can be started as written, in PATH or as a path. @returns what is wrong and what to do */
 export async function checkProgram(
   command: readonly string[],
   readEnv: (name: string) => string | undefined,

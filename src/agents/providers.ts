@@ -58,9 +58,8 @@ export const keyVariables: readonly string[] = keyedProviders.map((provider) => 
 const OWN_VARIABLE = /^(?:NODE_|ETHEREUM_|SELLER_|BUYER_|DATABASE_)|PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^FACILITATOR_URL$/
 
 /**
- * Returns the first provider with a key, and its default model (D10). Undefined if there is none.
- *
- * Skips OpenAI if OPENAI_BASE_URL is set, because OPENAI_API_KEY does not say which models that server has.
+ * The first provider with a key, and its default model (D10). Skips OpenAI if OPENAI_BASE_URL is set, because
+ * OPENAI_API_KEY does not say which models that server has.
  */
 export function firstProvider(keys: ProviderKeys): { provider: LlmProvider; modelId: string } | undefined {
   for (const provider of keyedProviders) {
@@ -71,7 +70,6 @@ export function firstProvider(keys: ProviderKeys): { provider: LlmProvider; mode
   return undefined
 }
 
-/** The variable that usually holds a provider's key. */
 export function keyVariableOf(provider: LlmProvider): string {
   return providers[provider].keyVariable
 }
@@ -85,11 +83,7 @@ export function providerOfKeyVariable(variable: string): { provider: LlmProvider
   return undefined
 }
 
-/**
- * Refuses an `api_key_env` that would send a secret to the wrong party.
- *
- * @throws AgentError 'AGENT_NOT_RUNNABLE'
- */
+/** Refuses an `api_key_env` that would send a secret to the wrong party. @throws AgentError 'AGENT_NOT_RUNNABLE' */
 export function checkKeyVariable(variable: string, provider: LlmProvider): void {
   if (OWN_VARIABLE.test(variable)) {
     throw new AgentError(
@@ -107,10 +101,7 @@ export function checkKeyVariable(variable: string, provider: LlmProvider): void 
   }
 }
 
-/**
- * Refuses a token variable for an operator's server if it is a node secret or a provider key. @throws AgentError
- * 'AGENT_NOT_RUNNABLE'
- */
+/** Refuses a variable that holds a secret of the node or a provider's key. @throws AgentError 'AGENT_NOT_RUNNABLE' */
 export function checkTokenVariable(field: string, variable: string): void {
   const owner = keyedProviders.find((one) => providers[one].keyVariable === variable)
   if (owner === undefined && !OWN_VARIABLE.test(variable)) return
@@ -121,10 +112,8 @@ export function checkTokenVariable(field: string, variable: string): void {
 }
 
 /**
- * Returns how to reach a provider.
- *
- * @param keyVariable the agent's own `api_key_env`. Undefined: the provider's usual variable.
- * @throws AgentError 'AGENT_NOT_RUNNABLE' that names the variable to set.
+ * @param keyVariable undefined: the provider's usual variable
+ * @throws AgentError 'AGENT_NOT_RUNNABLE' that names the variable to set
  */
 export function accessTo(
   provider: LlmProvider,

@@ -8,10 +8,9 @@ import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
 /** The agents of this node. */
 export interface Registry {
   /**
-   * Adds an agent or replaces the agent of the same name. Running tasks of a replaced agent end as they began.
-   *
-   * @param options.keepBroken also keep an agent that can never run, with the reason as its notice
-   * @throws AgentError if its model is not understood; CodedError 'AGENTS_TOO_MANY'.
+   * Adds an agent or replaces the one of the same name, whose running tasks end as they began. `keepBroken`: also keep
+   * an agent that can never run, with the reason as its notice.
+   * @throws AgentError if its model is not understood; CodedError 'AGENTS_TOO_MANY'
    */
   register(definition: AgentDefinition, options?: { keepBroken: boolean }): Promise<HostedAgent>
   /** Builds an agent that is ready to run, without registering it. @throws AgentError */

@@ -12,10 +12,8 @@ export type RunSlot = Disposable & {
 }
 
 /**
- * Limits how many agents run at the same time, and how many calls wait (D36).
- *
- * Callers take turns. A caller with many waiting calls delays another caller by one run. No caller may hold more than
- * half of the slots.
+ * Limits how many agents run at the same time, and how many calls wait (D36). Callers take turns, so one with many
+ * waiting calls delays another by one run. No caller may hold more than half of the slots.
  */
 export class RunSlots {
   readonly #concurrentMax: number
@@ -39,10 +37,7 @@ export class RunSlots {
   }
 
   /**
-   * Admits work that also does other things before and after its run.
-   *
-   * @param caller who asked for the work. Undefined: the node itself, which may use all slots.
-   * @throws RunSlotsFull at once if too many are admitted
+   * @param caller undefined: the node itself, which may use all slots. @throws RunSlotsFull at once if too many are in
    */
   admit(caller: string | undefined): RunSlot {
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)

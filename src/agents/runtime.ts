@@ -43,15 +43,10 @@ export interface AgentRuntime {
   readonly model: string
   /** A message for the operator, with the fix: a stand-in runs, or a key is missing. Not shown to buyers. */
   readonly notice?: string
-  /**
-   * Set if the agent cannot run. `notice` says why, and the agent is not listed. `key`: another environment may have
-   * the key.
-   */
+  /** Set if the agent cannot run: it is not listed, and `notice` says why. `key`: another environment may have it. */
   readonly lacks?: Lack
   /**
-   * Runs the task and resolves with its result. Stops soon after `signal` aborts.
-   *
-   * @throws AgentError for a failure it can explain. The caller hides any other error from the buyer.
+   * Stops soon after `signal` aborts. @throws AgentError to explain a failure; any other error is hidden from the buyer
    */
   run(call: AgentCall): Promise<string>
 }
@@ -74,9 +69,7 @@ export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'
 }
 
-/**
- * The runtime of an agent that cannot run. @param notice the operator's message, if it says more than a buyer may know
- */
+/** @param notice the operator's message, if it says more than a buyer may know */
 export function notRunnable(model: string, error: AgentError, lacks: Lack, notice = error.message): AgentRuntime {
   return {
     model,

@@ -2,8 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 
 /**
- * Starts a program as the leader of its own process group, with pipes for input and output. No shell reads the command.
- *
+ * Starts a program without a shell, as the leader of its own process group.
  * @throws the system's error: a missing program, a NUL in an argument, or a limit of files or processes
  */
 export async function startProgram(

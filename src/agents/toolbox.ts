@@ -27,9 +27,7 @@ export type Toolbox = { tools: ToolSet; close(): Promise<void> }
 
 /**
  * Connects to every server and reads its tools. A connection lasts for one task, so that nothing of one caller remains
- * for the next.
- *
- * @throws AgentError if a server cannot be used; all open connections are closed then
+ * for the next. @throws AgentError if a server cannot be used; all open connections are closed then
  */
 export async function openToolbox(
   servers: readonly ToolServerAccess[],

@@ -1,8 +1,4 @@
-/**
- * An agent that needs no key, no network and no download.
- *
- * It throws when `signal` has aborted, and throws AgentError if the task is invalid.
- */
+/** Needs no key, network or download. Throws when `signal` has aborted, and AgentError if the task is invalid. */
 type Builtin = (input: string, signal: AbortSignal) => string | Promise<string>
 
 type BuiltinEntry = {

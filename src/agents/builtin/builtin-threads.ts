@@ -4,10 +4,7 @@ import { Worker } from 'node:worker_threads'
 import { AgentError, RUN_CANCELED } from '../runtime.ts'
 import type { BuiltinName } from './builtin-table.ts'
 
-/**
- * One core stays free for the rest of the node. At most two threads, because built-in agents are only one part of the
- * work.
- */
+/** One core stays free for the rest of the node. At most two, because built-in agents are only a part of the work. */
 const THREADS_MAX = Math.max(1, Math.min(2, availableParallelism() - 1))
 /** Tasks that wait for a thread. The node limits its runs below this number, so this is a last resort. */
 const WAITING_MAX = 512

@@ -12,11 +12,7 @@ export const builtinAgents: readonly { model: string; description: string }[] = 
   ([name, { description }]) => ({ model: `builtin/${name}`, description }),
 )
 
-/**
- * A built-in agent as a runtime. Long tasks run in a thread, so that they do not block the node.
- *
- * @throws AgentError 'AGENT_NOT_RUNNABLE' that lists the built-in agents.
- */
+/** Long tasks run in a thread. @throws AgentError 'AGENT_NOT_RUNNABLE' that lists the built-in agents */
 export function builtinRuntime(name: string): AgentRuntime {
   if (!isBuiltin(name)) {
     const known = builtinAgents.map(({ model }) => model).join(', ')

@@ -11,9 +11,7 @@ type Step = { kind: 'key'; key: string } | { kind: 'index'; index: number } | { 
  * path = "." | { ".key" | '["key"]' | "[3]" | "[-1]" | "[]" }
  *
  * `[]` iterates over an array or the values of an object. Each value is one line of JSON. A missing value is `null`, as
- * in jq.
- *
- * @throws AgentError 'AGENT_FAILED' that says what is wrong with the path or the JSON
+ * in jq. @throws AgentError 'AGENT_FAILED' that says what is wrong with the path or the JSON
  */
 export function jsonQuery(input: string): string {
   const lineEnd = input.indexOf('\n')

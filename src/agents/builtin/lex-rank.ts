@@ -7,9 +7,8 @@ const SETTLED = 1e-6
 export type Similarities = readonly Float64Array[]
 
 /**
- * Computes how similar sentences are by the words they share. Rare words count more (TF-IDF).
- *
- * @param sentences tokens of each sentence. At most a few hundred sentences, because each is compared with each.
+ * How similar sentences are by the words they share. Rare words count more (TF-IDF). At most a few hundred sentences,
+ * because each is compared with each.
  */
 export function similarities(sentences: readonly (readonly string[])[]): Similarities {
   const postings = new Map<string, { sentence: number; weight: number }[]>()
@@ -38,10 +37,8 @@ export function similarities(sentences: readonly (readonly string[])[]): Similar
 }
 
 /**
- * Computes how central each sentence is. A sentence is central if many central sentences resemble it. The mean is about
- * 1.
- *
- * LexRank (Erkan and Radev, 2004) in its continuous form: PageRank over the graph of similarities.
+ * How central each sentence is, about 1 on average: many central sentences resemble it. LexRank (Erkan and Radev, 2004)
+ * in its continuous form: PageRank over the graph of similarities.
  */
 export function lexRank(graph: Similarities): number[] {
   const totals = graph.map((row) => row.reduce((sum, similarity) => sum + similarity, 0))

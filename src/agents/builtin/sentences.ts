@@ -29,10 +29,7 @@ const INNER_END = /[\p{Sentence_Terminal}.…]\P{White_Space}*\s*\S/u
 /** The end of a sentence in scripts without spaces between sentences. */
 const UNSPACED_END = /[。！？｡]["'”’」』）]*$/
 
-/**
- * Splits a text in any language into sentences, in order. Joins lines that were broken for width. Drops markup and
- * code.
- */
+/** Splits a text in any language into sentences. Joins lines that were broken for width. Drops markup and code. */
 export async function sentencesOf(text: string, pace: Pace): Promise<Sentence[]> {
   const sentences: Sentence[] = []
   for (const { text: paragraph, minor } of paragraphsOf(text)) {

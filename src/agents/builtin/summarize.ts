@@ -5,10 +5,7 @@ import { joinSentences, type Sentence, sentencesOf } from './sentences.ts'
 import { functionWordsFor, SAMPLE_WORDS_MAX, stem, wordsOf } from './words.ts'
 
 const SUMMARY_SENTENCES_MAX = 8
-/**
- * Sentences compared with each other at once. A longer text is split into parts, and each part sends its best
- * sentences.
- */
+/** Sentences compared at once. A longer text is split into parts, and each part sends its best sentences. */
 const PART_SENTENCES = 200
 const PART_KEEPS = 20
 /** Two sentences with this similarity say the same. */
@@ -18,15 +15,11 @@ const OPENING_BONUS = 1.2
 const SHORT_WORDS = 4
 const SHORT_MALUS = 0.5
 
-/** A sentence with its content words. */
 type Candidate = Sentence & { words: string[] }
 
 /**
- * Summarizes a text by its most central sentences, in their order. Their number is about the square root of all.
- *
- * Works in any language. Deterministic. Takes time proportional to the length of the text.
- *
- * @throws AgentError 'AGENT_FAILED' if there is no text
+ * Summarizes a text in any language by its most central sentences, in their order, about the square root of all.
+ * Deterministic, in time proportional to the length. @throws AgentError 'AGENT_FAILED' if there is no text
  */
 export async function summarize(text: string, signal: AbortSignal): Promise<string> {
   const pace = createPace(signal)
@@ -70,10 +63,7 @@ async function bestOfParts(candidates: readonly Candidate[], pace: Pace): Promis
   return best
 }
 
-/**
- * Chooses the `size` best sentences, in their order. Each step takes the central sentence that adds most to those
- * chosen.
- */
+/** The `size` best sentences, in their order. Each step takes the central one that adds most to those chosen. */
 function choose(candidates: readonly Candidate[], size: number): Candidate[] {
   const graph = similarities(candidates.map(({ words }) => words))
   const scores = lexRank(graph).map((rank, i) => rank * form(candidates[i]!))

@@ -12,10 +12,7 @@ const DIFFERENT_WORDS_MAX = 200_000
 const WORD_LENGTH_MAX = 100
 const [LF, CR, SPACE] = [10, 13, 32]
 
-/**
- * Statistics about a text, as JSON. `characters` counts Unicode code points. `top_words` omits function words (the, of
- * …).
- */
+/** Statistics as JSON. `characters` counts Unicode code points. `top_words` omits function words (the, of …). */
 export async function wordCount(text: string, signal: AbortSignal): Promise<string> {
   const pace = createPace(signal)
   const counts = new Map<string, number>()

@@ -28,11 +28,8 @@ export function stem(word: string): string {
 }
 
 /**
- * Returns the function words (the, of, und, 的 …) of the language of a text. Empty if no list fits.
- *
- * The language is the one whose function words are the largest part of the text.
- *
- * @param words of the text. Only the first {@link SAMPLE_WORDS_MAX} are read.
+ * The function words (the, of, und, 的 …) of the language of which they are the largest part. Empty if no list fits.
+ * Only the first {@link SAMPLE_WORDS_MAX} words are read.
  */
 export async function functionWordsFor(words: readonly string[]): Promise<ReadonlySet<string>> {
   const sample = words.slice(0, SAMPLE_WORDS_MAX)
