@@ -103,7 +103,6 @@ export function readText(result: unknown): string {
   }
 }
 
-/** Reads a signed integer from its word. */
 export function readInt(word: bigint): bigint {
   return BigInt.asIntN(256, word)
 }

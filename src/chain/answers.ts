@@ -3,9 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
 
-/*
- * Checks the parts of RPC answers that this node reads. The RPC is untrusted: it can lie, break or be another service.
- */
+/* Checks what this node reads of RPC answers. The RPC is untrusted: it can lie, break or be another service. */
 
 const LOGS_MAX = 10_000
 

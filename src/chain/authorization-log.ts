@@ -19,13 +19,10 @@ export function createLogWindow(): LogWindow {
 }
 
 /**
- * Finds the event that used or canceled an authorization, from the newest block backward.
- *
- * Public RPCs limit the block range of eth_getLogs, each to another number and with another error. So the range grows
- * while it is allowed and is halved after a refusal. `undefined`: nothing was found within `BLOCKS_MAX` blocks or
- * `REQUESTS_MAX` requests.
- *
- * @throws ChainError `CHAIN_UNAVAILABLE` if the RPC fails.
+ * Finds the event that used or canceled an authorization, from the newest block backward. Public RPCs limit the block
+ * range of eth_getLogs, each to another number and with another error. So the range grows while it is allowed and is
+ * halved after a refusal. `undefined`: nothing was found within `BLOCKS_MAX` blocks or `REQUESTS_MAX` requests.
+ * @throws ChainError `CHAIN_UNAVAILABLE`
  */
 export async function findAuthorizationLog(
   { asset, from, nonce }: { asset: Hex; from: Hex; nonce: Hex },

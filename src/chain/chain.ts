@@ -19,11 +19,9 @@ export { ChainError } from './rpc.ts'
 export type { Transfer } from './usdc.ts'
 
 /**
- * What the chain says about an authorization (D34).
- *
- * `used` does not mean that the seller was paid: compare `transfer` with the payment. A payer can spend the same nonce
- * on another transfer. Without a `txHash` the nonce is used or canceled, and the RPC no longer shows by which
- * transaction.
+ * What the chain says about an authorization (D34). `used` does not mean that the seller was paid: compare `transfer`
+ * with the payment, because a payer can spend the nonce on another transfer. Without a `txHash` the nonce is used or
+ * canceled, and the RPC no longer shows by which transaction.
  */
 export type AuthorizationUse =
   | { state: 'unused' }
@@ -38,11 +36,9 @@ export type AuthorizationUse =
 export type Simulation = { kind: 'accepted' } | { kind: 'refused'; reason: string } | { kind: 'untimely' }
 
 /**
- * The node's view of its blockchain, through an RPC that may be down, slow, wrong or lying.
- *
- * Every method throws ChainError: `CHAIN_UNAVAILABLE` (no answer in time, or an invalid answer) or `CHAIN_WRONG` (the
- * RPC serves another chain). No message holds the RPC's URL or key. After `signal` is aborted every method throws its
- * reason.
+ * The node's view of its blockchain, through an RPC that may be down, slow, wrong or lying. Every method throws
+ * ChainError: `CHAIN_UNAVAILABLE` (no answer in time, or an invalid one) or `CHAIN_WRONG` (the RPC serves another
+ * chain). No message holds the RPC's URL or key. After `signal` is aborted every method throws its reason.
  */
 export interface Chain {
   readonly network: Network
@@ -50,11 +46,8 @@ export interface Chain {
   usdcBalance(address: Hex, signal?: AbortSignal): Promise<bigint>
   authorizationUse(asset: Hex, from: Hex, authorizationNonce: Hex, signal?: AbortSignal): Promise<AuthorizationUse>
   /**
-   * Like `authorizationUse`, read at the newest block of the RPC. Also returns the time of that block (Unix
-   * milliseconds).
-   *
-   * An RPC with several nodes may answer each call from another node. Time and state come from the same block: a node
-   * that lacks the block refuses.
+   * Like `authorizationUse`, at the newest block, whose time in Unix milliseconds is returned too. Both come from the
+   * same block, also if the RPC has several nodes: one that lacks the block refuses.
    */
   authorizationAt(
     asset: Hex,

@@ -56,13 +56,10 @@ type Feedback = {
 /** Reads the registries. Every method throws ChainError like the methods of Chain. */
 export interface Erc8004 {
   readonly registries: Registries
-  /**
-   * The account that holds a token, and the account that the agent is paid on; undefined if the token does not exist.
-   */
+  /** The accounts that hold a token and that its agent is paid on; undefined if the token does not exist. */
   holders(tokenId: bigint, signal?: AbortSignal): Promise<{ owner: Hex; wallet: Hex } | undefined>
   /** Where the registration file of a token is; undefined if the token does not exist. */
   uri(tokenId: bigint, signal?: AbortSignal): Promise<string | undefined>
-  /** The sum of the ratings of a token. */
   summary(tokenId: bigint, signal?: AbortSignal): Promise<Summary>
 }
 
@@ -113,7 +110,6 @@ export function encodeRegister(uri: string): Hex {
   return encodeCall(selectors.register, [{ text: uri }])
 }
 
-/** Sets the address of a token's registration file. */
 export function encodeSetAgentUri(tokenId: bigint, uri: string): Hex {
   return encodeCall(selectors.setAgentUri, [tokenId, { text: uri }])
 }

@@ -4,10 +4,8 @@ const SECRET_LENGTH_MIN = 6
 const LOOKED_AT_MAX = 2_000
 
 /**
- * Makes text from an RPC fit for logs and answers: no URLs, no part of the RPC's path, query or credentials, one short
- * line.
- *
- * Providers put the API key into the URL, and their error texts often repeat it.
+ * Makes text from an RPC fit for logs and answers: one short line without URLs or parts of the RPC's path, query or
+ * credentials. Providers put the API key into the URL, and their error texts often repeat it.
  */
 export function redact(text: string, url: URL | undefined): string {
   const secrets = url === undefined ? [] : secretsOf(url)

@@ -25,9 +25,8 @@ export class RpcRefusal extends ChainError {
 export interface Rpc {
   /**
    * Sends one JSON-RPC call. The result is untrusted.
-   *
    * @throws RpcRefusal if the RPC answers with an error, ChainError `CHAIN_UNAVAILABLE` if it does not answer in time
-   * or in JSON-RPC; the signal's own reason once `signal` is aborted. No message holds the RPC's URL.
+   * or in JSON-RPC; the signal's reason. No message holds the RPC's URL.
    */
   call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown>
 }

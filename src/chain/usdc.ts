@@ -63,10 +63,8 @@ export function endsAuthorization(log: Log, asset: Hex, authorizer: Hex, authori
 
 /**
  * The transfer that an authorization made: the payer's next Transfer after its AuthorizationUsed in the logs of one
- * transaction.
- *
- * The event alone does not say where the money went. The payer can spend the same nonce on another transfer, to itself,
- * before the seller settles.
+ * transaction. The event alone does not say where the money went: the payer can spend the same nonce on another
+ * transfer, to itself, before the seller settles.
  */
 export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, authorizationNonce: Hex): Transfer | false {
   const used = logs.find(
