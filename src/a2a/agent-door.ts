@@ -8,12 +8,10 @@ import { answerJsonRpc } from './json-rpc.ts'
 import { readBody } from './request-body.ts'
 import type { Rest } from './rest.ts'
 
-/** The A2A server of one agent. */
 export type ServedAgent = {
   handler: A2ARequestHandler
   /** Builds the card. `url` is the address where the caller found this node. */
   cardAt(url: string): AgentCard
-  /** The time of the card's last change. */
   changedAt: Date
   /** The HTTP+JSON binding. Loads with its first request. */
   rest?: Promise<Rest>
@@ -22,11 +20,7 @@ export type ServedAgent = {
 /** How long a client may cache a card. Then the ETag tells whether the card changed. */
 const CARD_AGE_SECONDS = 60
 
-/**
- * Answers one request to one agent: its card, JSON-RPC at the agent's path, HTTP+JSON under `/rest`.
- *
- * @throws CodedError NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE
- */
+/** The card, JSON-RPC, or HTTP+JSON. @throws CodedError NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE */
 export async function answerAgent(agent: ServedAgent, call: A2aCall, deps: { logger: Logger }): Promise<void> {
   const [path = '', query] = call.rest.split('?', 2)
   const [, , place = '', ...below] = path.split('/')

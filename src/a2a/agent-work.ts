@@ -26,10 +26,7 @@ const SETTLEMENT_LOOK_MS = 2_000
 /** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
-/**
- * Handles a message to an agent of this node. A free agent runs. A paid agent asks for payment and then runs by the
- * same procedure as over libp2p.
- */
+/** A free agent runs. A paid one asks for payment and then runs by the same procedure as over libp2p. */
 export function agentWork(agentId: string, description: string, deps: PaidRunDeps): Work {
   return async (turn, progress) => {
     const agent = deps.agents.find(agentId)
@@ -115,10 +112,7 @@ function committed(turn: Turn): Turn {
   return { ...turn, onOutput: shown }
 }
 
-/**
- * `--settle-first`: repeats until the agent gives a result. Waits for a slow chain and retries a failed run, up to a
- * maximum.
- */
+/** `--settle-first`: waits for a slow chain and retries a failed run, up to a maximum. */
 async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: PaymentRequest): Promise<PaidResult> {
   let error = first
   for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {

@@ -9,6 +9,5 @@ export type A2aCall = {
   readonly rest: string
   /** The address of `/a2a` as the caller used it: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
-  /** The caller of the request. */
   readonly caller: Caller
 }

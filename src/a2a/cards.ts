@@ -31,7 +31,6 @@ type HybridCard = AgentCard & {
 }
 
 export type CardOptions = {
-  /** The node's version. */
   version: string
   did: string
   /** True if callers must send the API token. */

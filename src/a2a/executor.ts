@@ -11,16 +11,12 @@ import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
 import { type A2aTasks, CALLER_KEY, type RunningTask, UNMARKED } from './tasks.ts'
 
-/** Reports on a turn of work while it runs. */
 export type Progress = {
   /** Reports that the task is under way. `metadata` may report an accepted payment. */
   working(metadata?: Metadata): void
 }
 export type Outcome =
-  /**
-   * `output`: text is the result itself, an object is sent as JSON. `bytes`: the original bytes if the result is not
-   * text.
-   */
+  /** `output`: text, or an object that is sent as JSON. `bytes`: the original if the result is not text. */
   | { kind: 'completed'; output: string | object; bytes?: Buffer; metadata?: Metadata; text?: string }
   | { kind: 'input-required'; text: string; metadata?: Metadata }
   | { kind: 'failed' | 'rejected' | 'canceled'; text: string; metadata?: Metadata }
@@ -32,11 +28,9 @@ export type Turn = {
   messageId: string
   /** The text of the task: that of its first message. */
   input: string
-  /** The metadata of this message. */
   metadata: Metadata | undefined
   /** The address of the agent as the caller used it. */
   url: string
-  /** The caller of the request. */
   caller: Caller
   signal: AbortSignal
   running: RunningTask
@@ -72,10 +66,9 @@ const states = {
 } as const
 
 /**
- * Makes one kind of work an A2A agent: submitted → working → result → completed.
- *
- * Never throws, because the SDK would print the error and show it to the caller. A run continues after its caller has
- * left, and the caller may return for the task. Only a cancel or the stop of the node ends it.
+ * Makes one kind of work an A2A agent: submitted → working → result → completed. Never throws, because the SDK would
+ * print the error and show it to the caller. A run continues after its caller has left, and the caller may return for
+ * the task. Only a cancel or the stop of the node ends it.
  */
 export function createExecutor(deps: ExecutorDeps): AgentExecutor {
   const { clock, tasks, logger } = deps

@@ -13,10 +13,9 @@ import type { Body } from './request-body.ts'
 const PARSE_ERROR = -32700
 
 /**
- * Answers one JSON-RPC request, 1.0 or 0.3 by its version header, with one JSON answer or a stream.
- *
- * Errors are JSON-RPC errors with status 200, as the specification says. A stream is read to its end even if the caller
- * has left, because reading it stores the task.
+ * Answers one JSON-RPC request, 1.0 or 0.3 by its version header, with one JSON answer or a stream. Errors are JSON-RPC
+ * errors with status 200, as the specification says. A stream is read to its end even if the caller has left, because
+ * reading it stores the task.
  */
 export async function answerJsonRpc(call: A2aCall, body: Body, handler: A2ARequestHandler): Promise<void> {
   const { request, response } = call

@@ -7,10 +7,7 @@ import type { Outcome, Work } from './executor.ts'
 
 const Request = z.looseObject({ skill: z.string().max(64) })
 
-/**
- * The node as an agent: each task calls one market tool. A data part names the tool and its arguments. Text is a search
- * query.
- */
+/** The node as an agent. A data part names a market tool and its arguments. Text is a search query. */
 export function marketWork(tools: MarketTools): Work {
   return async (turn, progress) => {
     const { skill, ...args } = readRequest(turn.input)

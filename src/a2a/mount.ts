@@ -3,9 +3,8 @@ import type { A2aServer } from './server.ts'
 
 /**
  * Mounts A2A in the API. Anyone may read cards, like everything under `.well-known`. All other requests do work and may
- * spend the node's money, so they are admitted like an execution (D16).
- *
- * The server and its libraries load with the first request.
+ * spend the node's money, so they are admitted like an execution (D16). The server and its libraries load with the
+ * first request.
  */
 export function a2aMount(load: () => Promise<A2aServer>) {
   let loading: Promise<A2aServer> | undefined

@@ -17,7 +17,6 @@ const PaymentPayload = z.object({
   payload: SignedAuthorization,
 })
 
-/** What a buyer's message says about payment. */
 type Submission =
   | { kind: 'none' }
   | { kind: 'rejected' }
@@ -73,10 +72,7 @@ export function paymentRequired(
 
 type Receipt = { network: string; payer: Hex; txHash: Hex | undefined; signed?: SignedReceipt | undefined }
 
-/**
- * `payment-verified` while settlement is pending: the result is delivered, and the chain does not show the transfer
- * yet.
- */
+/** `payment-verified`: the result is delivered, and the chain does not show the transfer yet. */
 export function paid({ network, payer, txHash, signed }: Receipt): Metadata {
   return {
     [keys.status]: txHash === undefined ? 'payment-verified' : 'payment-completed',

@@ -16,12 +16,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 const jsonTypes = /^application\/(?:a2a\+)?json *(?:;.*)?$/i
 
 /**
- * Reads a request's JSON body up to the size limit.
- *
- * Refuses every other content type, even if the body would parse: a page of any origin may send a form or `text/plain`
- * (T11).
- *
- * @throws CodedError `BODY_TOO_LARGE`
+ * Reads a request's JSON body up to the size limit. Refuses every other content type, even if the body would parse: a
+ * page of any origin may send a form or `text/plain` (T11). @throws CodedError `BODY_TOO_LARGE`
  */
 export async function readBody(request: IncomingMessage): Promise<Body> {
   const { 'content-type': type, 'content-encoding': encoding } = request.headers

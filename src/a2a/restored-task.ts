@@ -7,7 +7,6 @@ import { X402_EXTENSION } from './extensions.ts'
 import { paid, paymentFailed } from './payment-messages.ts'
 import { resultArtifact, statusOf, textPart } from './task-events.ts'
 
-/** Restores an ended task from its stored record. */
 export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   if (record === undefined) return undefined
   const { taskId, input, output, error, payment } = record

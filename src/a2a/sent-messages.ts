@@ -12,18 +12,14 @@ const SENT_MAX = 20_000
 export type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
 type KnownMessage = { hash: Buffer; at: number; task: Promise<string | undefined> }
 
-/**
- * `first`: the message is new. `again`: the task that the message made, once known. `isStored`: an earlier process
- * began the task, or it is long ago.
- */
+/** `again`: the task of the message, once known. `isStored`: an earlier process began it, or it is long ago. */
 export type Delivery =
   | { kind: 'first'; begun(task: TaskIds): Promise<void>; over(): void }
   | { kind: 'again'; task: Promise<string | undefined>; isStored: boolean }
 
 /**
- * Messages by id, so that a repeated message makes no second task and no second run (D38).
- *
- * A message is stored before its task runs. It ages by the time that the node has run.
+ * Messages by id, so that a repeated message makes no second task and no second run (D38). A message is stored before
+ * its task runs. It ages by the time that the node has run.
  */
 export class SentMessages {
   readonly #sent = new BoundedMap<string, KnownMessage>(SENT_MAX)
@@ -35,10 +31,7 @@ export class SentMessages {
     this.#runTime = deps.runTime
   }
 
-  /**
-   * @param lost a stored task that no longer exists; the message is then handled as new
-   * @throws RequestMalformedError for an id that came with another message before
-   */
+  /** `lost`: a stored task that is gone. @throws RequestMalformedError for an id that came with another message */
   send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Delivery {
     const key = JSON.stringify([owner ?? null, agentId, messageId])
     const name = { tokenId: owner, agentId, messageId }

@@ -24,9 +24,7 @@ export type A2aServerDeps = PaidRunDeps & {
   messages: SentMessageStore
   /** How long this node has run. Messages age by this time. */
   runTime: Pick<RunTime, 'now'>
-  /** Returns the listing of an own agent. */
   ownListing(id: string): Listing | undefined
-  /** The work of the node itself as an agent. */
   market: Work
 }
 

@@ -20,7 +20,6 @@ export function resultArtifact(output: string | object, bytes?: Buffer): Artifac
 
 export type TaskIds = { taskId: string; contextId: string }
 
-/** A task status, with optional text and x402 metadata. */
 export function statusOf(
   state: TaskState,
   ids: TaskIds,

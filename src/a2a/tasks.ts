@@ -28,14 +28,11 @@ export const CALLER_KEY = 'stoa.caller'
 /** A request without a caller may only read. */
 export const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
-/** A running task: how to stop it, and whether it can still be canceled. */
 export type RunningTask = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
 
 /**
- * The A2A tasks of all agents, which callers may read again.
- *
- * Kept in memory up to a limit. The least recently used tasks are dropped. A dropped task, or a task of an earlier
- * process, is restored from the store.
+ * The A2A tasks of all agents, which callers may read again. Kept in memory up to a limit. The least recently used
+ * tasks are dropped. A dropped task, or a task of an earlier process, is restored from the store.
  */
 export class A2aTasks implements ExecutionEventBusManager {
   readonly #records: TaskRecords
@@ -53,10 +50,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#messages = deps.messages
   }
 
-  /**
-   * The tasks of one agent, as the SDK's task store. Each task belongs to its principal (D48). Tenants are not
-   * supported.
-   */
+  /** One agent's tasks, as the SDK's store. Each belongs to its principal (D48). There are no tenants. */
   of(agentId: string): TaskStore {
     return {
       load: async (id, context) => this.#load(agentId, id, callerIn(context)),
@@ -115,7 +109,6 @@ export class A2aTasks implements ExecutionEventBusManager {
     return state !== TaskState.TASK_STATE_SUBMITTED && state !== TaskState.TASK_STATE_WORKING
   }
 
-  /** Resolves when the task is at rest. */
   async atRest(taskId: string): Promise<void> {
     await this.#changes.until(taskId, () => this.isAtRest(taskId), { limitMs: REST_MS_MAX })
   }
@@ -187,9 +180,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     }
   }
 
-  /**
-   * Lists tasks, newest first, as the specification says. The cursor is the id of the last task of the previous page.
-   */
+  /** Newest first, as the specification says. The cursor is the id of the last task of the previous page. */
   #list(agentId: string, query: ListTasksRequest, caller: Caller): ListTasksResponse {
     const seen = ownerSeen(caller)
     const { contextId, status, statusTimestampAfter, pageToken, pageSize = PAGE_SIZE, includeArtifacts } = query
@@ -213,7 +204,6 @@ export class A2aTasks implements ExecutionEventBusManager {
   }
 }
 
-/** Returns the caller of a call. */
 export function callerIn({ state }: Partial<ServerCallContext>): Caller {
   return (state?.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED
 }

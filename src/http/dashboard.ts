@@ -41,10 +41,9 @@ const encodings = [
 type DashboardFiles = Map<string, { bytes: Buffer; etag: string; type: string | undefined }>
 
 /**
- * Serves the dashboard: a page that uses this API like any other client.
- *
- * Its files contain nothing private and are served without the token on any interface. The page asks for the token. All
- * files are read into memory, so a request never names a file on the disk.
+ * Serves the dashboard: a page that uses this API like any other client. Its files contain nothing private and are
+ * served without the token on any interface. The page asks for the token. All files are read into memory, so a request
+ * never names a file on the disk.
  */
 export function dashboardMount(directory = BUILT, build = buildFromSource): Mount {
   let built: DashboardFiles | undefined

@@ -18,9 +18,7 @@ export class Changes {
     }
   }
 
-  /**
-   * Resolves when `condition` holds, after `limitMs`, or on abort. Checks the condition now and at each change of `id`.
-   */
+  /** Resolves when `condition` holds, after `limitMs`, or on abort. Checks now and at each change of `id`. */
   async until(
     id: string,
     condition: () => boolean,

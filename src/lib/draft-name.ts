@@ -1,9 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-/**
- * The name of a draft file that replaces `path` when it is complete. The name contains this process's pid: see
- * `draftOwner`.
- */
+/** A draft file that replaces `path` when it is complete. Its name has this process's pid: see `draftOwner`. */
 export function draftName(path: string): string {
   return `${path}.${process.pid}-${randomBytes(6).toString('hex')}.tmp`
 }

@@ -1,7 +1,6 @@
 /**
- * Base of every error that this node throws on purpose.
- *
- * `code` is the stable name that adapters (HTTP, x402, CLI) translate. `message` is for people and says what to do.
+ * Base of every error that this node throws on purpose. `code` is the stable name that adapters (HTTP, x402, CLI)
+ * translate. `message` is for people and says what to do.
  */
 export class CodedError<Code extends string = string> extends Error {
   override name = 'CodedError'

@@ -1,8 +1,4 @@
-/**
- * A named point in the money path where a test can kill the process.
- *
- * Does nothing unless main.ts has armed it. Crash tests arm a point to stop the node as a power cut would.
- */
+/** A named point in the money path: a crash test that arms it stops the node there as a power cut would. */
 let armed: string | undefined
 let strike: () => void = () => {}
 

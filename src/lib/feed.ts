@@ -28,10 +28,8 @@ type Subscriber<Topics> = {
 }
 
 /**
- * Events of the node, for live subscribers.
- *
- * Publishing is cheap: queues hold no data, which is read when a subscriber takes the event. A subscriber that falls
- * behind gets a reset and is removed.
+ * Events of the node, for live subscribers. Publishing is cheap: queues hold no data, which is read when a subscriber
+ * takes the event. A subscriber that falls behind gets a reset and is removed.
  */
 export class Feed<Topics extends object> {
   /** Identifies this process's feed. An earlier process counted its own events. */
@@ -51,7 +49,6 @@ export class Feed<Topics extends object> {
     this.#subscribersMax = options.subscribersMax ?? 64
   }
 
-  /** The id of the latest event. */
   get last(): string {
     return this.#idOf(this.#last)
   }
@@ -80,11 +77,7 @@ export class Feed<Topics extends object> {
     }
   }
 
-  /**
-   * Follows events from now on, or from after the event `after`. If that event is too old, a reset comes first.
-   *
-   * @throws CodedError STREAMS_TOO_MANY
-   */
+  /** Follows events from after `after`, or after a reset if that is too old. @throws CodedError STREAMS_TOO_MANY */
   subscribe(options: SubscribeOptions<Topics> = {}): Subscription<Topics> {
     const { after, signal, own: isOwn = false } = options
     const others = [...this.#subscribers].filter((subscriber) => !subscriber.isOwn).length

@@ -1,6 +1,4 @@
-/**
- * Something taken, which goes back at the end of its block (`using`), however the block ends. `keep` leaves it taken.
- */
+/** Something taken, which goes back at the end of its block (`using`). `keep` leaves it taken. */
 export class Hold implements Disposable {
   #giveBack: (() => void) | undefined
 

@@ -1,10 +1,8 @@
 let patient: Promise<typeof fetch> | undefined
 
 /**
- * A `fetch` that waits for an answer until its signal aborts.
- *
- * The built-in `fetch` gives up after 300 s without headers or body data, but an agent may run for an hour. The library
- * loads with the first request.
+ * A `fetch` that waits for an answer until its signal aborts. The built-in `fetch` gives up after 300 s without headers
+ * or body data, but an agent may run for an hour. The library loads with the first request.
  */
 export const patientFetch: typeof fetch = async (input, init) => {
   patient ??= loadPatient()
@@ -17,12 +15,7 @@ async function loadPatient(): Promise<typeof fetch> {
   return ((url: string, init: object) => undici.fetch(url, { ...init, dispatcher })) as unknown as typeof fetch
 }
 
-/**
- * Reads an answer from a server that may be broken or hostile. Stops reading beyond the limit.
- *
- * @param onText receives the text as it arrives
- * @returns undefined if the answer is longer
- */
+/** The text of an answer, `onText` as it arrives; undefined beyond the limit. The server may be hostile. */
 export async function boundedText(
   { body }: Pick<Response, 'body'>,
   bytesMax: number,

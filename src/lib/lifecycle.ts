@@ -5,11 +5,7 @@ export interface Service {
   stop(): Promise<void>
 }
 
-/**
- * Starts services in the given order and stops them in reverse.
- *
- * If a service fails to start, the running ones are stopped before the error is rethrown.
- */
+/** Starts services in order and stops them in reverse, also the running ones if one fails to start. */
 export class ServiceStack {
   readonly #services: readonly Service[]
   #running: Service[] = []

@@ -30,11 +30,7 @@ type Field =
   | 'reason'
 type LogFields = { readonly [Name in Field]?: string | number | null | undefined } & { readonly err?: unknown }
 
-/**
- * The log interface of the node's parts: structured fields first, then a sentence.
- *
- * pino's logger fits this type. Levels are those of pino: debug, info, warn, error.
- */
+/** Structured fields first, then a sentence. pino's logger fits this type and has the same levels. */
 export interface Logger {
   debug(fields: LogFields, message: string): void
   info(fields: LogFields, message: string): void
@@ -43,7 +39,6 @@ export interface Logger {
   child(fields: LogFields): Logger
 }
 
-/** Discards everything. */
 export const silentLogger: Logger = {
   debug: () => {},
   info: () => {},

@@ -5,7 +5,6 @@ import { type Finding, fail, ok, skip, warn } from './finding.ts'
 export const OPEN_FILES_MIN = 256
 export const OPEN_FILES_WANTED = 1024
 
-/** The fix for a limit that is too low. */
 export const RAISE_OPEN_FILES =
   `raise it with \`ulimit -n ${OPEN_FILES_WANTED}\` in the shell that starts the node, LimitNOFILE=${OPEN_FILES_WANTED} under ` +
   `[Service] of the systemd unit (then systemctl daemon-reload), or --ulimit nofile=${OPEN_FILES_WANTED} of the container; start the node again`
@@ -20,7 +19,6 @@ export function openFilesMax(limits = '/proc/self/limits'): number | undefined {
   }
 }
 
-/** Checks that a limit is enough for a node. */
 export function checkOpenFiles(most: number | undefined): Finding {
   if (most === undefined) return skip('the system does not say how many there may be, or sets no limit (ulimit -n)')
   const may = `${most} files and connections may be open`

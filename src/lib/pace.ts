@@ -10,10 +10,9 @@ type Item = { work: () => void }
 type PaceOptions = { sliceMs?: number; now?: () => number }
 
 /**
- * Limits work that strangers cause, such as reading their listings. Calls come first (T32).
- *
- * All such work shares one budget and runs in short slices. While calls come in, each slice is followed by a pause four
- * times as long. Parties take turns, so that one with much work does not delay the others.
+ * Limits work that strangers cause, such as reading their listings. Calls come first (T32). All such work shares one
+ * budget and runs in short slices. While calls come in, each slice is followed by a pause four times as long. Parties
+ * take turns, so that one with much work does not delay the others.
  */
 export class Pace {
   readonly #sliceMs: number
@@ -58,9 +57,7 @@ export class Pace {
     })
   }
 
-  /**
-   * Like `run`, for work that blocks the event loop later, such as a transaction. `work` returns its duration in ms.
-   */
+  /** Like `run`, for work that blocks the event loop later, as a transaction does. `work` returns its ms. */
   async count(party: string, work: () => Promise<number>): Promise<void> {
     const tookMs = await this.run(party, work)
     this.#spentMs += tookMs

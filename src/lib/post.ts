@@ -12,12 +12,9 @@ export type Post = (url: string, request: PostRequest) => Promise<number>
 const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
- * Posts to URLs that others chose. With `publicOnly`, only to public addresses, so that nobody reaches this node's own
- * network through it (T12).
- *
- * Apart from `http.ts`, which every command loads: node:net takes 4 ms to load.
- *
- * The connection itself resolves the name, once. The address cannot change between check and use.
+ * Posts to URLs that others chose. With `publicOnly` nobody reaches this node's own network through it (T12): the
+ * connection itself resolves the name, once, so the address cannot change between check and use. Apart from `http.ts`,
+ * which every command loads: node:net takes 4 ms to load.
  */
 export function createPost(options: { publicOnly: boolean }): Post {
   let loaded: Promise<(url: string, request: PostRequest) => Promise<number>> | undefined

@@ -3,11 +3,7 @@ import type { UnixMs } from './clock.ts'
 const TIME_BYTES = 6
 const RANDOM_BYTES = 10
 
-/**
- * A UUID of version 7 (RFC 9562). It sorts by creation time and cannot be guessed.
- *
- * An index of such keys grows at its end. With random keys, each new row would touch a page of its own.
- */
+/** A UUID of version 7 (RFC 9562): cannot be guessed, and sorts by time, so that an index grows at its end only. */
 export function risingUuid(now: UnixMs, random: (length: number) => Uint8Array): string {
   const bytes = Buffer.alloc(TIME_BYTES + RANDOM_BYTES)
   bytes.writeUIntBE(now, 0, TIME_BYTES)

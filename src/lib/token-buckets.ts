@@ -41,7 +41,6 @@ export class TokenBuckets {
     this.#buckets.set(key, { tokens: Math.min(this.#options.burst, this.#tokens(key, now) + count), at: now })
   }
 
-  /** Takes all tokens of `key`. */
   drain(key: string, now: UnixMs): void {
     this.#buckets.set(key, { tokens: 0, at: now })
   }

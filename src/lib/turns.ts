@@ -1,9 +1,8 @@
 /**
- * Starts a few tasks per turn of the event loop. The others wait for later turns, in order of arrival.
- *
- * Tasks that arrive together would run in step: all are checked, then all stored, then all answered. With a long first
- * step, no answer leaves before the last task is checked, and the clients idle. In small groups, both sides work at the
- * same time, and no burst blocks the sockets for long.
+ * Starts a few tasks per turn of the event loop. The others wait for later turns, in order of arrival. Tasks that
+ * arrive together would run in step: all are checked, then all stored, then all answered. With a long first step, no
+ * answer leaves before the last task is checked, and the clients idle. In small groups, both sides work at the same
+ * time, and no burst blocks the sockets for long.
  */
 export function createTurns(perTurn: number): () => Promise<void> {
   const waiting: (() => void)[] = []

@@ -1,8 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/**
- * Waits for work that continues anyway, for at most `limitMs`. @returns true if the work has ended. Rethrows its error.
- */
+/** Waits at most `limitMs` for work that continues anyway. @returns whether it has ended. Rethrows its error. */
 export async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(resolve, limitMs, false)
@@ -25,10 +23,7 @@ export async function idle(ms: number, signal: AbortSignal): Promise<boolean> {
   return await delay(ms, true, { signal, ref: false }).catch(() => false)
 }
 
-/**
- * The promise's outcome, or the signal's reason if the signal aborts first. A value that arrives later is passed to
- * `late`, so that nothing stays open.
- */
+/** Rejects with the signal's reason if it aborts first. `late` gets a later value, so that nothing stays open. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal, late?: (value: T) => void): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()
   const onAbort = () => reject(signal.reason)

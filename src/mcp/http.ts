@@ -13,10 +13,7 @@ import { CALLER, callerOf, createServerFactory, SESSION } from './server.ts'
 /** Bytes of a body that is searched for session messages. A longer body holds a tool call. */
 const SMALL_BYTES_MAX = 64 * 1024
 
-/**
- * MCP over streamable HTTP, for clients of the 2025 and 2026 protocol versions. The server keeps no session state. The
- * session id only tells whose call a 2025 client cancels.
- */
+/** MCP over streamable HTTP, without session state. A session id only tells whose call a 2025 client cancels. */
 export type McpHttp = {
   handle(request: IncomingMessage, response: ServerResponse, caller: Caller): Promise<void>
   stop(): Promise<void>

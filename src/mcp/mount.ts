@@ -3,10 +3,7 @@ import { CodedError } from '../lib/errors.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { McpHttp } from './http.ts'
 
-/**
- * Mounts MCP at one path of the API, with the access rules of an execution (D16). Its libraries load with the first
- * request.
- */
+/** Mounts MCP with the access rules of an execution (D16). Its libraries load with the first request. */
 export function mcpMount(load: () => Promise<McpHttp>) {
   let loading: Promise<McpHttp> | undefined
   return {

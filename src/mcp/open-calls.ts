@@ -3,10 +3,7 @@ import type { Caller } from '../schema/caller.ts'
 /** A request as its client names it: the client's request id and the session id from this node. */
 type RequestName = { caller: Caller; session: string | undefined; id: string | number }
 
-/**
- * Running calls, for `notifications/cancelled` of a 2025 client. The notification is a separate request with its own
- * server, which knows no other request.
- */
+/** Running calls, for `notifications/cancelled` of a 2025 client: a separate request with its own server. */
 export class OpenCalls {
   readonly #open = new Map<string, Set<AbortController>>()
 
@@ -23,9 +20,7 @@ export class OpenCalls {
     return { signal: controller.signal, leave }
   }
 
-  /**
-   * Cancels a call. Clients without a session use the same request ids. If two calls share a name, neither is canceled.
-   */
+  /** Clients without a session use the same request ids. If two calls share a name, neither is canceled. */
   cancel(name: RequestName): boolean {
     const calls = this.#open.get(keyOf(name))
     if (calls?.size !== 1) return false

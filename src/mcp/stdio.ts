@@ -26,9 +26,7 @@ export type StdioDeps = {
 /**
  * Serves MCP over standard input and output, for programs that start their own servers. It lists the tools itself and
  * forwards each call to the running node. All such programs share the node's wallet and budget. The node may start
- * later.
- *
- * Resolves when the other side has closed, or `signal` aborts.
+ * later. Resolves when the other side has closed, or `signal` aborts.
  */
 export async function serveMcpStdio(options: { version: string }, deps: StdioDeps): Promise<void> {
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
@@ -43,10 +41,7 @@ export async function serveMcpStdio(options: { version: string }, deps: StdioDep
   await handle.close()
 }
 
-/**
- * Forwards a call to the node over a new connection. The node may have restarted at another address since the last
- * call.
- */
+/** Over a new connection: the node may have restarted at another address since the last call. */
 function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
   return async (name, args, call) => {
     const key = name === 'execute_agent' ? (args.idempotency_key ?? randomUUID()) : undefined
@@ -64,7 +59,6 @@ function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
   }
 }
 
-/** No answer arrived. */
 type MissingAnswer = { lost: unknown; isSent: boolean }
 
 async function askNode(

@@ -9,7 +9,6 @@ const ERROR = 'stoa/error'
 /** Metadata key defined by x402 over MCP. */
 const PAYMENT_RESPONSE = 'x402/payment-response'
 
-/** An MCP result: structured content and text. */
 export function toolResult({ value, foreign }: ToolResult): CallToolResult {
   const text = foreign === undefined ? JSON.stringify(value) : fenced(value, foreign)
   return {
@@ -42,10 +41,7 @@ export function toolFailure(failure: ToolFailure): CallToolResult {
   return { isError: true, content: [{ type: 'text', text: lines.join('\n') }], _meta: { [ERROR]: failure } }
 }
 
-/**
- * Puts text of another party between two random markers. The text cannot predict them, so it cannot end its part early
- * and speak as this node (T10).
- */
+/** Text of another party between random markers: it cannot end its part early and speak as this node (T10). */
 function fenced(value: Record<string, unknown>, foreign: Foreign): string {
   const mark = randomBytes(8).toString('hex')
   const facts = JSON.stringify(value, (key, inner) => (key === 'output' || key === 'output_base64' ? undefined : inner))

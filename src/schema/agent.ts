@@ -25,10 +25,6 @@ export const AgentTags = z
   .array(z.string().trim().min(1).max(32).refine(wellFormed, 'a tag is not well-formed Unicode'))
   .max(16)
 
-/**
- * How a paid agent streams its output. `owed_once_shown`: a run ended by a limit is owed for if output was shown.
- * `off`: no streaming. `after_settlement`: streaming starts after the payment is settled.
- */
 export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as const
 export type StreamingMode = (typeof streamingModes)[number]
 export const Streaming = z.enum(streamingModes).meta({
@@ -39,7 +35,6 @@ export const Streaming = z.enum(streamingModes).meta({
 /** Limit of a model's private instructions, in characters. */
 export const INSTRUCTIONS_LENGTH_MAX = 64_000
 const INSTRUCTIONS_TOO_LONG = `is longer than ${INSTRUCTIONS_LENGTH_MAX} characters`
-/** How much a model thinks before it answers. */
 export const reasoningEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
 /** Instructions and parameters of a language model: private, never listed, shown only to the operator (D47). */
@@ -79,7 +74,6 @@ const HttpUrl = z
     'contains a user name or a password; this file never holds keys',
   )
 
-/** A picture that anybody may load. */
 export const AgentImage = z
   .string()
   .max(2048)
@@ -117,9 +111,7 @@ export const MaxPrice = Price.refine((price) => price > 0n, 'must be more than 0
   description: 'for `a2a`: the most that one run may pay the remote agent, in USDC',
 })
 
-/**
- * What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. `model`: see D10.
- */
+/** The body of POST /agents and an entry of agents.yaml. `model`: see D10. */
 export const AgentDefinition = z
   .strictObject({
     name: AgentName.meta({

@@ -35,7 +35,6 @@ export const DismissAlarm = z
   })
   .meta({ id: 'DismissAlarm' })
 
-/** A condition of this node that needs a person. */
 export const AlarmRecord = z
   .object({
     id: z.string().meta({ description: 'stays the same while the alarm exists' }),

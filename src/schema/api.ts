@@ -18,9 +18,8 @@ export const AgentParams = z.strictObject({ id: AgentRef })
 const { name, description, price, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
 
 /**
- * The body of POST /agents (D12): the fields of a definition that are allowed over HTTP.
- *
- * Fields that name a program or a key of this machine stay in agents.yaml (T12), see `operatorFields`.
+ * The body of POST /agents (D12): the fields of a definition that are allowed over HTTP. Fields that name a program or
+ * a key of this machine stay in agents.yaml (T12), see `operatorFields`.
  */
 export const RegisterAgent = z
   .strictObject({ name, description, price, model, ...privateFields, tags, image, timeout_seconds, streaming })
@@ -67,11 +66,7 @@ export function agentOf(snake: string | undefined, camel: string | undefined, co
   return snake ?? camel ?? ''
 }
 
-/**
- * The body of POST /agents/{id}/execute.
- *
- * Strict, like every body that spends: a mistyped `max_price` must not be ignored.
- */
+/** POST /agents/{id}/execute. Strict, like every body that spends: a mistyped `max_price` must not be ignored. */
 export const ExecuteAgent = z
   .strictObject({ agent_id: AgentRef.optional(), ...taskFields })
   .meta({ id: 'ExecuteAgent', description: 'Give `task` or `input`.' })

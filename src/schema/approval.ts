@@ -20,7 +20,6 @@ export const DecideApprovals = z
   })
   .meta({ id: 'DecideApprovals' })
 
-/** A purchase that waits for the operator's approval. */
 export const ApprovalRecord = z
   .object({
     id: z.string(),

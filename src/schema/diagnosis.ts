@@ -1,6 +1,5 @@
 import * as z from 'zod'
 
-/** The result of a node's checks of itself. */
 export const Diagnosis = z
   .object({
     checks: z.array(

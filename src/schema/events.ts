@@ -6,7 +6,6 @@ import { OrderRecord } from './order.ts'
 import { PaymentRecord } from './payment-record.ts'
 import { WorkflowRecord } from './workflow.ts'
 
-/** A listing that appeared, changed or left. */
 const ListingEvent = z
   .object({
     change: z.enum(['listed', 'updated', 'delisted']),
@@ -37,7 +36,6 @@ export type NodeEvent =
   | { [T in EventType]: { id: string; type: T; data: NodeEvents[T] } }[EventType]
   | { id: string; type: 'reset' }
 
-/** Encodes an event as JSON. */
 export function encodeEvent(event: NodeEvent): object {
   if (event.type === 'reset') return event
   const { id, type, data } = event

@@ -1,7 +1,6 @@
 import * as z from 'zod'
 import { ExecutionResult, Problem } from './api.ts'
 
-/** The progress of an execution. */
 export const ExecutionStatus = z
   .object({
     status: z.enum(['ordered', 'paying', 'running']),

@@ -100,7 +100,6 @@ export const StatsQuery = z.strictObject({
     .meta({ description: 'number of days to return' }),
 })
 
-/** A task that a caller gave to an agent of this node. */
 export const ExecutionRecord = z
   .object({
     id: z.string(),
@@ -117,7 +116,6 @@ export const ExecutionRecord = z
   })
   .meta({ id: 'ExecutionRecord', description: 'One run of an agent of this node for a caller.' })
 export type ExecutionRecord = z.infer<typeof ExecutionRecord>
-/** Parameters of GET /executions. */
 export const ExecutionQuery = z.strictObject({
   agent_id: AgentRef.optional(),
   failed: z

@@ -1,10 +1,6 @@
 /** The maxima of the wire contract, as plain numbers for code that needs no schema. */
 
-/**
- * The longest task, in bytes of UTF-8: as base64 beside a payment it must fit one frame of 8 MiB.
- *
- * 4 KiB of the frame are kept for the message around the task.
- */
+/** Bytes of UTF-8: as base64 beside a payment, and 4 KiB of message, a task must fit one frame of 8 MiB. */
 export const TASK_BYTES_MAX = ((8 * 1024 * 1024 - 4096) / 4) * 3
 /** Limit of a request body in bytes. JSON escapes make a task longer than its text. */
 export const BODY_BYTES_MAX = 8.5 * 1024 * 1024

@@ -16,7 +16,6 @@ export const rankingSignals = ['text', 'presence', 'price', 'freshness', 'measur
 
 const UnixMs = z.int().min(0).max(8.64e15)
 
-/** The name that a node gives itself. */
 export const SellerName = z.string().max(40).refine(wellFormed)
 
 /** What an owner signs: the payload of a listing's envelope. A delisted record is a tombstone. Times are Unix ms. */

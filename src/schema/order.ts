@@ -47,7 +47,6 @@ export const OrderQuery = z.strictObject({
 })
 export type OrderQuery = z.output<typeof OrderQuery>
 
-/** Why something failed, as it is stored. */
 export const CallError = z
   .object({ code: z.string(), message: z.string(), retryable: z.boolean() })
   .meta({ id: 'CallError', description: 'Why the order failed.' })

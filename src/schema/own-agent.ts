@@ -3,7 +3,6 @@ import { AgentImage, MaxPrice, privateFields, Streaming } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
 
-/** An agent of this node as its operator sees it, on the market or not. */
 export const OwnAgent = z
   .object({
     id: z.string(),
@@ -75,7 +74,6 @@ export const TestResult = z.object({ output: z.string(), duration_ms: z.int() })
 })
 export type TestResult = z.infer<typeof TestResult>
 
-/** The language models on the servers that this node can ask. */
 export const AvailableModels = z
   .object({
     servers: z.array(

@@ -1,7 +1,6 @@
 import * as z from 'zod'
 import { RecordedPayment } from './order.ts'
 
-/** A payment of either direction, as the ledger shows it. */
 export const PaymentRecord = RecordedPayment.omit({ settlement: true })
   .extend({
     direction: z.enum(['in', 'out']).meta({ description: '`in`: received by this node; `out`: made by this node' }),

@@ -76,5 +76,4 @@ export const AgentQuery = z.strictObject({
 })
 export type AgentQuery = z.output<typeof AgentQuery>
 
-/** A part of the market. */
 export type AgentScope = 'all' | 'local' | 'discovered'

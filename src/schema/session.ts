@@ -22,7 +22,6 @@ export const SessionQuery = z.strictObject({
   cursor: NumberCursor.optional(),
 })
 
-/** One task and its outcome. */
 export const SessionExchange = z
   .object({
     correlation_id: z.string(),

@@ -8,7 +8,6 @@ const AmountText = z
   .max(60)
   .meta({ description: 'decimal text: at most 6 decimals of USDC, 18 of ETH' })
 
-/** A transfer from the wallet of this node. */
 export const SendTransfer = z
   .strictObject({
     to: Address.meta({ description: 'account of the recipient; mixed letter case must match the checksum (EIP-55)' }),

@@ -55,7 +55,6 @@ export type CreateWebhook = z.infer<typeof CreateWebhook>
 
 export const WebhookParams = z.strictObject({ id: z.string().min(1).max(100) })
 
-/** An address that receives events. */
 export const Webhook = z
   .object({
     id: z.string(),
@@ -75,7 +74,6 @@ export const Webhook = z
 export type Webhook = z.infer<typeof Webhook>
 export const Webhooks = z.array(Webhook)
 
-/** The outcome of a test message. */
 export const WebhookTest = z
   .object({ delivered: z.boolean(), status: z.int().optional(), error: z.string().optional(), duration_ms: z.int() })
   .meta({ id: 'WebhookTest' })

@@ -79,7 +79,6 @@ export function readHops(said: unknown): number {
   return Number.isSafeInteger(said) && (said as number) > 0 ? (said as number) : 0
 }
 
-/** Every message of the protocol, by frame type. */
 export const x402Messages = {
   'x402.request': X402Request,
   'x402.payment_required': X402PaymentRequired,
@@ -92,9 +91,8 @@ export type X402MessageType = keyof typeof x402Messages
 export type X402Message<T extends X402MessageType> = z.infer<(typeof x402Messages)[T]>
 
 /**
- * The error table of both peer protocols. Code 2006 is not assigned.
- *
- * OVERLOADED is Stoa's own (D36): a limit of the peer or of the node is reached, and nothing was consumed.
+ * The error table of both peer protocols. Code 2006 is not assigned. OVERLOADED is Stoa's own (D36): a limit of the
+ * peer or of the node is reached, and nothing was consumed.
  */
 export const x402Errors = {
   INVALID_MESSAGE: { code: 1000, retryable: false },

@@ -31,7 +31,6 @@ type KeyActions =
 type Completion = { from: number; candidates: readonly string[] }
 export type Complete = (text: string) => Completion
 
-/** Maps each key to its effect on the screen. */
 export function createControls(state: ScreenState, complete: Complete, actions: KeyActions) {
   const edit = (change: (line: Line) => Line) => {
     const line = change(state.get().line)
@@ -90,10 +89,7 @@ export function createControls(state: ScreenState, complete: Complete, actions: 
       else if (key.escape) edit(() => editor.emptyLine)
       else if (!key.meta) this.type(input)
     },
-    /**
-     * Handles text that arrives in one piece, as from fast typing or slow connections. Control characters in it act as
-     * keys.
-     */
+    /** Text in one piece, as from fast typing or slow connections. Control characters in it act as keys. */
     type(input: string): void {
       for (const part of input.match(/\p{Cc}|\P{Cc}+/gu) ?? []) {
         if (part === '\r' || part === '\n') send()

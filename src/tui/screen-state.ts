@@ -60,7 +60,6 @@ export function createScreenState() {
       const history = isNew ? [...screen.history, text].slice(-HISTORY_MAX) : screen.history
       change({ history, at: history.length, line: emptyLine, candidates: [], back: 0 })
     },
-    /** Moves through the history. */
     recall(by: -1 | 1) {
       const at = Math.max(0, Math.min(screen.history.length, screen.at + by))
       if (at === screen.at) return

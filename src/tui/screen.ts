@@ -11,7 +11,6 @@ const ROWS_MIN = 10
 const PANEL_ROWS_MAX = 2
 const CANDIDATES_SHOWN = 40
 
-/** The whole screen: status panel, output, log, command line and completions. */
 export function App({ state, controls }: { state: ScreenState; controls: Controls }): ReactElement {
   const screen = useSyncExternalStore(state.subscribe, state.get)
   const { columns, rows } = useWindowSize()

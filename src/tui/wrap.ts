@@ -13,12 +13,9 @@ function widthOf(character: string): number {
 }
 
 /**
- * Breaks a line of text into rows of at most `width` columns, at spaces if there are any.
- *
- * Not wrap-ansi: it either removes the indentation of the line or keeps the space at a break, and it passes control
- * characters.
- *
- * Supports only color sequences. A color that is active at the end of a row is set again in the next row.
+ * Breaks a line of text into rows of at most `width` columns, at spaces if there are any. Not wrap-ansi: it either
+ * removes the indentation of the line or keeps the space at a break, and it passes control characters. Supports only
+ * color sequences. A color that is active at the end of a row is set again in the next row.
  */
 export function wrap(line: string, width: number): string[] {
   const rows: string[] = []

@@ -15,10 +15,9 @@ export function isWanted(wanted: readonly string[], name: string): boolean {
 
 /**
  * Builds the headers that prove a message (Standard Webhooks). The signature covers id, time and body, so that a third
- * party can neither change them nor replay the message much later.
- *
- * Not the package standardwebhooks: one line of node:crypto does the same. The package computes the HMAC in JavaScript,
- * eight times as slowly, and takes 14 ms to load.
+ * party can neither change them nor replay the message much later. Not the package standardwebhooks: one line of
+ * node:crypto does the same. The package computes the HMAC in JavaScript, eight times as slowly, and takes 14 ms to
+ * load.
  */
 export function signedHeaders(message: {
   id: string

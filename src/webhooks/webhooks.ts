@@ -38,9 +38,8 @@ type Target = StoredWebhook & { source: Webhook['source'] }
 type Seen = { delivered: number; dropped: number; lastAt?: UnixMs; lastError?: string | undefined }
 
 /**
- * Sends signed messages about events to other systems. Messages are kept until they are accepted.
- *
- * Queued messages are on disk and sent at least once. Each webhook has its own queue, so a slow one delays no other.
+ * Sends signed messages about events to other systems. Messages are kept until they are accepted. Queued messages are
+ * on disk and sent at least once. Each webhook has its own queue, so a slow one delays no other.
  */
 export class Webhooks implements Service {
   readonly name = 'webhooks'
@@ -125,10 +124,7 @@ export class Webhooks implements Service {
     this.#following ??= this.#queueEvents()
   }
 
-  /**
-   * Copies events from the feed to the disk. After a reset, reads missed events from the feed's history as far as it
-   * goes back.
-   */
+  /** Copies events to the disk. After a reset, reads missed ones from the feed's history as far as it goes back. */
   async #queueEvents(): Promise<void> {
     const { feed, logger } = this.#deps
     const { signal } = this.#stopping

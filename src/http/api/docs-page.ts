@@ -23,7 +23,6 @@ export const DOCS_CSP =
   `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; ` +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** The OpenAPI document as a page for people. */
 export function docsPage(document: OpenApi): string {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),

@@ -126,7 +126,6 @@ const families: readonly Family[] = [
   },
 ]
 
-/** The node's metrics in Prometheus text format. */
 export function createMetrics(sources: MetricSources): { text(): Promise<string> } {
   const registry = new Registry()
   // prom-client usually stores values. Ours are read from the sources at each scrape.

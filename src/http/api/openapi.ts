@@ -171,11 +171,7 @@ function describeParameters(
   }))
 }
 
-/**
- * Returns the JSON Schema of a type as it is sent: the input side of codecs.
- *
- * Named types move to `schemas` and are referenced from there.
- */
+/** The JSON Schema of a type as it is sent (the input side of codecs). Named types move to `schemas`. */
 function wireSchema(type: z.ZodType, schemas: Record<string, JsonSchema>): JsonSchema {
   const {
     $schema: _,

@@ -18,7 +18,6 @@ export type Call<Params, Query, Body> = {
   /** The address of this node as the caller used it: `http://127.0.0.1:8424`. */
   readonly url: string
   readonly headers: IncomingHttpHeaders
-  /** The caller of the request. */
   readonly caller: Caller
   /** Requests with the same key and content are done once (D38). */
   readonly idempotencyKey: string | undefined
@@ -43,7 +42,6 @@ export type Operation = {
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType
-  /** A sample body for the documentation. */
   example?: object
   /** Longest body in bytes. Default: BODY_BYTES_MAX. */
   bodyBytesMax?: number
@@ -63,10 +61,7 @@ export type Operation = {
   headers?: Readonly<Record<string, string>>
   /** Accepts the header Idempotency-Key (D38). */
   idempotent?: boolean
-  /**
-   * A POST that is safe to repeat, so it accepts and ignores the header. Other POSTs without key support refuse the
-   * header.
-   */
+  /** A POST that is safe to repeat: it ignores the header. Other POSTs without key support refuse it. */
   repeatable?: boolean
   /** Errors in addition to those of every operation. */
   errors: readonly ProblemCode[]
@@ -100,7 +95,6 @@ export class Reply<T> {
   }
 }
 
-/** An answer as a stream of server-sent events. */
 export class EventStream {
   readonly events: AsyncIterable<ServerSentEvent>
 
@@ -135,10 +129,7 @@ type RawCall = {
 }
 type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
 
-/**
- * Parses the request, calls the handler and encodes the answer. @throws HttpError for invalid input, and the handler's
- * errors
- */
+/** Parses, calls the handler and encodes. @throws HttpError for invalid input, and the handler's errors */
 export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer | EventStream> {
   const idempotencyKey = readKey(row, raw.headers['idempotency-key'])
   const call: Call<unknown, unknown, unknown> = {
@@ -170,10 +161,7 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
   }
 }
 
-/**
- * True for an operation that would ignore a key. A client that sends a key relies on it, so the operation refuses it
- * (D38).
- */
+/** A client that sends a key relies on it, so an operation that would ignore it refuses it (D38). */
 export function refusesKey({ method, idempotent, repeatable }: Operation): boolean {
   return method === 'POST' && idempotent !== true && repeatable !== true
 }

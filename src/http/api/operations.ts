@@ -61,7 +61,6 @@ export type ApiParts = {
   webhooks: WebhooksPart
   cards: CardsPart
   logger: Logger
-  /** The node's version. */
   version: string
 }
 

@@ -12,10 +12,9 @@ export function wantsStream(accept: string | undefined): boolean {
 }
 
 /**
- * An execution as events: `status` and `output` while it runs, then `result` or `error`.
- *
- * An error before the first event is thrown. Output that a slow client has not read is joined, so the agent never waits
- * and the buffer holds at most one result.
+ * An execution as events: `status` and `output` while it runs, then `result` or `error`. An error before the first
+ * event is thrown. Output that a slow client has not read is joined, so the agent never waits and the buffer holds at
+ * most one result.
  */
 export async function progressStream(
   execute: (onProgress: OnProgress) => Promise<ExecutionResult>,

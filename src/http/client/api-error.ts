@@ -1,7 +1,6 @@
 import { CodedError } from '../../lib/errors.ts'
 import type { Problem } from '../../schema/api.ts'
 
-/** A problem that the node answered. */
 export class ApiError extends CodedError {
   override name = 'ApiError'
   readonly status: number

@@ -43,10 +43,8 @@ export type ExecuteCall = {
 }
 
 /**
- * The API of a running node as functions.
- *
- * They throw ApiError for a problem that the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST,
- * API_TIMEOUT or API_ANSWER_INVALID. An aborted signal throws its reason.
+ * The API of a running node as functions. They throw ApiError for a problem that the node answers, and CodedError
+ * API_UNREACHABLE, API_CONNECTION_LOST, API_TIMEOUT or API_ANSWER_INVALID. An aborted signal throws its reason.
  */
 export type ApiClient = MarketCalls &
   OperatorCalls &
@@ -144,7 +142,6 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     return readAnswer(base, response, status, text)
   }
 
-  /** Requests one page of a list. */
   async function linked<T extends z.ZodType>(path: string, query: object, response: T, call?: CallOptions) {
     const { status, text, link } = await send(path + queryText(query), call)
     return { body: readAnswer(base, response, status, text), next: nextIn(link) }
@@ -178,7 +175,6 @@ function queryText(query: object): string {
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
 }
 
-/** Returns the cursor of a `Link` header. */
 function nextIn(link: string | null): string | undefined {
   const target = /<\?([^>]*)>; *rel="next"/.exec(link ?? '')?.[1]
   return target === undefined ? undefined : (new URLSearchParams(target).get('cursor') ?? undefined)

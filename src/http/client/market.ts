@@ -22,9 +22,7 @@ import { at, type Options, type PageOptions, type Requests } from './requests.ts
 /** The request returns when the work has ended, or after this time. At most 60 s. */
 type WaitOptions = { waitSeconds?: number }
 
-/**
- * Searches, orders, receipts, sessions and workflows of a running node. The functions throw the errors of ApiClient.
- */
+/** Searches, orders, receipts, sessions, workflows of a running node. They throw the errors of ApiClient. */
 export type MarketCalls = {
   /** Part of the market, the best match first. */
   searchAgents(query?: AgentQuery, options?: Options): Promise<Page<Listing>>

@@ -3,7 +3,6 @@ import type * as z from 'zod'
 export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
 
-/** How the groups of calls send their requests. */
 export type Requests = {
   request<T extends z.ZodType>(
     path: string,
@@ -12,7 +11,6 @@ export type Requests = {
     body?: object,
     method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT',
   ): Promise<z.output<T>>
-  /** One page of a list, and the cursor of the next page. */
   linked<T extends z.ZodType>(
     path: string,
     query: object,

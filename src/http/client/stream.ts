@@ -23,10 +23,9 @@ type EventsOptions = {
 
 export type StreamCalls = {
   /**
-   * Yields the node's events until the signal aborts.
-   *
-   * Reconnects after a lost connection without missing events. A `reset` event means that events were missed and the
-   * caller must load everything again. Throws if the first connection fails, or if reconnecting cannot help.
+   * Yields the node's events until the signal aborts. Reconnects after a lost connection without missing events. A
+   * `reset` event means that events were missed and the caller must load everything again. Throws if the first
+   * connection fails, or if reconnecting cannot help.
    */
   events(options?: EventsOptions): AsyncGenerator<NodeEvent>
   /** Executes a task and shows its progress. Aborting the signal cancels it. Throws like `execute`. */

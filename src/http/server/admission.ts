@@ -23,10 +23,7 @@ const publicHeaders = {
   'cross-origin-resource-policy': 'cross-origin',
 }
 
-/**
- * What the router found at a path, for each method. `row` is the operation that answers. Without a row or a mount the
- * path has no such method.
- */
+/** What the router found. `row` answers. Without a row or a mount the path has no such method. */
 export type Place = { row?: Operation; rows?: readonly Operation[]; mount?: Mount }
 
 /** Admits a request and returns its caller, or throws HttpError. Undefined: the request is already answered. */

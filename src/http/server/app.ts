@@ -28,11 +28,7 @@ const STOP_GRACE_MS = 1500
 /** After the abort, connections are closed after this time. */
 const STOP_ABORT_MS = 1000
 
-/**
- * The local HTTP API (D13–D17).
- *
- * `start` throws a CodedError: API_PORT_IN_USE, API_PORT_NOT_ALLOWED, API_HOST_UNAVAILABLE or API_TOKEN_MISSING.
- */
+/** The API (D13–D17). @throws API_PORT_IN_USE, API_PORT_NOT_ALLOWED, API_HOST_UNAVAILABLE, API_TOKEN_MISSING */
 export function createApi(options: ApiOptions, deps: ApiDeps): Api {
   const logger = deps.logger.child({ part: 'http' })
   // `localhost` may resolve to two addresses. Listen on the IPv4 one, which every program on this machine can reach.

@@ -16,10 +16,8 @@ const HEARTBEAT_MS = 15_000
 const STALLED_MS = 60_000
 
 /**
- * Answers a request with events until there are no more, the client has left, or the client stops reading.
- *
- * Requests the next event only after the previous one was read. The source must bound what a slow client leaves
- * waiting.
+ * Answers a request with events until there are no more, the client has left, or the client stops reading. Requests the
+ * next event only after the previous one was read. The source must bound what a slow client leaves waiting.
  */
 export async function sendEvents(
   response: ServerResponse,

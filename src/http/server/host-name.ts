@@ -19,10 +19,7 @@ export function isLoopback(name: string): boolean {
   return isIP(ipv4) === 4 && ipv4.startsWith('127.')
 }
 
-/**
- * Returns true if requests need the token. Off loopback the operator can switch it off; on loopback, switch it on
- * (D16).
- */
+/** Off loopback the operator can switch the token off; on loopback, switch it on (D16). */
 export function needsToken(api: { host: string; insecureOpen: boolean; requireToken: boolean }): boolean {
   return isLoopback(api.host) ? api.requireToken : !api.insecureOpen
 }
@@ -35,10 +32,8 @@ export function urlHost(listenHost: string): string {
 }
 
 /**
- * The address of this node as the caller used it, such as `https://node.example`. Used for links in answers.
- *
- * The guard has checked that `Host` names the node. A TLS proxy sets the scheme. A client that forges it only misleads
- * itself.
+ * The address of this node as the caller used it, such as `https://node.example`. Used for links in answers. The guard
+ * has checked that `Host` names the node. A TLS proxy sets the scheme. A client that forges it only misleads itself.
  */
 export function urlOf({ host = 'localhost', 'x-forwarded-proto': scheme }: IncomingHttpHeaders): string {
   return `${scheme === 'https' ? 'https' : 'http'}://${host.toLowerCase()}`

@@ -18,10 +18,9 @@ const IDLE_TIMEOUT_MS = 65_000
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * The API's HTTP server with its limits. It does not listen yet.
- *
- * The handler is built with the first request. Without it a node starts a third faster, and many nodes get no request.
- * `build` runs once. If it fails, every request gets a 500.
+ * The API's HTTP server with its limits. It does not listen yet. The handler is built with the first request. Without
+ * it a node starts a third faster, and many nodes get no request. `build` runs once. If it fails, every request gets a
+ * 500.
  */
 export function createListener(build: () => Promise<RequestHandler>, onBuildError: (error: unknown) => void): Server {
   let handler: RequestHandler | undefined

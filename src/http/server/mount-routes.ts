@@ -8,7 +8,6 @@ import { problemFor } from './problem.ts'
 import type { RunningRequests } from './running.ts'
 
 type MountRoutesDeps = {
-  /** The caller that the admission found. */
   callerOf(request: FastifyRequest): Caller
   /** Takes a reply from Fastify, with the headers that the checks have set. */
   hijack(reply: FastifyReply): void

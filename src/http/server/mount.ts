@@ -10,17 +10,15 @@ export type MountCall = {
   readonly rest: string
   /** The address of the mount as the caller used it: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
-  /** The caller of the request. */
   readonly caller: Caller
   /** Aborts when the client has left before its answer was complete, or when the node stops. */
   readonly signal: AbortSignal
 }
 
 /**
- * A path whose requests another protocol answers. It reads bodies, writes headers and streams on its own.
- *
- * Its requests pass the same checks as every operation. A mount must limit the bodies it reads and refuse bodies that
- * are not JSON, because a form needs no preflight (T11).
+ * A path whose requests another protocol answers. It reads bodies, writes headers and streams on its own. Its requests
+ * pass the same checks as every operation. A mount must limit the bodies it reads and refuse bodies that are not JSON,
+ * because a form needs no preflight (T11).
  */
 export type Mount = {
   /** For example `/mcp`. The mount answers this path and all paths below it, with and without `/api`. */
@@ -43,10 +41,7 @@ export function withoutPrefix(target: string): string {
   return target.replace(/^\/api(?=\/)/, '')
 }
 
-/**
- * Returns the part of a target after the mount's path. The target has no prefix. Undefined: it spells the path with
- * percent-encoding.
- */
+/** The part of a target (without prefix) after the mount's path. Undefined: the path is percent-encoded. */
 export function restOf({ path }: Mount, target: string): string | undefined {
   const rest = target.slice(path.length)
   return target.startsWith(path) && /^(?:[/?]|$)/.test(rest) ? rest : undefined

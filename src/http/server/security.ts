@@ -9,10 +9,9 @@ import { isLoopback, needsToken, parseHost } from './host-name.ts'
 import { HttpError } from './problem.ts'
 
 /**
- * Who may use an operation (D16).
- *
- * `public`: reads that web pages of any origin may make. `private`: all other operations. `health`: public, never needs
- * a token. `token`: private, needs a token even on loopback, because the node's budgets do not limit it.
+ * Who may use an operation (D16). `public`: reads that web pages of any origin may make. `private`: all other
+ * operations. `health`: public, never needs a token. `token`: private, needs a token even on loopback, because the
+ * node's budgets do not limit it.
  */
 export type Access = 'public' | 'private' | 'health' | 'token'
 
@@ -25,7 +24,6 @@ export type GuardOptions = {
   insecureOpen: boolean
   /** The operator requires a token on loopback. */
   requireToken: boolean
-  /** The operator's token. */
   token: string
   /** A second token of the operator: the one in the data directory, if the environment sets the first. */
   fileToken?: string | undefined
@@ -47,10 +45,7 @@ export type Guard = {
   corsHeaders(headers: IncomingHttpHeaders, access: Access, method: string): Record<string, string>
   /** Refuses a request that a page of another origin started. */
   checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
-  /**
-   * Returns the caller. A token that was sent is checked, on loopback too: a revoked token must not act as the
-   * operator.
-   */
+  /** Checks a token that was sent on loopback too: a revoked token must not act as the operator. */
   identify(
     headers: IncomingHttpHeaders,
     access: Access,
@@ -212,10 +207,7 @@ const proxyPrefixes = [
   'tailscale-',
 ]
 
-/**
- * Returns true if a proxy may have forwarded the request. Signs are proxy headers, HTTP/1.0, which only old proxies
- * use, and a Host that is not a loopback name.
- */
+/** Signs of a proxy: its headers, HTTP/1.0, which only old proxies use, and a Host that is not a loopback name. */
 function isForwarded(headers: IncomingHttpHeaders, httpVersion: string): boolean {
   if (httpVersion === '1.0') return true
   const names = Object.keys(headers)
@@ -229,7 +221,6 @@ function tokenIn(authorization: string | undefined): string | undefined {
   return /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
 }
 
-/** Returns true if a method only reads. */
 function isRead(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }

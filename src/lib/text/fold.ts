@@ -2,10 +2,8 @@ const ASCII = /^[\x20-\x7e]*$/
 
 /**
  * Normalizes text for comparison: removes compatibility forms, case and Latin accents. `Ｒésumé` and `resume` become
- * equal.
- *
- * Characters of scripts without spaces get a space on each side, so that a search finds any run of them. Private-use
- * characters are removed, so that an index may use them as its own marks.
+ * equal. Characters of scripts without spaces get a space on each side, so that a search finds any run of them.
+ * Private-use characters are removed, so that an index may use them as its own marks.
  */
 export function foldText(text: string): string {
   // Fast path for most text, ten times faster with the same result.

@@ -68,10 +68,7 @@ const smalls: readonly (readonly [string, string])[] = [
 const capitalOf = table(capitals)
 const smallOf = table(smalls)
 
-/**
- * Reduces a name to what a reader sees at a glance. Two names with the same skeleton are easily confused. Not for
- * display. Empty only for an empty name.
- */
+/** What a reader sees at a glance: names with the same skeleton are easily confused. Empty only for an empty name. */
 export function skeletonOf(name: string): string {
   const letters = [...name.normalize('NFKC')].map((letter) => capitalOf.get(letter) ?? letter).join('')
   const bare = letters.toLowerCase().normalize('NFD').replace(/\p{M}/gu, '')

@@ -10,9 +10,7 @@ const ENGLISH = /^[a-z]{5,}$/
 /**
  * Returns the common beginning of the forms of an English word, in British and American spelling: `summar` for
  * `summary`, `summarise`, `summarizing`. Lighter than Porter's stemmer; use it only for comparison. Short words, and
- * words with other characters than a to z, stay unchanged.
- *
- * @param word folded (fold.ts)
+ * words with other characters than a to z, stay unchanged. @param word folded (fold.ts)
  */
 export function stemOf(word: string): string {
   if (!ENGLISH.test(word)) return word

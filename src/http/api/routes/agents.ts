@@ -10,10 +10,7 @@ import { refuseAgent } from './refuse-agent.ts'
 
 type Market = Pick<Search, 'page' | 'find'>
 
-/**
- * These parameters reveal how often this node bought from whom, and for how much. They are hidden from other sites'
- * pages.
- */
+/** They reveal how often this node bought from whom, and for how much, so pages of other sites may not ask. */
 const privateQuery = ['include', 'explain']
 /** Instructions may have 64,000 characters of four bytes each. */
 const DEFINITION_BYTES_MAX = 384 * 1024

@@ -2,7 +2,6 @@ import { AlarmParams, AlarmQuery, AlarmRecord, AlarmRecords, DismissAlarm } from
 import { ownerSeen } from '../../../schema/caller.ts'
 import { type Operation, operation } from '../operation.ts'
 
-/** What needs a person, grouped. */
 export type AlarmsPart = {
   list(options: { dismissed?: boolean | undefined }): AlarmRecord[]
   dismiss(id: string, mark: string | undefined): Promise<AlarmRecord>

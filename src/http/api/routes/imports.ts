@@ -4,7 +4,6 @@ import { ImportAgent } from '../../../schema/import.ts'
 import { Listing } from '../../../schema/listing.ts'
 import { type Operation, operation } from '../operation.ts'
 
-/** The imports, as the operator changes them. */
 export type ImportsPart = ReturnType<typeof importing>
 
 const tags = ['agents']

@@ -3,7 +3,6 @@ import { Configuration } from '../../../schema/configuration.ts'
 import { Diagnosis } from '../../../schema/diagnosis.ts'
 import { type Operation, operation } from '../operation.ts'
 
-/** What a node says of itself. */
 export type NodePart = {
   status(): NodeStatus
   peers(): readonly PeerStatus[]

@@ -15,7 +15,6 @@ import type { OperateAgents } from '../../../selling/agent-admin.ts'
 import { type Operation, operation } from '../operation.ts'
 import { refuseAgent } from './refuse-agent.ts'
 
-/** The agents of this node, and what an agent can run on. */
 export type OwnAgentsPart = Pick<OperateAgents, 'list' | 'update' | 'setPaused' | 'remove' | 'test' | 'tryOut'> & {
   register(definition: AgentDefinition): Promise<Listing>
   models(signal: AbortSignal): Promise<AvailableModels>

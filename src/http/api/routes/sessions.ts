@@ -9,9 +9,7 @@ import {
 } from '../../../schema/session.ts'
 import { type Operation, operation, paged, Reply } from '../operation.ts'
 
-/**
- * The operator sees every session, and a token sees its own (D48). Peers see none, because they cannot use this API.
- */
+/** The operator sees every session, and a token sees its own (D48). Peers cannot use this API. */
 export function sessionRoutes(sessions: Sessions): Operation[] {
   return [
     operation({
