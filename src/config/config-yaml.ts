@@ -2,82 +2,15 @@ import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'y
 import * as z from 'zod'
 import { WEBHOOKS_MAX, WebhookSetting } from '../schema/webhook.ts'
 import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
-import type { Settings } from './settings.ts'
-import {
-  AnnounceList,
-  BootstrapList,
-  countText,
-  HeaderList,
-  HostList,
-  HostText,
-  IpList,
-  LogLevelText,
-  NetworkText,
-  NodeNameText,
-  OriginList,
-  PartyList,
-  PortText,
-  PublicUrlText,
-  RpcUrlText,
-  SwitchText,
-  UrlList,
-  UrlText,
-  UsdcText,
-} from './values.ts'
+import { type Settings, settingEntries } from './settings.ts'
 
 /** The keys of config.yaml: the setting of each key, and the schema of its text. */
-const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
-  name: { setting: 'nodeName', schema: NodeNameText },
-  public_url: { setting: 'publicUrl', schema: PublicUrlText },
-  network: { setting: 'network', schema: NetworkText },
-  rpc_url: { setting: 'rpcUrl', schema: RpcUrlText },
-  facilitator_url: { setting: 'facilitatorUrl', schema: UrlText },
-  'facilitator.headers_env': { setting: 'facilitatorHeaders', schema: HeaderList },
-  'facilitator.fallbacks': { setting: 'facilitatorFallbacks', schema: UrlList },
-  'p2p.port': { setting: 'port', schema: PortText },
-  'p2p.listen_hosts': { setting: 'listenHosts', schema: IpList },
-  'p2p.bootstrap': { setting: 'bootstrap', schema: BootstrapList },
-  'p2p.announce': { setting: 'announce', schema: AnnounceList },
-  'p2p.mdns': { setting: 'mdns', schema: SwitchText },
-  'p2p.relays': { setting: 'relays', schema: BootstrapList },
-  'p2p.relay': { setting: 'relay', schema: SwitchText },
-  'p2p.upnp': { setting: 'upnp', schema: SwitchText },
-  'p2p.dial_private': { setting: 'dialPrivate', schema: SwitchText },
-  'p2p.public_dht': { setting: 'publicDht', schema: SwitchText },
-  'p2p.connections_per_address': { setting: 'connectionsPerAddress', schema: countText(10_000) },
-  'api.host': { setting: 'apiHost', schema: HostText },
-  'api.port': { setting: 'apiPort', schema: PortText },
-  'api.cors_origins': { setting: 'corsOrigins', schema: OriginList },
-  'api.allowed_hosts': { setting: 'allowedHosts', schema: HostList },
-  'api.insecure_open': { setting: 'insecureOpenApi', schema: SwitchText },
-  'api.require_token': { setting: 'requireToken', schema: SwitchText },
-  'buyer.max_price': { setting: 'maxPriceAtomic', schema: UsdcText },
-  'buyer.daily_budget': { setting: 'dailyBudgetAtomic', schema: UsdcText },
-  'buyer.monthly_budget': { setting: 'monthlyBudgetAtomic', schema: UsdcText },
-  'buyer.rate_every': { setting: 'rateEvery', schema: countText(10_000) },
-  'buyer.seller_daily_budget': { setting: 'sellerBudgetAtomic', schema: UsdcText },
-  'buyer.auto_approve_below': { setting: 'autoApproveBelowAtomic', schema: UsdcText },
-  'buyer.approval_minutes': { setting: 'approvalMinutes', schema: countText(100_000) },
-  'buyer.max_window_seconds': { setting: 'maxWindowSeconds', schema: countText(3_720) },
-  'buyer.allow_settle_first': { setting: 'allowSettleFirst', schema: SwitchText },
-  'buyer.allow': { setting: 'buyFrom', schema: PartyList },
-  'buyer.deny': { setting: 'neverBuyFrom', schema: PartyList },
-  'seller.settle_first': { setting: 'settleFirst', schema: SwitchText },
-  'seller.unsettled_per_payer': { setting: 'unsettledPerPayerAtomic', schema: UsdcText },
-  'seller.unsettled_max': { setting: 'unsettledMaxAtomic', schema: UsdcText },
-  'seller.check_funds_from': { setting: 'checkFundsFromAtomic', schema: UsdcText },
-  'seller.block': { setting: 'block', schema: PartyList },
-  'seller.keep_listed': { setting: 'keepListed', schema: SwitchText },
-  'seller.concurrent_runs': { setting: 'concurrentRunsMax', schema: countText(1024) },
-  'seller.peer_requests_per_second': { setting: 'peerRequestsPerSecond', schema: countText(1_000_000) },
-  'log.level': { setting: 'logLevel', schema: LogLevelText },
-}
-const groups = new Set(Object.keys(keys).flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))
+const keys = new Map(settingEntries.map(([setting, { key, schema }]) => [key, { setting, schema }]))
+/** The keys that config.yaml may hold, in the order of the documentation. */
+export const configKeys: readonly string[] = [...keys.keys()]
+const groups = new Set(configKeys.flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))
 /** Values that often hold a key, so errors do not show them. */
 const unshownKeys = new Set(['rpc_url'])
-
-/** The keys that config.yaml may hold, in the order of the documentation. */
-export const configKeys: readonly string[] = Object.keys(keys)
 
 /** The settings of a config.yaml. An empty text has none. @throws ConfigError with file and line */
 export function parseConfigYaml(text: string, path: string): Settings {
@@ -128,7 +61,7 @@ export function parseConfigYaml(text: string, path: string): Settings {
       visit(node, key)
       return
     }
-    const entry = Object.hasOwn(keys, key) ? keys[key] : undefined
+    const entry = keys.get(key)
     if (entry === undefined) {
       refusals.push(unknownKey(source, key))
       return
@@ -166,15 +99,13 @@ function unknownKey(source: string, key: string): string {
   if (/private_?key|api_?key|token|secret|mnemonic/i.test(key)) {
     return `${source}: ${quote(key)} is not a setting: this file never holds keys or tokens; set them in the environment, or model keys with stoa init`
   }
-  const meant = nearest(key, [...Object.keys(keys), ...groups, 'webhooks'])
-  const hint = meant === undefined ? `expected one of ${Object.keys(keys).join(', ')}` : `did you mean ${meant}?`
+  const meant = nearest(key, [...configKeys, ...groups, 'webhooks'])
+  const hint = meant === undefined ? `expected one of ${configKeys.join(', ')}` : `did you mean ${meant}?`
   return `${source}: ${quote(key)} is not a setting: ${hint}`
 }
 
 function example(group: string): string {
   return group === ''
     ? 'network: eip155:84532'
-    : `${group}: { ${Object.keys(keys)
-        .find((key) => key.startsWith(`${group}.`))
-        ?.slice(group.length + 1)}: … }`
+    : `${group}: { ${configKeys.find((key) => key.startsWith(`${group}.`))?.slice(group.length + 1)}: … }`
 }

@@ -3,90 +3,14 @@ import { isAbsolute, join, resolve } from 'node:path'
 import { parsePrice } from '../schema/amount.ts'
 import { CONNECTIONS_PER_ADDRESS } from '../schema/limits.ts'
 import type { Network } from '../schema/primitives.ts'
-import type { WebhookSetting } from '../schema/webhook.ts'
 import { ConfigError } from './config-error.ts'
 import { readConfigFile } from './config-file.ts'
 import { type Env, type Environment, readEnv } from './env.ts'
 import { overKeys, readKeysFile } from './keys-file.ts'
 import { createSecrets, type Secrets } from './secrets.ts'
-import { layered, type Settings } from './settings.ts'
-import type { logLevels } from './values.ts'
+import { layered, type Settings, settingEntries } from './settings.ts'
 
-/**
- * Every setting that decides how a node behaves and is not secret. Complete: no part of the node reads further sources.
- */
-export type Config = {
-  /** Absolute path. */
-  dataDir: string
-  /** The name that this node gives itself. */
-  nodeName: string | undefined
-  /** Where the HTTP side is reached from elsewhere. No slash at the end. */
-  publicUrl: string | undefined
-  network: Network
-  rpcUrl: string | undefined
-  facilitatorUrl: string | undefined
-  /** Facilitators to use, in this order, if the first cannot be reached. */
-  facilitatorFallbacks: string[]
-  /** Headers for the first facilitator, each `Name=VARIABLE`. */
-  facilitatorHeaders: string[]
-  p2p: {
-    port: number
-    listenHosts: string[]
-    bootstrap: string[]
-    announce: string[]
-    mdns: boolean
-    relays: string[]
-    relay: boolean
-    upnp: boolean
-    /** True: dial private addresses in listings of others. Undefined: derived from the bootstrap addresses. */
-    dialPrivate: boolean | undefined
-    publicDht: boolean
-    connectionsPerAddress: number
-  }
-  api: {
-    host: string
-    port: number
-    corsOrigins: string[]
-    allowedHosts: string[]
-    insecureOpen: boolean
-    /** On loopback, also require a token. */
-    requireToken: boolean
-    enabled: boolean
-  }
-  buyer: {
-    maxPriceAtomic: bigint
-    dailyBudgetAtomic: bigint
-    /** Undefined: no limit. */
-    sellerBudgetAtomic?: bigint | undefined
-    monthlyBudgetAtomic?: bigint | undefined
-    /** Undefined: the node rates agents on the chain only on request. */
-    rateEvery?: number | undefined
-    autoApproveBelowAtomic?: bigint | undefined
-    approvalMinutes?: number | undefined
-    /** The longest window, in seconds, of a payment that this node signs. */
-    maxWindowSeconds?: number | undefined
-    /** True: sellers that settle before their agent runs may be paid. */
-    allowSettleFirst: boolean
-    allow?: string[] | undefined
-    deny?: string[] | undefined
-  }
-  seller: {
-    settleFirst: boolean
-    keepListed: boolean
-    concurrentRunsMax: number
-    peerRequestsPerSecond: number
-    /** Undefined: the defaults of payments/exposure. */
-    unsettledPerPayerAtomic?: bigint | undefined
-    unsettledMaxAtomic?: bigint | undefined
-    checkFundsFromAtomic?: bigint | undefined
-    block?: string[] | undefined
-  }
-  /** Addresses that receive events. */
-  webhooks?: readonly WebhookSetting[]
-  log: { level: (typeof logLevels)[number] }
-}
-
-const rpcUrls: Record<Network, string> = {
+const rpcUrls: Record<Network, string | undefined> = {
   'eip155:84532': 'https://sepolia.base.org',
   'eip155:8453': 'https://mainnet.base.org',
 }
@@ -124,7 +48,7 @@ export async function loadConfig(
   return { config, secrets, hidden: Object.values(keys).filter((key) => key !== undefined) }
 }
 
-/** The path of the data directory. Reads no files. */
+/** The path of the data directory. Reads no files. @internal Exported for its test. */
 export function resolveDataDir(flags: Pick<Settings, 'dataDir'>, env: Pick<Env, 'NODE_DATA_DIR'>): string {
   const given = flags.dataDir ?? env.NODE_DATA_DIR
   if (given === undefined) return join(homeDirectory(), '.stoa')
@@ -145,17 +69,26 @@ function homeDirectory(): string {
   return home
 }
 
-/** Fills in the defaults. */
-export function createConfig(settings: Settings & { dataDir: string }): Config {
+/**
+ * Every setting that decides how a node behaves and is not secret. Complete: no part of the node reads further sources.
+ */
+export type Config = ReturnType<typeof createConfig>
+
+/** Fills in the defaults. A setting without a default may be undefined. */
+export function createConfig(settings: Settings & { dataDir: string }) {
   const network = settings.network ?? 'eip155:84532'
   return {
+    /** Absolute path. */
     dataDir: settings.dataDir,
     nodeName: settings.nodeName,
+    /** Where the HTTP side is reached from elsewhere. No slash at the end. */
     publicUrl: settings.publicUrl,
     network,
     rpcUrl: settings.rpcUrl ?? rpcUrls[network],
     facilitatorUrl: settings.facilitatorUrl ?? facilitatorUrls[network],
+    /** Facilitators to use, in this order, if the first cannot be reached. */
     facilitatorFallbacks: settings.facilitatorFallbacks ?? [],
+    /** Headers for the first facilitator, each `Name=VARIABLE`. */
     facilitatorHeaders: settings.facilitatorHeaders ?? [],
     p2p: {
       port: settings.port ?? P2P_PORT,
@@ -166,6 +99,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       relays: settings.relays ?? [],
       relay: settings.relay ?? false,
       upnp: settings.upnp ?? false,
+      /** True: dial private addresses in listings of others. Undefined: derived from the bootstrap addresses. */
       dialPrivate: settings.dialPrivate,
       publicDht: settings.publicDht ?? looksForMarket(settings),
       connectionsPerAddress: settings.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS,
@@ -176,6 +110,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       corsOrigins: settings.corsOrigins ?? [],
       allowedHosts: settings.allowedHosts ?? [],
       insecureOpen: settings.insecureOpenApi ?? false,
+      /** On loopback, also require a token. */
       requireToken: settings.requireToken ?? false,
       enabled: settings.apiEnabled ?? true,
     },
@@ -184,10 +119,13 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       dailyBudgetAtomic: settings.dailyBudgetAtomic ?? parsePrice('5'),
       sellerBudgetAtomic: settings.sellerBudgetAtomic,
       monthlyBudgetAtomic: settings.monthlyBudgetAtomic,
+      /** Undefined: the node rates agents on the chain only on request. */
       rateEvery: settings.rateEvery,
       autoApproveBelowAtomic: settings.autoApproveBelowAtomic,
       approvalMinutes: settings.approvalMinutes,
+      /** The longest window, in seconds, of a payment that this node signs. */
       maxWindowSeconds: settings.maxWindowSeconds,
+      /** True: sellers that settle before their agent runs may be paid. */
       allowSettleFirst: settings.allowSettleFirst ?? true,
       allow: settings.buyFrom,
       deny: settings.neverBuyFrom,
@@ -197,6 +135,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       keepListed: settings.keepListed ?? false,
       concurrentRunsMax: settings.concurrentRunsMax ?? CONCURRENT_RUNS_MAX,
       peerRequestsPerSecond: settings.peerRequestsPerSecond ?? PEER_REQUESTS_PER_SECOND,
+      /** Undefined: the defaults of payments/exposure. */
       unsettledPerPayerAtomic: settings.unsettledPerPayerAtomic,
       unsettledMaxAtomic: settings.unsettledMaxAtomic,
       checkFundsFromAtomic: settings.checkFundsFromAtomic,
@@ -208,30 +147,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
 }
 
 function settingsOf(env: Env): Settings {
-  return {
-    nodeName: env.NODE_NAME,
-    publicUrl: env.NODE_PUBLIC_URL,
-    network: env.NODE_NETWORK,
-    rpcUrl: env.ETHEREUM_RPC_URL,
-    facilitatorUrl: env.FACILITATOR_URL,
-    listenHosts: env.NODE_LISTEN_HOST,
-    bootstrap: env.BOOTSTRAP_PEERS,
-    announce: env.NODE_ANNOUNCE_ADDR,
-    relays: env.RELAY_PEERS,
-    relay: env.NODE_RELAY,
-    upnp: env.NODE_UPNP,
-    dialPrivate: env.NODE_DIAL_PRIVATE,
-    publicDht: env.NODE_PUBLIC_DHT,
-    connectionsPerAddress: env.NODE_CONNECTIONS_PER_ADDRESS,
-    apiHost: env.NODE_API_HOST,
-    apiPort: env.NODE_API_PORT,
-    corsOrigins: env.NODE_CORS_ORIGINS,
-    peerRequestsPerSecond: env.NODE_PEER_REQUESTS_PER_SECOND,
-    maxPriceAtomic: env.NODE_MAX_PRICE,
-    dailyBudgetAtomic: env.NODE_DAILY_BUDGET,
-    monthlyBudgetAtomic: env.NODE_MONTHLY_BUDGET,
-    autoApproveBelowAtomic: env.NODE_AUTO_APPROVE_BELOW,
-  }
+  return Object.fromEntries(settingEntries.map(([name, { variable }]) => [name, variable && env[variable]]))
 }
 
 /** D43: without bootstrap peers a node searches the public DHT, unless it listens on loopback only. */

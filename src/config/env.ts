@@ -229,7 +229,7 @@ export function secretValues(environment: Environment): string[] {
     .filter((value) => value !== '')
 }
 
-/** True if a variable's value must never be shown. */
+/** True if a variable's value must never be shown. @internal Exported for its test. */
 export function isSecret(name: string): boolean {
   return rowOf(name)?.secret === true
 }
@@ -239,7 +239,7 @@ export function flagOf(name: VariableName): string | undefined {
   return rowOf(name)?.flag
 }
 
-/** The Markdown table of all variables for docs/operations.md. */
+/** The Markdown table of all variables for docs/operations.md. @internal Exported for the test of that page. */
 export function variablesTable(): string {
   const lines = Object.keys(Env.shape).map((name) => {
     const { description = '', fallback = '', flag } = rowOf(name) ?? {}

@@ -22,7 +22,7 @@ export async function readSettingsText(path: string): Promise<string | undefined
   }
 }
 
-/** What to do where the user that runs stoa may not use a file. */
+/** What to do where the user that runs stoa may not use a file. @internal Exported for its test. */
 export function refusalText(error: unknown): string | undefined {
   const { code } = error as NodeJS.ErrnoException
   if (code !== 'EACCES' && code !== 'EPERM') return undefined
