@@ -34,9 +34,11 @@ export type Context = {
   json: boolean
   /** Colors of standard output and standard error. */
   style: { stdout: Style; stderr: Style }
-  /** Writes a line to standard output. */
-  print(line?: string): void
+  /** Writes lines to standard output. */
+  print(lines?: string | readonly string[]): void
   printJson(value: unknown): void
+  /** Writes the result of the command: the value with `--json`, otherwise the lines. */
+  printResult(value: unknown, lines: string | readonly string[]): void
   /** Writes a line to standard error: information in addition to the result. */
   tell(line: string): void
   /** Flags override the environment, config.yaml and the defaults, in this order. @throws ConfigError */
@@ -44,6 +46,20 @@ export type Context = {
   /** Runs another command line in this process. Resolves with its exit status. */
   run(argv: readonly string[], io: Io): Promise<number>
 }
+
+/** A positional argument. */
+type Argument = {
+  name: string
+  description: string
+  /** The command also works without it. */
+  isOptional?: true
+  /** What to say where the argument is not given. Without it, the command checks that itself. */
+  missing?: string
+  choices?: readonly string[]
+  /** A hint for an invalid argument. */
+  hint?: string
+}
+type ArgumentOf<A> = A extends { missing: string } ? string : string | undefined
 
 /** A command as data. The program is built from a table of commands. */
 export type Command = {
@@ -56,29 +72,31 @@ export type Command = {
   /** The command needs files and processes of this machine, so it cannot use a node elsewhere. */
   local?: true
   options: Options
-  /** A positional argument. */
-  argument?: {
-    name: string
-    description: string
-    /** The command also works without it. */
-    isOptional?: true
-    choices?: readonly string[]
-    /** A hint for an invalid argument. */
-    hint?: string
-  }
-  /** Resolves with the exit status. */
-  run(context: Context, values: Readonly<Record<string, unknown>>, argument: string | undefined): Promise<number>
+  argument?: Argument
+  /** Resolves with the exit status, or with nothing where that is `done`. */
+  run(
+    context: Context,
+    values: Readonly<Record<string, unknown>>,
+    argument: string | undefined,
+  ): Promise<number> | Promise<void>
 }
 
-type CommandRow<O extends Options> = Omit<Command, 'options' | 'run'> & {
-  options: O
-  run(context: Context, values: ValuesOf<O>, argument: string | undefined): Promise<number>
+type CommandRow<O extends Options, A> = Omit<Command, 'options' | 'argument' | 'run'> & {
+  options?: O
+  argument?: A
+  run(
+    context: Context,
+    values: ValuesOf<O & typeof commonOptions>,
+    argument: ArgumentOf<A>,
+  ): Promise<number> | Promise<void>
 }
 
 /** A row of the table. The types check its handler against its options. Every command has `--data-dir` and `--json`. */
-export function command<O extends Options>(row: CommandRow<O & typeof commonOptions>): Command {
-  const { options } = row
-  return { ...row, options: row.local === true ? options : { ...options, ...remoteOptions } } as unknown as Command
+export function command<O extends Options = Record<never, never>, A extends Argument | undefined = undefined>(
+  row: CommandRow<O, A>,
+): Command {
+  const options = { ...row.options, ...commonOptions, ...(row.local !== true && remoteOptions) }
+  return { ...row, options } as unknown as Command
 }
 
 export function option<T>(flags: string, description: string, schema: z.ZodType<T>): Option<T> {

@@ -1,10 +1,10 @@
 import * as z from 'zod'
-import { type Command, command, commonOptions, type Option } from './command.ts'
-import { exitCodes, UsageError } from './exit-code.ts'
+import { type Command, command, type Option } from './command.ts'
 import { groupSummaries } from './group-summaries.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
+const NO_SHELL = 'the shell is missing: stoa completion bash, zsh or fish'
 
 /** What a shell completes after some words: the next words and the options. */
 export type Place = {
@@ -24,15 +24,12 @@ export function completionOf(table: () => readonly Command[]): Command {
     details:
       'Add one line to the startup file of your shell:\n  ~/.bashrc                   source <(stoa completion bash)\n  ~/.zshrc, after compinit    source <(stoa completion zsh)\n  ~/.config/fish/config.fish  stoa completion fish | source',
     examples: ['stoa completion fish | source', 'stoa completion bash > /etc/bash_completion.d/stoa'],
-    options: { ...commonOptions },
-    argument: { name: 'shell', description: 'bash, zsh or fish', choices: shells },
+    argument: { name: 'shell', description: 'bash, zsh or fish', choices: shells, missing: NO_SHELL },
     async run(context, _values, shell) {
-      if (shell === undefined) throw new UsageError('the shell is missing: stoa completion bash, zsh or fish')
       const places = placesOf(table())
       const script = { bash: bashScript, zsh: zshScript, fish: fishScript }[shell as Shell](places)
       if (context.json) context.printJson({ shell, script })
       else context.io.stdout.write(script)
-      return exitCodes.done
     },
   })
 }

@@ -45,7 +45,7 @@ export async function runCli(
       const remote = command.local === true ? undefined : remoteOf({ apiUrl, token }, io.environment)
       redactor.add(remote?.token)
       const context = createContext({ io, parts, remote, redactor, json, style })
-      status = await command.run(context, values, readArgument(command, argument))
+      status = (await command.run(context, values, readArgument(command, argument))) ?? exitCodes.done
     },
   })
   try {
@@ -225,6 +225,7 @@ function readValues(command: Command, given: Record<string, unknown>): Record<st
 }
 
 function readArgument({ argument, name }: Command, given: string | undefined): string | undefined {
+  if (given === undefined && argument?.missing !== undefined) throw new UsageError(argument.missing)
   const choices = argument?.choices
   if (given === undefined || choices === undefined || choices.includes(given)) return given
   const hint = argument?.hint === undefined ? '' : ` (${argument.hint})`
@@ -237,11 +238,17 @@ function attributeOf(flag: string): string {
 }
 
 function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor' | 'json' | 'style'>): Context {
-  const { io, parts, redactor } = base
+  const { io, parts, redactor, json } = base
+  const print: Context['print'] = (lines = '') => {
+    for (const line of [lines].flat()) io.stdout.write(`${line}\n`)
+  }
+  const printJson = (value: unknown) =>
+    io.stdout.write(`${JSON.stringify(value, null, io.stdout.isTty ? 2 : undefined)}\n`)
   return {
     ...base,
-    print: (line = '') => io.stdout.write(`${line}\n`),
-    printJson: (value) => io.stdout.write(`${JSON.stringify(value, null, io.stdout.isTty ? 2 : undefined)}\n`),
+    print,
+    printJson,
+    printResult: (value, lines) => (json ? printJson(value) : print(lines)),
     tell: (line) => io.stderr.write(`${line}\n`),
     run: (argv, given) => runCli(argv, given, parts, redactor),
     async loadConfig(flags) {

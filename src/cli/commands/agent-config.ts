@@ -6,8 +6,8 @@ import { formatPrice } from '../../schema/amount.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { isAlive } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
-import { type Context, command, commonOptions, option, repeated } from '../command.ts'
-import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { type Context, command, option, repeated } from '../command.ts'
+import { CliError, UsageError } from '../exit-code.ts'
 import { columns, priceText, printableLine } from '../text/terminal-text.ts'
 import { inspectAgents } from './agent-notices.ts'
 import { instructionsFileOption, modelOptions, readModelOptions } from './model-options.ts'
@@ -83,7 +83,6 @@ export const agentConfigAdd = command({
       'NAME of the variable that holds the model key, never the key itself',
       Text,
     ),
-    ...commonOptions,
   },
   async run(context, { command: argv, tag, maxPrice, runTimeout, apiKeyEnv, ...flags }) {
     const definition = readDefinition({
@@ -117,7 +116,6 @@ export const agentConfigAdd = command({
       if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(notice.text)))
       tellWhen(context, running)
     }
-    return exitCodes.done
   },
 })
 
@@ -126,7 +124,6 @@ export const agentConfigList = command({
   local: true,
   summary: 'List the agents of agents.yaml',
   examples: ['stoa agent config list', 'stoa agent config list --json'],
-  options: commonOptions,
   async run(context, flags) {
     const { config } = await context.loadConfig(flags)
     const path = dataFile(config.dataDir, 'agents')
@@ -140,9 +137,8 @@ export const agentConfigList = command({
         printableLine(runsText(agent), 40),
         context.style.stdout.dim(printableLine(agent.description, 60)),
       ])
-      for (const line of columns(rows)) context.print(line)
+      context.print(columns(rows))
     }
-    return exitCodes.done
   },
 })
 
@@ -151,7 +147,7 @@ export const agentConfigRemove = command({
   local: true,
   summary: 'Remove an agent from agents.yaml',
   examples: ['stoa agent config remove --name Translator'],
-  options: { name: option('--name <name>', 'the agent to remove (required)', Text), ...commonOptions },
+  options: { name: option('--name <name>', 'the agent to remove (required)', Text) },
   async run(context, { name, ...flags }) {
     if (name === undefined) throw new UsageError('--name is missing: `stoa agent config list` lists the names')
     const { config } = await context.loadConfig(flags)
@@ -168,7 +164,6 @@ export const agentConfigRemove = command({
       context.print(`removed ${printableLine(name)} from ${path}`)
       tellWhen(context, running)
     }
-    return exitCodes.done
   },
 })
 

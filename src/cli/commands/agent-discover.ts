@@ -7,8 +7,8 @@ import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from '../../schem
 import { Listing } from '../../schema/listing.ts'
 import type { Page } from '../../schema/page.ts'
 import { type AgentQuery, agentSorts } from '../../schema/search.ts'
-import { type Context, command, commonOptions, flag, option, repeated } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { type Context, command, flag, option, repeated } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { withOwnNode } from '../node-access/own-node.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
@@ -58,7 +58,6 @@ export const agentDiscover = command({
     ),
     explain: flag('--explain', 'show how the rank of each agent was computed'),
     wait: option('--wait <seconds>', `how long to listen if no node runs (default: ${WAIT_SECONDS})`, countText(600)),
-    ...commonOptions,
   },
   async run(context, values, words) {
     const {
@@ -108,7 +107,6 @@ export const agentDiscover = command({
         hasMore: next !== undefined,
       })
     }
-    return exitCodes.done
   },
 })
 

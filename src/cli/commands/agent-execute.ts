@@ -3,8 +3,8 @@ import type { Secrets } from '../../config/secrets.ts'
 import { countText, UsdcText } from '../../config/values.ts'
 import { orAborted, pause, poll } from '../../lib/wait.ts'
 import type { ExecutionPayment, ExecutionResult } from '../../schema/api.ts'
-import { agentOption, type Context, command, commonOptions, flag, option } from '../command.ts'
-import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { agentOption, type Context, command, flag, option } from '../command.ts'
+import { CliError, UsageError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { withOwnNode } from '../node-access/own-node.ts'
 import { agentIdOf } from '../node-access/references.ts'
@@ -51,7 +51,6 @@ export const agentExecute = command({
       `stop waiting after this time (default: ${TIMEOUT_SECONDS})`,
       countText(86_400),
     ),
-    ...commonOptions,
   },
   argument: {
     name: 'stdin',
@@ -83,7 +82,7 @@ export const agentExecute = command({
       else if (context.json) context.printJson(result)
       else writeResult(context, result)
       if (!context.json) tellCost(context, result)
-      return exitCodes.done
+      return
     } catch (error) {
       if (!limit.aborted || context.io.signal.aborted) throw error
       throw new CliError('DEADLINE', `no result within ${timeout} s: set a longer limit with --timeout`, {

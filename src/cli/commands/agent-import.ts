@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { Listing } from '../../schema/listing.ts'
-import { command, commonOptions, option } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { command, option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import { priceText, printableLine } from '../text/terminal-text.ts'
 
@@ -22,7 +22,6 @@ export const agentImport = command({
     name: option('--name <name>', 'name of the agent on this node', z.string()),
     description: option('--description <text>', 'what the agent does', z.string()),
     payTo: option('--pay-to <address>', 'the account to pay (default: the account that the seller names)', z.string()),
-    ...commonOptions,
   },
   async run(context, { peer, agentId, price, name, description, payTo, ...flags }) {
     if (peer === undefined || agentId === undefined || price === undefined) {
@@ -42,7 +41,6 @@ export const agentImport = command({
       context.print(`imported ${printableLine(listing.name)} (${priceText(listing.price)}${paid}): ${listing.id}`)
       context.tell('No signed listing confirms this agent. Stoa shows only what you entered.')
     }
-    return exitCodes.done
   },
 })
 
@@ -50,14 +48,14 @@ export const agentForget = command({
   name: 'agent forget',
   summary: 'Remove an imported agent',
   examples: ['stoa agent forget 2jz4…'],
-  options: commonOptions,
-  argument: { name: 'id', description: 'id of the imported agent, from `stoa agent discover`' },
+  argument: {
+    name: 'id',
+    description: 'id of the imported agent, from `stoa agent discover`',
+    missing: 'the id of the agent is missing: `stoa agent discover` lists the ids',
+  },
   async run(context, flags, id) {
-    if (id === undefined) throw new UsageError('the id of the agent is missing: `stoa agent discover` lists the ids')
     const node = await remoteNode(context, flags)
     const listing = await node.removeImport(id, { signal: context.io.signal })
-    if (context.json) context.printJson(z.encode(Listing, listing))
-    else context.print(`removed ${printableLine(listing.name)}`)
-    return exitCodes.done
+    context.printResult(z.encode(Listing, listing), `removed ${printableLine(listing.name)}`)
   },
 })

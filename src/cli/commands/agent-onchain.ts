@@ -1,9 +1,9 @@
 import * as z from 'zod'
-import { agentOption, type Context, command, commonOptions, option } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { agentOption, command, option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
-import { withSpinner } from '../text/spinner.ts'
+import { waiting } from '../text/spinner.ts'
 
 const ScoreText = z
   .string()
@@ -26,13 +26,14 @@ export const agentRegisterOnchain = command({
       'https: or ipfs: address of the registration file (default: the file is stored on the chain)',
       z.string(),
     ),
-    ...commonOptions,
   },
   async run(context, { agentId: id, uri, ...flags }) {
     const given = needed(id)
     const node = await remoteNode(context, flags)
     const agent = await agentIdOf(node, given, context.io)
-    const made = await waiting(context, node.registerOnchain(agent, { uri }, { signal: context.io.signal }))
+    const made = await waiting(context, 'waiting for the chain', () =>
+      node.registerOnchain(agent, { uri }, { signal: context.io.signal }),
+    )
     if (context.json) context.printJson(made)
     else {
       const token = `token ${made.token_id} of ${made.registry} on ${made.network}`
@@ -43,7 +44,6 @@ export const agentRegisterOnchain = command({
         context.print(`wrote the token into the registration file (transaction ${made.update_tx_hash})`)
       if (made.notice !== undefined) context.tell(context.style.stderr.yellow(made.notice))
     }
-    return exitCodes.done
   },
 })
 
@@ -60,7 +60,6 @@ export const agentFeedback = command({
     agentId: agentOption,
     score: option('--score <0-100>', 'how well the agent did (required)', ScoreText),
     tag: option('--tag <word>', 'a word that groups ratings', TagText),
-    ...commonOptions,
   },
   async run(context, { agentId: id, score, tag, ...flags }) {
     const given = needed(id)
@@ -68,18 +67,14 @@ export const agentFeedback = command({
     const node = await remoteNode(context, flags)
     const agent = await agentIdOf(node, given, context.io)
     const feedback = { score, ...(tag !== undefined && { tag1: tag }) }
-    const rated = await waiting(context, node.giveFeedback(agent, feedback, { signal: context.io.signal }))
-    if (context.json) context.printJson(rated)
-    else context.print(`rated token ${rated.token_id}: ${rated.score} of 100 (transaction ${rated.tx_hash})`)
-    return exitCodes.done
+    const rated = await waiting(context, 'waiting for the chain', () =>
+      node.giveFeedback(agent, feedback, { signal: context.io.signal }),
+    )
+    context.printResult(rated, `rated token ${rated.token_id}: ${rated.score} of 100 (transaction ${rated.tx_hash})`)
   },
 })
 
 function needed(id: string | undefined): string {
   if (id !== undefined) return id
   throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
-}
-
-function waiting<T>({ io, json }: Context, work: Promise<T>): Promise<T> {
-  return withSpinner(io.stderr.isTty && !json ? io.stderr : undefined, 'waiting for the chain', () => work)
 }

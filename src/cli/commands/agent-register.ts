@@ -2,8 +2,7 @@ import * as z from 'zod'
 import { UsdcText } from '../../config/values.ts'
 import { type AgentDefinition, privateFields } from '../../schema/agent.ts'
 import { Listing } from '../../schema/listing.ts'
-import { command, commonOptions, option, repeated } from '../command.ts'
-import { exitCodes } from '../exit-code.ts'
+import { command, option, repeated } from '../command.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { priceText, printableLine } from '../text/terminal-text.ts'
 import { agentOptions, imageOption, readDefinition, streamingOption } from './agent-config.ts'
@@ -26,7 +25,6 @@ export const agentRegister = command({
     tag: repeated('--tag <tag>', 'a word that searches match; may be repeated', z.array(z.string())),
     image: imageOption,
     streaming: streamingOption,
-    ...commonOptions,
   },
   async run(context, { tag, ...flags }) {
     const { name, description, price, model, tags, image, streaming, ...rest } = readDefinition({
@@ -46,9 +44,8 @@ export const agentRegister = command({
       ...privateOf(rest),
     }
     const listing = await node.registerAgent(definition, { signal: context.io.signal })
-    if (context.json) context.printJson(z.encode(Listing, listing))
-    else context.print(`${printableLine(listing.name)} is on the market for ${priceText(listing.price)}: ${listing.id}`)
-    return exitCodes.done
+    const what = `${printableLine(listing.name)} is on the market for ${priceText(listing.price)}: ${listing.id}`
+    context.printResult(z.encode(Listing, listing), what)
   },
 })
 

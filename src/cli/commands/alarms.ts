@@ -1,8 +1,8 @@
 import type { AlarmRecord } from '../../schema/alarm.ts'
-import { command, commonOptions, flag } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { command, flag } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
-import { table } from '../text/market-text.ts'
+import { printList } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 const ALARM = { name: 'ids', description: 'ids from `stoa alarms list`, separated by commas' }
@@ -12,17 +12,18 @@ export const alarmsList = command({
   summary: 'List problems of the running node that need you: unpaid work, failing settlement, failing agents, no peers',
   details: 'Alarms are grouped by reason. A dismissed alarm returns only when something new happens.',
   examples: ['stoa alarms list', 'stoa alarms list --all --json'],
-  options: { all: flag('--all', 'also show dismissed alarms'), ...commonOptions },
+  options: { all: flag('--all', 'also show dismissed alarms') },
   async run(context, { all = false, ...flags }) {
     const node = await moneyNode(context, flags)
     const alarms = await node.alarms({ dismissed: all }, { signal: context.io.signal })
-    if (context.json) context.printJson(alarms)
-    else if (alarms.length === 0) context.print('no alarms')
-    else {
-      const rows = alarms.map((alarm) => [alarm.id, stateOf(alarm), alarm.amount ?? '', whatOf(alarm)])
-      for (const line of table(['ALARM', '', 'USDC', 'WHAT'], rows, context)) context.print(line)
-    }
-    return exitCodes.done
+    printList(context, alarms, {
+      none: 'no alarms',
+      headings: ['ALARM', '', 'USDC', 'WHAT'],
+      cells: ({ id, severity, dismissed_at, amount = '', title, text }) => {
+        const state = dismissed_at === undefined ? severity : 'dismissed'
+        return [id, state, amount, printableLine(`${title}. ${text}`, 300)]
+      },
+    })
   },
 })
 
@@ -30,7 +31,7 @@ export const alarmsDismiss = command({
   name: 'alarms dismiss',
   summary: 'Dismiss alarms; an alarm returns only when something new happens',
   examples: ['stoa alarms dismiss work_unpaid-1f0c2a7d9b3e', 'stoa alarms dismiss --all'],
-  options: { all: flag('--all', 'dismiss all alarms'), ...commonOptions },
+  options: { all: flag('--all', 'dismiss all alarms') },
   argument: ALARM,
   async run(context, flags, given) {
     if (given === undefined && flags.all !== true) {
@@ -44,17 +45,7 @@ export const alarmsDismiss = command({
     const wanted = named?.map((id) => shown.find((alarm) => alarm.id === id) ?? { id, mark: undefined }) ?? shown
     const dismissed: AlarmRecord[] = []
     for (const { id, mark } of wanted) dismissed.push(await node.dismissAlarm(id, mark, { signal }))
-    if (context.json) context.printJson(dismissed)
-    else if (dismissed.length === 0) context.print('no alarms')
-    else for (const alarm of dismissed) context.print(printableLine(`dismissed: ${alarm.title}`, 300))
-    return exitCodes.done
+    const lines = dismissed.map(({ title }) => printableLine(`dismissed: ${title}`, 300))
+    context.printResult(dismissed, lines.length === 0 ? 'no alarms' : lines)
   },
 })
-
-function stateOf({ severity, dismissed_at }: AlarmRecord): string {
-  return dismissed_at === undefined ? severity : 'dismissed'
-}
-
-function whatOf({ title, text }: AlarmRecord): string {
-  return printableLine(`${title}. ${text}`, 300)
-}

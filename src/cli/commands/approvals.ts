@@ -1,9 +1,8 @@
-import type { ApprovalRecord } from '../../schema/approval.ts'
-import { approvalStatuses } from '../../schema/approval.ts'
-import { type Context, command, commonOptions, flag, option } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { type ApprovalRecord, approvalStatuses } from '../../schema/approval.ts'
+import { type Context, command, flag, option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
-import { age, oneOf, table } from '../text/market-text.ts'
+import { age, oneOf, printList } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 /** Approvals decided in one request. */
@@ -23,19 +22,31 @@ export const approvalsList = command({
       `one of ${approvalStatuses.join(', ')} (default: pending)`,
       oneOf(approvalStatuses),
     ),
-    ...commonOptions,
   },
   async run(context, { status = 'pending', ...flags }) {
     const node = await moneyNode(context, flags)
     const approvals = await node.approvals({ status }, { signal: context.io.signal })
-    if (context.json) context.printJson(approvals)
-    else if (approvals.length === 0) context.print(`no approvals are ${status}`)
-    else show(context, approvals)
-    return exitCodes.done
+    const now = context.parts.clock.now()
+    printList(context, approvals, {
+      none: `no approvals are ${status}`,
+      headings: ['APPROVAL', 'AMOUNT', 'AGE', 'TIME LEFT', 'BUDGET AFTER', 'FOR', 'AGENT', 'TASK'],
+      cells: (approval) => [
+        approval.id,
+        `${approval.amount} USDC`,
+        age(approval.created_at, now),
+        approval.status === 'pending'
+          ? `${Math.max(0, Math.ceil((Date.parse(approval.expires_at) - now) / 60_000))} min`
+          : '',
+        approval.budget_after?.left_today ?? 'no limit',
+        printableLine(requesterText(approval), 24),
+        printableLine(approval.agent_name, 32),
+        printableLine(approval.task, TASK_LENGTH),
+      ],
+    })
   },
 })
 
-const all = { all: flag('--all', 'all pending approvals'), ...commonOptions } as const
+const all = { all: flag('--all', 'all pending approvals') } as const
 
 export const approvalsApprove = command({
   name: 'approvals approve',
@@ -54,7 +65,6 @@ export const approvalsApprove = command({
       const said = status === 'approved' ? done : `approval ${id} is ${status} and cannot be changed`
       if (!context.json) context.print(printableLine(said, 300))
     }
-    return exitCodes.done
   },
 })
 
@@ -70,7 +80,6 @@ export const approvalsDeny = command({
       const said = status === 'denied' ? done : `approval ${id} is ${status} and cannot be changed`
       if (!context.json) context.print(printableLine(said, 300))
     }
-    return exitCodes.done
   },
 })
 
@@ -99,24 +108,6 @@ async function decide(
   if (context.json) context.printJson(decided.length === 1 ? decided[0] : decided)
   else if (decided.length === 0) context.print('no approvals are pending')
   return decided
-}
-
-function show(context: Context, approvals: readonly ApprovalRecord[]): void {
-  const now = context.parts.clock.now()
-  const rows = approvals.map((approval) => [
-    approval.id,
-    `${approval.amount} USDC`,
-    age(approval.created_at, now),
-    approval.status === 'pending'
-      ? `${Math.max(0, Math.ceil((Date.parse(approval.expires_at) - now) / 60_000))} min`
-      : '',
-    approval.budget_after?.left_today ?? 'no limit',
-    printableLine(requesterText(approval), 24),
-    printableLine(approval.agent_name, 32),
-    printableLine(approval.task, TASK_LENGTH),
-  ])
-  const headings = ['APPROVAL', 'AMOUNT', 'AGE', 'TIME LEFT', 'BUDGET AFTER', 'FOR', 'AGENT', 'TASK']
-  for (const line of table(headings, rows, context)) context.print(line)
 }
 
 function requesterText({ requester, workflow_id }: ApprovalRecord): string {

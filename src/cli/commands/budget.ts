@@ -1,10 +1,9 @@
 import * as z from 'zod'
 import { PartyList, UsdcText } from '../../config/values.ts'
 import type { BudgetRecord, ChangeBudget } from '../../schema/budget.ts'
-import { type Context, command, commonOptions, option } from '../command.ts'
-import { exitCodes } from '../exit-code.ts'
+import { command, option } from '../command.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
-import { columns, printableLine } from '../text/terminal-text.ts'
+import { columns, printableLine, type Style } from '../text/terminal-text.ts'
 
 const NONE = 'none'
 /** An amount, or `none` for no limit. */
@@ -39,7 +38,6 @@ export const budget = command({
     ),
     allow: option('--allow <ids>', 'buy only from these sellers and agents, separated by commas', Parties),
     deny: option('--deny <ids>', 'never buy from these sellers and agents, separated by commas', Parties),
-    ...commonOptions,
   },
   async run(context, { perCall, perSeller, perDay, perMonth, autoApproveBelow, allow, deny, ...flags }) {
     const change: ChangeBudget = {
@@ -55,14 +53,11 @@ export const budget = command({
     const options = { signal: context.io.signal }
     const isChange = Object.values(change).some((value) => value !== undefined)
     const record = await (isChange ? node.changeBudget(change, options) : node.budget(options))
-    if (context.json) context.printJson(record)
-    else show(context, record)
-    return exitCodes.done
+    context.printResult(record, linesOf(record, context.style.stdout))
   },
 })
 
-function show(context: Context, record: BudgetRecord): void {
-  const { bold } = context.style.stdout
+function linesOf(record: BudgetRecord, { bold }: Style): string[] {
   const most = (amount: string | null) => (amount === null ? 'no limit' : `${amount} ${record.symbol}`)
   const used = (paid: string, held: string, max: string | null, left: string | null) =>
     `${paid} paid, ${held} held, ${max === null ? 'no limit' : `${left} left of ${max}`}`
@@ -76,7 +71,5 @@ function show(context: Context, record: BudgetRecord): void {
     ['Buy only from', record.allow.length === 0 ? 'anyone' : record.allow.join(', ')],
     ['Never buy from', record.deny.length === 0 ? 'nobody' : record.deny.join(', ')],
   ]
-  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value, 400)]))) {
-    context.print(line)
-  }
+  return columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value, 400)]))
 }

@@ -1,7 +1,6 @@
 import * as z from 'zod'
 import { type EventType, encodeEvent, eventTypes, type NodeEvent } from '../../schema/events.ts'
-import { command, commonOptions, repeated } from '../command.ts'
-import { exitCodes } from '../exit-code.ts'
+import { command, repeated } from '../command.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { oneOf } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
@@ -22,7 +21,6 @@ export const events = command({
   ],
   options: {
     type: repeated('--type <type>', `only these: ${eventTypes.join(', ')}; may be repeated`, EventTypeText),
-    ...commonOptions,
   },
   async run(context, { type, ...flags }) {
     const node = await remoteNode(context, flags)
@@ -38,7 +36,6 @@ export const events = command({
       if (context.json) stdout.write(`${JSON.stringify(encodeEvent(event))}\n`)
       else context.print(`${event.type.padEnd(TYPE_WIDTH)}${printableLine(wordsOf(event), LINE_LENGTH_MAX)}`)
     }
-    return exitCodes.done
   },
 })
 

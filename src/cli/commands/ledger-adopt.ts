@@ -5,7 +5,7 @@ import { dataFile } from '../../store/data-dir.ts'
 import { COPY_RISK } from '../../store/ledger-home.ts'
 import { lockDataDir } from '../../store/lock.ts'
 import { openLedger } from '../../store/open-ledger.ts'
-import { command, commonOptions, flag } from '../command.ts'
+import { command, flag } from '../command.ts'
 import { confirmed } from '../confirm.ts'
 import { CliError, exitCodes } from '../exit-code.ts'
 
@@ -16,7 +16,7 @@ export const ledgerAdopt = command({
   details:
     'A node does not start on a copy of a ledger (LEDGER_COPIED), because two nodes with one identity and one wallet can pay twice and sell twice. Stop the other node for good, then run this command once. It explains the risk and asks before it changes anything.',
   examples: ['stoa ledger adopt', 'stoa ledger adopt --data-dir ./seller --yes'],
-  options: { yes: flag('--yes', 'skip the question'), ...commonOptions },
+  options: { yes: flag('--yes', 'skip the question') },
   async run(context, { yes, ...flags }) {
     const { dataDir } = (await context.loadConfig(flags)).config
     const isThere = await stat(dataFile(dataDir, 'database')).then(
@@ -47,8 +47,7 @@ export const ledgerAdopt = command({
       const what = isCopied
         ? 'adopted the ledger: start the node with stoa start'
         : 'nothing to do: the node knows of no copy of this ledger'
-      if (context.json) context.printJson({ adopted: isCopied, data_dir: dataDir })
-      else context.print(what)
+      context.printResult({ adopted: isCopied, data_dir: dataDir }, what)
       return exitCodes.done
     } finally {
       lock.release()

@@ -1,6 +1,6 @@
 import { countText, LogLevelText } from '../../config/values.ts'
 import { dataFile } from '../../store/data-dir.ts'
-import { command, commonOptions, flag, option } from '../command.ts'
+import { command, flag, option } from '../command.ts'
 import { exitCodes } from '../exit-code.ts'
 import { isAtLeast, readableLine } from '../log.ts'
 import { followLog, readLogTail } from '../log-file.ts'
@@ -18,7 +18,6 @@ export const logs = command({
     lines: option('-n, --lines <n>', `how many lines to show (default: ${LINES})`, countText(100_000)),
     follow: flag('-f, --follow', 'keep printing new lines until Ctrl-C'),
     level: option('--level <level>', 'only lines of this level or higher: debug, info, warn or error', LogLevelText),
-    ...commonOptions,
   },
   async run(context, { lines = LINES, follow, level = 'debug', ...flags }) {
     const { config } = await context.loadConfig(flags)

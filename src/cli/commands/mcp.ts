@@ -1,7 +1,7 @@
 import { Readable, Writable } from 'node:stream'
 import { patientFetch } from '../../lib/http.ts'
 import { stoaVersion } from '../../lib/version.ts'
-import { command, commonOptions } from '../command.ts'
+import { command } from '../command.ts'
 import { exitCodes } from '../exit-code.ts'
 import { requireRunningNode } from '../node-access/running-node.ts'
 
@@ -11,7 +11,6 @@ export const mcp = command({
   details:
     'Assistants and editors start this command themselves. It offers tools that find, quote and execute agents. It passes each call to the node that runs on the data directory, so all programs share the wallet and the budget of that node. You may start the node later. A program that speaks streamable HTTP can use /mcp of the node instead.',
   examples: ['stoa mcp', 'stoa mcp --data-dir /srv/stoa'],
-  options: { ...commonOptions },
   async run(context, flags) {
     const { config, secrets } = await context.loadConfig(flags)
     const { io } = context

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { type OrderRecord, OrderRecord as OrderSchema, orderStatuses } from '../../schema/order.ts'
-import { agentOption, type Context, command, commonOptions, flag, option } from '../command.ts'
+import { agentOption, type Context, command, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf, orderIdOf } from '../node-access/references.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
@@ -15,7 +15,7 @@ import {
   oneOf,
   paidText,
   paymentText,
-  table,
+  printList,
   tellMore,
   waitForEnd,
   writeResult,
@@ -25,7 +25,11 @@ import { columns, priceText, printableLine } from '../text/terminal-text.ts'
 import { keyed, keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 3600
-const ORDER = { name: 'id', description: 'id of the order from `stoa order list`, or the start of the id' }
+const ORDER = {
+  name: 'id',
+  description: 'id of the order from `stoa order list`, or the start of the id',
+  missing: 'the id of the order is missing: `stoa order list` lists the ids',
+}
 const waitOptions = {
   wait: flag('--wait', 'wait until the order ends, and write its result to standard output'),
   timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
@@ -47,7 +51,6 @@ export const orderCreate = command({
     ...taskOptions,
     ...keyOption('order'),
     ...waitOptions,
-    ...commonOptions,
   },
   async run(context, { agentId, price, task, input, idempotencyKey, wait, timeout, ...flags }) {
     if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
@@ -70,10 +73,9 @@ export const orderExecute = command({
     'stoa order execute 7e7d1f3c-… --task "Summarize: …" --wait',
     'stoa order execute 7e7d1f3c-… --task - < report.txt',
   ],
-  options: { ...taskOptions, ...keyOption('task'), ...waitOptions, ...commonOptions },
+  options: { ...taskOptions, ...keyOption('task'), ...waitOptions },
   argument: ORDER,
-  async run(context, { task, input, idempotencyKey, wait, timeout, ...flags }, given) {
-    const id = needed(given)
+  async run(context, { task, input, idempotencyKey, wait, timeout, ...flags }, id) {
     const text = await readTask(context.io, { task, input })
     const node = await moneyNode(context, flags)
     const call = { signal: context.io.signal, ...keyed(idempotencyKey) }
@@ -96,7 +98,6 @@ export const orderList = command({
     idempotencyKey: option('--idempotency-key <key>', 'only orders made with this key', IdempotencyKey),
     limit: option('--limit <n>', 'how many orders to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
-    ...commonOptions,
   },
   async run(context, { status, agentId, idempotencyKey, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
@@ -105,22 +106,21 @@ export const orderList = command({
       { status, agentId: of, idempotencyKey, limit, cursor },
       { signal: context.io.signal },
     )
-    if (context.json) context.printJson(items.map(encoded))
-    else if (items.length === 0) context.print('no orders')
-    else {
-      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name, seller_id, seller_name }) => [
+    const now = context.parts.clock.now()
+    printList(context, items, {
+      none: 'no orders',
+      headings: ['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT', 'SELLER'],
+      cells: ({ id, status, payment, updated_at, agent_id, agent_name, seller_id, seller_name }) => [
         printableLine(id, 36),
         status,
         paidText(payment),
-        age(updated_at, context.parts.clock.now()),
+        age(updated_at, now),
         printableLine(agent_name ?? agent_id, 32),
         printableLine(seller_name ?? seller_id ?? '', 24),
-      ])
-      for (const line of table(['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT', 'SELLER'], rows, context))
-        context.print(line)
-    }
+      ],
+      json: items.map(encoded),
+    })
     tellMore(context, 'stoa order list', next)
-    return exitCodes.done
   },
 })
 
@@ -132,10 +132,9 @@ export const orderShow = command({
     'stoa order show 7e7d1f3c-… --wait',
     'stoa order show 7e7d1f3c-… --json | jq -r .output',
   ],
-  options: { ...waitOptions, ...commonOptions },
+  options: { ...waitOptions },
   argument: ORDER,
-  async run(context, { wait, timeout, ...flags }, given) {
-    const id = needed(given)
+  async run(context, { wait, timeout, ...flags }, id) {
     const node = await moneyNode(context, flags)
     const order = await node.order(await orderIdOf(node, id, context.io), { signal: context.io.signal })
     if (wait === true) return await follow(context, node, order, timeout)
@@ -151,10 +150,8 @@ export const orderCancel = command({
   details:
     'A run that stops in time costs nothing. If the payment turns out to be made, the order becomes completed and keeps the result. If the seller cannot be reached, the order stays executing until its payment is known.',
   examples: ['stoa order cancel 7e7d1f3c-…'],
-  options: commonOptions,
   argument: ORDER,
-  async run(context, flags, given) {
-    const id = needed(given)
+  async run(context, flags, id) {
     const node = await moneyNode(context, flags)
     return tell(context, await node.cancelOrder(await orderIdOf(node, id, context.io), { signal: context.io.signal }))
   },
@@ -186,8 +183,7 @@ async function follow(
 }
 
 function tell(context: Context, order: OrderRecord): number {
-  if (context.json) context.printJson(encoded(order))
-  else context.print(summary(order))
+  context.printResult(encoded(order), summary(order))
   return exitCodes.done
 }
 
@@ -220,9 +216,7 @@ function show(context: Context, order: OrderRecord): void {
     ['Task', order.task ?? 'none yet'],
     ...(order.error === undefined ? [] : [['Error', `${order.error.code}: ${order.error.message}`]]),
   ]
-  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value)]))) {
-    context.print(line)
-  }
+  context.print(columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value)])))
   if (order.output === undefined) return
   context.print()
   writeResult(context, { ...order, output: order.output })
@@ -230,9 +224,4 @@ function show(context: Context, order: OrderRecord): void {
 
 function encoded(order: OrderRecord): unknown {
   return z.encode(OrderSchema, order)
-}
-
-function needed(id: string | undefined): string {
-  if (id !== undefined) return id
-  throw new UsageError('the id of the order is missing: `stoa order list` lists the ids')
 }

@@ -3,45 +3,44 @@ import type { Settings } from '../../config/settings.ts'
 import { UsdcText } from '../../config/values.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../../schema/own-agent.ts'
-import { type Command, type Context, command, commonOptions, option } from '../command.ts'
-import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { type Command, type Context, command, option } from '../command.ts'
+import { CliError, UsageError } from '../exit-code.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { table, writeOutput } from '../text/market-text.ts'
+import { printList, writeOutput } from '../text/market-text.ts'
 import { priceText, printableLine } from '../text/terminal-text.ts'
 import { maxPriceOption, streamingOption } from './agent-config.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
 import { readTask, taskOptions } from './task.ts'
 
-const AGENT = { name: 'agent', description: 'name or id from `stoa agent list`, or the start of the id' }
+const AGENT = {
+  name: 'agent',
+  description: 'name or id from `stoa agent list`, or the start of the id',
+  missing: 'the agent is missing: `stoa agent list` lists the names',
+}
 
 export const agentList = command({
   name: 'agent list',
   summary: 'List the agents that the running node sells, and what each has earned',
   examples: ['stoa agent list', 'stoa agent list --json'],
-  options: commonOptions,
   async run(context, flags) {
     const node = await moneyNode(context, flags)
     const { signal } = context.io
     const [agents, { agents: sums }] = await Promise.all([node.ownAgents({ signal }), node.stats({}, { signal })])
     const earned = new Map(sums.map((sum) => [sum.agent_id, sum]))
-    if (context.json) {
-      context.printJson(agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })))
-    } else if (agents.length === 0) {
-      context.print('no agents: add one with `stoa agent register`, or over the API')
-    } else {
-      const rows = agents.map((agent) => {
+    printList(context, agents, {
+      none: 'no agents: add one with `stoa agent register`, or over the API',
+      headings: ['AGENT', 'PRICE', 'STATE', 'CALLS', 'FAILED', 'EARNED', 'ID'],
+      cells: (agent) => {
         const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
         const state = stateText(agent)
         return [printableLine(agent.name, 24), priceText(agent.price), state, `${calls}`, `${failed}`, sum, agent.id]
-      })
-      const headings = ['AGENT', 'PRICE', 'STATE', 'CALLS', 'FAILED', 'EARNED', 'ID']
-      for (const line of table(headings, rows, context)) context.print(line)
-      for (const { name, notice } of agents) {
-        if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(`${name}: ${notice}`)))
-      }
+      },
+      json: agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })),
+    })
+    for (const { name, notice } of context.json ? [] : agents) {
+      if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(`${name}: ${notice}`)))
     }
-    return exitCodes.done
   },
 })
 
@@ -64,7 +63,6 @@ export const agentUpdate = command({
     model: option('--model <model>', 'what the agent runs on', z.string()),
     streaming: streamingOption,
     ...modelOptions,
-    ...commonOptions,
   },
   argument: AGENT,
   async run(context, { price, maxPrice, description, model, streaming, ...flags }, given) {
@@ -97,7 +95,6 @@ function action(verb: 'pause' | 'resume' | 'remove', summary: string): Command {
     name: `agent ${verb}`,
     summary,
     examples: [`stoa agent ${verb} Translator`],
-    options: commonOptions,
     argument: AGENT,
     async run(context, flags, given) {
       const { node, agent } = await find(context, flags, given)
@@ -112,7 +109,7 @@ export const agentTest = command({
   name: 'agent test',
   summary: 'Run an agent of the running node once, without payment or record',
   examples: ['stoa agent test Translator --task "Good morning."', 'stoa agent test Translator --task - < letter.txt'],
-  options: { ...taskOptions, ...commonOptions },
+  options: { ...taskOptions },
   argument: AGENT,
   async run(context, { task, input, ...flags }, given) {
     const text = await readTask(context.io, { task, input })
@@ -120,7 +117,6 @@ export const agentTest = command({
     const result = await node.testAgent(agent.id, text, { signal: context.io.signal }).catch(sayWhere)
     if (context.json) context.printJson(result)
     else writeOutput(context, result.output)
-    return exitCodes.done
   },
 })
 
@@ -132,8 +128,7 @@ function sayWhere(error: unknown): never {
 
 type OwnAgentRef = { node: RemoteNode; agent: OwnAgent }
 
-async function find(context: Context, flags: Settings, given: string | undefined): Promise<OwnAgentRef> {
-  if (given === undefined) throw new UsageError('the agent is missing: `stoa agent list` lists the names')
+async function find(context: Context, flags: Settings, given: string): Promise<OwnAgentRef> {
   const node = await remoteNode(context, flags)
   const agents = await node.ownAgents({ signal: context.io.signal })
   const isCalledSo = ({ id, name }: OwnAgent) => id === given || name.normalize('NFC') === given.normalize('NFC')
@@ -146,8 +141,6 @@ async function find(context: Context, flags: Settings, given: string | undefined
   )
 }
 
-function tell(context: Context, agent: OwnAgent, what: string): number {
-  if (context.json) context.printJson(z.encode(OwnAgentSchema, agent))
-  else context.print(`${printableLine(agent.name)}: ${what}`)
-  return exitCodes.done
+function tell(context: Context, agent: OwnAgent, what: string): void {
+  context.printResult(z.encode(OwnAgentSchema, agent), `${printableLine(agent.name)}: ${what}`)
 }

@@ -1,9 +1,9 @@
-import { command, commonOptions, flag } from '../command.ts'
+import { command, flag } from '../command.ts'
 import { confirmed } from '../confirm.ts'
 import { exitCodes } from '../exit-code.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import { recordLines } from '../text/market-text.ts'
-import { withSpinner } from '../text/spinner.ts'
+import { waiting } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { idOf, PAYMENT } from './payments.ts'
 
@@ -14,7 +14,7 @@ export const paymentRefund = command({
     'The wallet sends a transaction, which costs gas, so the wallet needs some ETH. A payment is paid back only once, even if you ' +
     'repeat the command. The refund is possible from one minute after the window of the payment, when the settlement is final. After a refund, nothing runs for this payment.',
   examples: ['stoa payment refund 0x…', 'stoa payment refund 0x… --yes'],
-  options: { yes: flag('--yes', 'skip the question'), ...commonOptions },
+  options: { yes: flag('--yes', 'skip the question') },
   argument: PAYMENT,
   async run(context, { yes, ...flags }, id) {
     const { io } = context
@@ -29,11 +29,9 @@ export const paymentRefund = command({
         return exitCodes.interrupted
       }
     }
-    const shown = io.stderr.isTty && !context.json ? io.stderr : undefined
-    const work = node.refundPayment(whole, { signal: io.signal })
-    const refunded = await withSpinner(shown, 'waiting for the chain', () => work)
-    if (context.json) context.printJson(refunded)
-    else for (const line of recordLines(refunded)) context.print(line)
+    const refund = () => node.refundPayment(whole, { signal: io.signal })
+    const refunded = await waiting(context, 'waiting for the chain', refund)
+    context.printResult(refunded, recordLines(refunded))
     return exitCodes.done
   },
 })

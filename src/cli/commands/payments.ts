@@ -3,17 +3,17 @@ import { countText } from '../../config/values.ts'
 import { Book } from '../../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { PaymentRecord } from '../../schema/payment-record.ts'
-import { type Context, command, commonOptions, option } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { type Context, command, option } from '../command.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { age, bookText, LimitText, oneOf, recordLines, table, tellMore } from '../text/market-text.ts'
+import { age, bookText, LimitText, oneOf, printList, recordLines, table, tellMore } from '../text/market-text.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 import { fullPaymentId } from './payment-id.ts'
 
 export const PAYMENT = {
   name: 'id',
   description: 'id of the payment from `stoa payment list`, or the start of the id',
+  missing: 'the id of the payment is missing: `stoa payment list` lists the ids',
 }
 const states = PaymentRecord.shape.state.options
 const books = Book.options
@@ -32,30 +32,27 @@ export const paymentList = command({
     ),
     limit: option('--limit <n>', 'how many payments to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
-    ...commonOptions,
   },
   async run(context, { direction, state, book, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
     const only = { state: state as PaymentRecord['state'] | undefined, book: book as Book | undefined }
     const query = { direction, ...only, limit, cursor }
     const { items, next } = await node.payments(query, { signal: context.io.signal })
-    if (context.json) context.printJson(items)
-    else if (items.length === 0) context.print('no payments')
-    else {
-      const rows = items.map((payment) => [
+    const now = context.parts.clock.now()
+    printList(context, items, {
+      none: 'no payments',
+      headings: ['', 'USDC', 'BOOK', 'STATE', 'AGE', 'AGENT', 'PAYMENT'],
+      cells: (payment) => [
         payment.direction,
         payment.amount,
         bookText(payment.book),
         payment.state,
-        age(payment.created_at, context.parts.clock.now()),
+        age(payment.created_at, now),
         printableLine(payment.agent_name ?? payment.agent_id, 20),
         payment.payment_id,
-      ])
-      for (const line of table(['', 'USDC', 'BOOK', 'STATE', 'AGE', 'AGENT', 'PAYMENT'], rows, context))
-        context.print(line)
-    }
+      ],
+    })
     tellMore(context, 'stoa payment list', next)
-    return exitCodes.done
   },
 })
 
@@ -63,7 +60,6 @@ export const paymentShow = command({
   name: 'payment show',
   summary: 'Show one payment with its authorization and transaction',
   examples: ['stoa payment show 0x…'],
-  options: commonOptions,
   argument: PAYMENT,
   async run(context, flags, id) {
     const node = await moneyNode(context, flags)
@@ -75,7 +71,6 @@ export const paymentRetry = command({
   name: 'payment retry',
   summary: 'Retry the settlement of a payment, or check on the chain a payment that this node made',
   examples: ['stoa payment retry 0x…'],
-  options: commonOptions,
   argument: PAYMENT,
   async run(context, flags, id) {
     const node = await moneyNode(context, flags)
@@ -87,13 +82,13 @@ export const earnings = command({
   name: 'earnings',
   summary: 'Show what the running node earned and spent: today, in the last 30 days, and in total',
   examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
-  options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)), ...commonOptions },
+  options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)) },
   async run(context, { days = 7, ...flags }) {
     const node = await moneyNode(context, flags)
     const stats = await node.stats({ days }, { signal: context.io.signal })
     if (context.json) {
       context.printJson(stats)
-      return exitCodes.done
+      return
     }
     const { earned, owed, lost, refused, paid, held } = stats
     const sums = [
@@ -102,7 +97,7 @@ export const earnings = command({
       ['30 days', earned.month, paid.month],
       ['total', earned.total, paid.total],
     ]
-    for (const line of columns(sums, { gap: 2 })) context.print(line)
+    context.print(columns(sums, { gap: 2 }))
     if (owed.payments > 0) context.print(`owed: ${owed.amount} USDC waits for settlement, in ${owed.payments} payments`)
     if (held.payments > 0) {
       context.print(`held: ${held.amount} USDC may still be charged, in ${held.payments} signed payments`)
@@ -119,21 +114,16 @@ export const earnings = command({
       )
     }
     if (stats.days.length > 0) {
-      context.print('')
       const rows = stats.days.map((day) => [day.day, day.earned, day.paid, `${day.executions}`, `${day.failed}`])
-      for (const line of table(['DAY', 'EARNED', 'PAID', 'CALLS', 'FAILED'], rows, context)) context.print(line)
+      context.print(['', ...table(['DAY', 'EARNED', 'PAID', 'CALLS', 'FAILED'], rows, context)])
     }
-    return exitCodes.done
   },
 })
 
-export function idOf(node: RemoteNode, id: string | undefined, { io: { signal } }: Context): Promise<string> {
-  if (id === undefined) throw new UsageError('the id of the payment is missing: `stoa payment list` lists the ids')
+export function idOf(node: RemoteNode, id: string, { io: { signal } }: Context): Promise<string> {
   return fullPaymentId(id, () => node.payments({ limit: PAGE_ITEMS_MAX }, { signal }))
 }
 
-function tell(context: Context, payment: PaymentRecord): number {
-  if (context.json) context.printJson(payment)
-  else for (const line of recordLines(payment)) context.print(line)
-  return exitCodes.done
+function tell(context: Context, payment: PaymentRecord): void {
+  context.printResult(payment, recordLines(payment))
 }

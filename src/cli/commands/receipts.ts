@@ -10,13 +10,13 @@ import { directions, ReceiptAuthorization, type ReceiptRecord } from '../../sche
 import { SignedReceipt } from '../../schema/signed-receipt.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import { lockDataDir } from '../../store/lock.ts'
-import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { type Context, command, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { age, LimitText, oneOf, table, tellMore } from '../text/market-text.ts'
+import { age, LimitText, oneOf, printList, tellMore } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { fullPaymentId, isPaymentId } from './payment-id.ts'
 
@@ -38,7 +38,6 @@ export const receiptsList = command({
     ...selection,
     limit: option('--limit <n>', 'how many receipts to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
-    ...commonOptions,
   },
   async run(context, { direction, agentId, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
@@ -47,22 +46,20 @@ export const receiptsList = command({
       { direction, agentId: of, limit, cursor },
       { signal: context.io.signal },
     )
-    if (context.json) context.printJson(items)
-    else if (items.length === 0) context.print('no receipts: each paid call brings one')
-    else {
-      const now = context.parts.clock.now()
-      const rows = items.map((record) => [
+    const now = context.parts.clock.now()
+    printList(context, items, {
+      none: 'no receipts: each paid call brings one',
+      headings: ['', 'USDC', 'RECEIPT', 'AGE', 'AGENT', 'PAYMENT'],
+      cells: (record) => [
         record.direction,
         record.amount,
         record.status,
         age(record.created_at, now),
         printableLine(record.agent_name ?? record.agent_id, 20),
         record.payment_id,
-      ])
-      for (const line of table(['', 'USDC', 'RECEIPT', 'AGE', 'AGENT', 'PAYMENT'], rows, context)) context.print(line)
-    }
+      ],
+    })
     tellMore(context, 'stoa receipts list', next)
-    return exitCodes.done
   },
 })
 
@@ -70,7 +67,7 @@ export const receiptsExport = command({
   name: 'receipts export',
   summary: 'Write all receipts as CSV for a spreadsheet, or as JSON for stoa receipts verify',
   examples: ['stoa receipts export --csv > receipts.csv', 'stoa receipts export --json --direction out > bought.json'],
-  options: { csv: flag('--csv', 'a table with one receipt per line'), ...selection, ...commonOptions },
+  options: { csv: flag('--csv', 'a table with one receipt per line'), ...selection },
   async run(context, { csv, direction, agentId, ...flags }) {
     if ((csv ?? false) === context.json)
       throw new UsageError('the format is missing or given twice: choose --csv or --json')
@@ -87,7 +84,6 @@ export const receiptsExport = command({
       cursor = next
     } while (cursor !== undefined)
     if (csv !== true) context.printJson(all)
-    return exitCodes.done
   },
 })
 
@@ -104,12 +100,13 @@ export const receiptsVerify = command({
   options: {
     task: option('--task <file>', 'compare the receipt with this task', PathText),
     result: option('--result <file>', 'compare the receipt with this result', PathText),
-    ...commonOptions,
   },
-  argument: { name: 'id or file', description: 'a payment id, the start of a payment id, or a file with receipts' },
+  argument: {
+    name: 'id or file',
+    description: 'a payment id, the start of a payment id, or a file with receipts',
+    missing: 'the receipt is missing: give a file, or a payment id from `stoa receipts list`',
+  },
   async run(context, { task, result, ...flags }, given) {
-    if (given === undefined)
-      throw new UsageError('the receipt is missing: give a file, or a payment id from `stoa receipts list`')
     const isId = isPaymentId(given)
     const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
     const files = {

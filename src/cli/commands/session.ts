@@ -1,11 +1,11 @@
 import * as z from 'zod'
 import { LOCAL_CALLER } from '../../schema/caller.ts'
-import type { SessionExchange, SessionRecord } from '../../schema/session.ts'
-import { agentOption, type Context, command, commonOptions, option } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import type { SessionExchange } from '../../schema/session.ts'
+import { agentOption, type Context, command, option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { agentIdOf, callerIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
-import { age, LimitText, paymentText, table, tellMore } from '../text/market-text.ts'
+import { age, LimitText, paymentText, printList, tellMore } from '../text/market-text.ts'
 import { printable, printableLine } from '../text/terminal-text.ts'
 
 const CALLER_LENGTH = 60
@@ -19,25 +19,23 @@ export const sessionList = command({
   name: 'session list',
   summary: 'List the callers of an agent: peers by DID, and `local` for this node',
   examples: ['stoa session list --agent-id abc…', 'stoa session list --agent-id abc… --json | jq -r ".[].caller_id"'],
-  options: { ...options, ...commonOptions },
+  options: { ...options },
   async run(context, { agentId, limit, cursor, ...flags }) {
     const given = needed(agentId)
     const node = await remoteNode(context, flags)
     const id = await agentIdOf(node, given, context.io)
     const { items, next } = await node.sessions(id, { limit, cursor }, { signal: context.io.signal })
-    if (context.json) context.printJson(items)
-    else if (items.length === 0) context.print('nobody has called this agent')
-    else {
-      const now = context.parts.clock.now()
-      const rows = items.map((session) => [
-        printableLine(session.caller_id, CALLER_LENGTH),
-        age(session.updated_at, now),
-        lastWords(session),
-      ])
-      for (const line of table(['CALLER', 'AGE', 'LAST TASK'], rows, context)) context.print(line)
-    }
+    const now = context.parts.clock.now()
+    printList(context, items, {
+      none: 'nobody has called this agent',
+      headings: ['CALLER', 'AGE', 'LAST TASK'],
+      cells: ({ caller_id, updated_at, exchanges }) => [
+        printableLine(caller_id, CALLER_LENGTH),
+        age(updated_at, now),
+        exchanges.at(-1)?.input.slice(0, 400) ?? '',
+      ],
+    })
     tellMore(context, `stoa session list --agent-id ${printableLine(id)}`, next)
-    return exitCodes.done
   },
 })
 
@@ -51,7 +49,6 @@ export const sessionShow = command({
   options: {
     ...options,
     callerId: option('--caller-id <did>', 'the caller from `stoa session list` (default: local)', z.string()),
-    ...commonOptions,
   },
   async run(context, { agentId, callerId = LOCAL_CALLER, limit, cursor, ...flags }) {
     const given = needed(agentId)
@@ -63,7 +60,6 @@ export const sessionShow = command({
     else for (const exchange of session.exchanges) show(context, exchange)
     const again = `stoa session show --agent-id ${printableLine(id)} --caller-id ${printableLine(caller)}`
     tellMore(context, again, next)
-    return exitCodes.done
   },
 })
 
@@ -75,10 +71,6 @@ function show(context: Context, { created_at, duration_ms, payment, input, outpu
   context.print(`${bold('>')} ${printable(input)}`)
   context.print(output === null ? red(printable(error ?? 'no answer')) : printable(output))
   context.print()
-}
-
-function lastWords({ exchanges }: SessionRecord): string {
-  return exchanges.at(-1)?.input.slice(0, 400) ?? ''
 }
 
 function needed(agentId: string | undefined): string {

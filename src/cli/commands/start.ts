@@ -21,7 +21,7 @@ import type { AgentDefinition } from '../../schema/agent.ts'
 import { Listing } from '../../schema/listing.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { readSecretFile } from '../../store/secret-file.ts'
-import { type Context, command, commonOptions, flag, option, repeated } from '../command.ts'
+import { type Context, command, flag, option, repeated } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-code.ts'
 import { createLog } from '../log.ts'
 import { createLogFile } from '../log-file.ts'
@@ -86,7 +86,6 @@ export const start = command({
     ),
     settleFirst: flag('--settle-first', 'settle each payment before the agent runs, not after'),
     keepListed: flag('--keep-listed', 'keep the agents on the market when the node stops'),
-    ...commonOptions,
   },
   async run(context, { name, description, price, model, ...flags }) {
     const described = [name, description, price, model].some((given) => given !== undefined)

@@ -1,7 +1,6 @@
 import { pause } from '../../lib/wait.ts'
 import type { NodeStatus } from '../../schema/api.ts'
-import { command, commonOptions, flag } from '../command.ts'
-import { exitCodes } from '../exit-code.ts'
+import { command, flag } from '../command.ts'
 import { requireRunningNode } from '../node-access/running-node.ts'
 import { badge } from '../text/badge.ts'
 import { searchText } from '../text/market-search-text.ts'
@@ -16,7 +15,7 @@ export const status = command({
   name: 'status',
   summary: 'Show the state of the running node: peer id, addresses, peers, agents, settlement',
   examples: ['stoa status', 'stoa status --watch', 'stoa status --json | jq .connected_peers'],
-  options: { watch: flag('--watch', 'refresh every 2 seconds until Ctrl-C'), ...commonOptions },
+  options: { watch: flag('--watch', 'refresh every 2 seconds until Ctrl-C') },
   async run(context, { watch, ...flags }) {
     const { config, secrets } = await context.loadConfig(flags)
     const { node, url } = await requireRunningNode(context, config, secrets)
@@ -25,10 +24,10 @@ export const status = command({
       const state = await node.status({ signal })
       if (watch && stdout.isTty) stdout.write(CLEAR)
       if (context.json) watch ? context.print(JSON.stringify(state)) : context.printJson(state)
-      else for (const line of statusLines(state, url, context.style.stdout)) context.print(line)
-      if (!watch) return exitCodes.done
+      else context.print(statusLines(state, url, context.style.stdout))
+      if (!watch) return
       if (!context.json) context.print(context.style.stdout.dim('\nPress Ctrl-C to leave. The node keeps running.'))
-      if (!(await pause(WATCH_MS, signal))) return exitCodes.done
+      if (!(await pause(WATCH_MS, signal))) return
     }
   },
 })
@@ -77,13 +76,10 @@ export const peers = command({
   name: 'peers',
   summary: 'List the peers that the running node is connected to',
   examples: ['stoa peers', 'stoa peers --json'],
-  options: commonOptions,
   async run(context, flags) {
     const { config, secrets } = await context.loadConfig(flags)
     const { node } = await requireRunningNode(context, config, secrets)
     const list = await node.peers({ signal: context.io.signal })
-    if (context.json) context.printJson(list)
-    else if (list.length === 0) context.print(await nobodyText(node, context.io.signal))
     const rows = list.map(({ peer_id, direction, latency_ms, agent_version, addresses }) => [
       printableLine(peer_id),
       direction,
@@ -91,8 +87,8 @@ export const peers = command({
       printableLine(agent_version ?? '', 40),
       printableLine(addresses[0] ?? ''),
     ])
-    if (!context.json) for (const line of columns(rows)) context.print(line)
-    return exitCodes.done
+    const isAlone = list.length === 0 && !context.json
+    context.printResult(list, isAlone ? await nobodyText(node, context.io.signal) : columns(rows))
   },
 })
 

@@ -1,8 +1,8 @@
 import { poll } from '../../lib/wait.ts'
 import { isAlive, lockHolder } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
-import { command, commonOptions } from '../command.ts'
-import { CliError, exitCodes } from '../exit-code.ts'
+import { command } from '../command.ts'
+import { CliError } from '../exit-code.ts'
 
 /** A node stops within 5 s (D9). On a busy machine this command waits longer. */
 const STOP_MS_MAX = 15_000
@@ -14,7 +14,6 @@ export const stop = command({
   details:
     'Does the same as Ctrl-C in the terminal of the node: the agents leave the market, running work ends or is stored, and the node exits within 5 seconds.',
   examples: ['stoa stop', 'stoa stop --data-dir ./seller'],
-  options: commonOptions,
   async run(context, flags) {
     const { config } = await context.loadConfig(flags)
     const file = await readNodeFile(config.dataDir)
@@ -37,8 +36,6 @@ export const stop = command({
     if ((await poll(hasEnded, { limitMs: STOP_MS_MAX, signal: context.io.signal })) === undefined) {
       throw new CliError('DEADLINE', `the node (pid ${pid}) did not exit within ${STOP_MS_MAX / 1000} s: see stoa logs`)
     }
-    if (context.json) context.printJson({ stopped: true, pid })
-    else context.print(`stopped (pid ${pid})`)
-    return exitCodes.done
+    context.printResult({ stopped: true, pid }, `stopped (pid ${pid})`)
   },
 })

@@ -2,14 +2,18 @@ import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
 import { scopes } from '../../schema/caller.ts'
 import type { TokenRecord } from '../../schema/token.ts'
-import { type Context, command, commonOptions, option } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { command, option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
-import { age, oneOf, table } from '../text/market-text.ts'
+import { age, oneOf, printList } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 const DAY_SECONDS = 86_400
-const TOKEN = { name: 'id', description: 'id of the token from `stoa token list`' }
+const TOKEN = {
+  name: 'id',
+  description: 'id of the token from `stoa token list`',
+  missing: 'the id of the token is missing: `stoa token list` lists the ids',
+}
 
 export const tokenCreate = command({
   name: 'token create',
@@ -28,7 +32,6 @@ export const tokenCreate = command({
     budget: option('--budget <usdc>', 'the most that the token may spend in total', UsdcText),
     perDay: option('--per-day <usdc>', 'the most that the token may spend per day (UTC)', UsdcText),
     days: option('--days <count>', 'how many days the token is valid (default: until it is revoked)', countText(3660)),
-    ...commonOptions,
   },
   async run(context, { name, scope, budget, perDay, days, ...flags }) {
     if (name === undefined || scope === undefined) throw new UsageError('--name and --scope are required')
@@ -49,7 +52,6 @@ export const tokenCreate = command({
       )
       context.print(created.token)
     }
-    return exitCodes.done
   },
 })
 
@@ -57,14 +59,23 @@ export const tokenList = command({
   name: 'token list',
   summary: 'List the API tokens, newest first',
   examples: ['stoa token list', 'stoa token list --json'],
-  options: { ...commonOptions },
   async run(context, flags) {
     const node = await moneyNode(context, flags)
     const tokens = await node.tokens({ signal: context.io.signal })
-    if (context.json) context.printJson(tokens)
-    else if (tokens.length === 0) context.print('no tokens: create one with `stoa token create`')
-    else show(context, tokens)
-    return exitCodes.done
+    const now = context.parts.clock.now()
+    printList(context, tokens, {
+      none: 'no tokens: create one with `stoa token create`',
+      headings: ['TOKEN', 'SCOPE', 'STATE', 'SPENT', 'TODAY', 'AGE', 'NAME'],
+      cells: (token) => [
+        token.id,
+        token.scope,
+        stateOf(token, now),
+        token.scope === 'spend' ? `${token.spent} of ${token.budget ?? 'no limit'}` : '',
+        token.per_day === null ? '' : `${token.spent_today} of ${token.per_day}`,
+        age(token.created_at, now),
+        printableLine(token.name),
+      ],
+    })
   },
 })
 
@@ -72,32 +83,13 @@ export const tokenRevoke = command({
   name: 'token revoke',
   summary: 'Revoke a token now',
   examples: ['stoa token revoke 4fJm0q2pYb1x'],
-  options: { ...commonOptions },
   argument: TOKEN,
   async run(context, flags, id) {
-    if (id === undefined) throw new UsageError('the id of the token is missing: `stoa token list` lists the ids')
     const node = await remoteNode(context, flags)
     const token = await node.revokeToken(id, { signal: context.io.signal })
-    if (context.json) context.printJson(token)
-    else context.print(printableLine(`revoked token ${token.id} (${token.name})`))
-    return exitCodes.done
+    context.printResult(token, printableLine(`revoked token ${token.id} (${token.name})`))
   },
 })
-
-function show(context: Context, tokens: readonly TokenRecord[]): void {
-  const now = context.parts.clock.now()
-  const rows = tokens.map((token) => [
-    token.id,
-    token.scope,
-    stateOf(token, now),
-    token.scope === 'spend' ? `${token.spent} of ${token.budget ?? 'no limit'}` : '',
-    token.per_day === null ? '' : `${token.spent_today} of ${token.per_day}`,
-    age(token.created_at, now),
-    printableLine(token.name),
-  ])
-  const headings = ['TOKEN', 'SCOPE', 'STATE', 'SPENT', 'TODAY', 'AGE', 'NAME']
-  for (const line of table(headings, rows, context)) context.print(line)
-}
 
 function stateOf({ revoked_at, expires_at }: TokenRecord, now: number): string {
   if (revoked_at !== undefined) return 'revoked'

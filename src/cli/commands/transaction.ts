@@ -1,10 +1,13 @@
-import { type Context, command, commonOptions } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { type Context, command } from '../command.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
-import { table } from '../text/market-text.ts'
-import { withSpinner } from '../text/spinner.ts'
+import { printList } from '../text/market-text.ts'
+import { waiting } from '../text/spinner.ts'
 
-const HASH = { name: 'hash', description: 'hash of the transaction from `stoa transaction list`' }
+const HASH = {
+  name: 'hash',
+  description: 'hash of the transaction from `stoa transaction list`',
+  missing: 'the hash is missing: `stoa transaction list` lists the hashes',
+}
 
 export const transactionList = command({
   name: 'transaction list',
@@ -12,17 +15,13 @@ export const transactionList = command({
   details:
     'These are registrations, ratings, refunds and transfers. Payments settle through the facilitator and are not in this list.',
   examples: ['stoa transaction list'],
-  options: commonOptions,
   async run(context, flags) {
     const node = await remoteNode(context, flags)
-    const waiting = await node.transactions({ signal: context.io.signal })
-    if (context.json) context.printJson(waiting)
-    else if (waiting.length === 0) context.print('no transactions are waiting')
-    else {
-      const rows = waiting.map((one) => [`${one.account_nonce}`, one.purpose, one.tx_hash])
-      for (const line of table(['NONCE', 'FOR', 'TRANSACTION'], rows, context)) context.print(line)
-    }
-    return exitCodes.done
+    printList(context, await node.transactions({ signal: context.io.signal }), {
+      none: 'no transactions are waiting',
+      headings: ['NONCE', 'FOR', 'TRANSACTION'],
+      cells: ({ account_nonce, purpose, tx_hash }) => [`${account_nonce}`, purpose, tx_hash],
+    })
   },
 })
 
@@ -40,17 +39,13 @@ export const transactionAbandon = changing('abandon', {
 function changing(change: 'replace' | 'abandon', { summary, details }: { summary: string; details: string }) {
   return command({
     name: `transaction ${change}`,
-    ...{ summary, details, examples: [`stoa transaction ${change} 0x…`], options: commonOptions, argument: HASH },
+    ...{ summary, details, examples: [`stoa transaction ${change} 0x…`], argument: HASH },
     async run(context: Context, flags, hash) {
-      if (hash === undefined) throw new UsageError('the hash is missing: `stoa transaction list` lists the hashes')
       const node = await remoteNode(context, flags)
-      const { io } = context
-      const work = node.changeTransaction(hash, change, { signal: io.signal })
-      const shown = io.stderr.isTty && !context.json ? io.stderr : undefined
-      const mined = await withSpinner(shown, 'waiting for the chain', () => work)
-      if (context.json) context.printJson(mined)
-      else context.print(`mined: ${mined.tx_hash}`)
-      return exitCodes.done
+      const mined = await waiting(context, 'waiting for the chain', () =>
+        node.changeTransaction(hash, change, { signal: context.io.signal }),
+      )
+      context.printResult(mined, `mined: ${mined.tx_hash}`)
     },
   })
 }

@@ -88,7 +88,6 @@ export function tuiOf(table: () => readonly Command[]): Command {
       await hosting
       if (node?.own === true) context.tell(context.style.stderr.dim('stopping the node'))
       await node?.stop()
-      return exitCodes.done
     },
   })
 }

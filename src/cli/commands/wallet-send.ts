@@ -5,12 +5,12 @@ import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { networkText } from '../../schema/network-kind.ts'
 import { Address, type Hex } from '../../schema/primitives.ts'
 import { type SendTransfer, transferAssets } from '../../schema/transfer.ts'
-import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { type Context, command, flag, option } from '../command.ts'
 import { confirmed } from '../confirm.ts'
 import { exitCodes, UsageError } from '../exit-code.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { badge } from '../text/badge.ts'
-import { withSpinner } from '../text/spinner.ts'
+import { waiting } from '../text/spinner.ts'
 
 const ADDRESS = 'an account: 0x and 40 hex digits'
 const AddressText = z.string().refine((text): text is Hex => Address.safeParse(text).success, ADDRESS)
@@ -39,7 +39,6 @@ export const walletSend = command({
       'key of this transfer: a repeat with the same key sends nothing again',
       IdempotencyKey,
     ),
-    ...commonOptions,
   },
   async run(context, { to, amount, asset = 'USDC', yes, idempotencyKey, ...flags }) {
     if (to === undefined) throw new UsageError('--to is missing: give the account of the recipient')
@@ -56,11 +55,10 @@ export const walletSend = command({
     } else if (!context.json) tellWhat(context, balance, { to, amount, asset })
     // Send the network that was shown. A node that restarted on another network refuses.
     const asked = { to, amount, asset, network: balance.network }
-    const work = node.sendFromWallet(asked, { signal, idempotencyKey: idempotencyKey ?? randomUUID() })
-    const shown = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
-    const sent = await withSpinner(shown, 'waiting for the chain', () => work)
-    if (context.json) context.printJson(sent)
-    else context.print(`sent ${sent.amount} ${sent.asset} to ${sent.to} (transaction ${sent.tx_hash})`)
+    const sent = await waiting(context, 'waiting for the chain', () =>
+      node.sendFromWallet(asked, { signal, idempotencyKey: idempotencyKey ?? randomUUID() }),
+    )
+    context.printResult(sent, `sent ${sent.amount} ${sent.asset} to ${sent.to} (transaction ${sent.tx_hash})`)
     return exitCodes.done
   },
 })

@@ -6,11 +6,11 @@ import { walletBalance } from '../../node/wallet-balance.ts'
 import type { WalletBalance } from '../../schema/api.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { openDataDir } from '../../store/data-dir.ts'
-import { type Context, command, commonOptions, option } from '../command.ts'
-import { CliError, exitCodes } from '../exit-code.ts'
+import { type Context, command, option } from '../command.ts'
+import { CliError } from '../exit-code.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import { badge, tellMoney } from '../text/badge.ts'
-import { withSpinner } from '../text/spinner.ts'
+import { waiting } from '../text/spinner.ts'
 
 const RPC_MS_MAX = 8000
 
@@ -23,30 +23,23 @@ export const wallet = command({
   options: {
     network: option('--network <id>', 'eip155:84532 (default) or eip155:8453', NetworkText),
     rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
-    ...commonOptions,
   },
   argument: { name: 'what', isOptional: true, description: 'show only this part', choices: ['address', 'balance'] },
   async run(context, flags, what) {
     const { config, secrets } = await context.loadConfig(flags)
     const view = await viewWallet(context, config, secrets)
     if (what === 'address') {
-      if (context.json) context.printJson({ address: view.address, network: view.network })
-      else context.print(view.address)
-      return exitCodes.done
+      context.printResult({ address: view.address, network: view.network }, view.address)
+      return
     }
     // Shown before the chain is read: the address is known even without an RPC (T15).
     if (what === undefined && !context.json) {
       context.print(`${view.address}  on ${view.network}  ${badge(view.network, context.style.stdout)}`)
     }
-    const spinning = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
-    const balance = await withSpinner(spinning, 'asking the chain', () => view.balance())
-    if (context.json) context.printJson(balance)
-    else
-      context.print(
-        `${balance.balance} ${balance.symbol}${balance.eth === undefined ? '' : `, ${balance.eth} ETH for gas`}`,
-      )
+    const balance = await waiting(context, 'asking the chain', () => view.balance())
+    const gas = balance.eth === undefined ? '' : `, ${balance.eth} ETH for gas`
+    context.printResult(balance, `${balance.balance} ${balance.symbol}${gas}`)
     if (what === 'balance') tellMoney(context, view.network)
-    return exitCodes.done
   },
 })
 

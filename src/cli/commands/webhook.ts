@@ -1,31 +1,35 @@
 import * as z from 'zod'
-import { type Webhook, WebhookSecret, webhookEvents } from '../../schema/webhook.ts'
-import { command, commonOptions, option, repeated } from '../command.ts'
+import { WebhookSecret, webhookEvents } from '../../schema/webhook.ts'
+import { command, option, repeated } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
-import { table } from '../text/market-text.ts'
+import { printList } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
-const WEBHOOK = { name: 'id', description: 'id of the webhook from `stoa webhook list`' }
+const WEBHOOK = {
+  name: 'id',
+  description: 'id of the webhook from `stoa webhook list`',
+  missing: 'the id of the webhook is missing: `stoa webhook list` lists the ids',
+}
 
 export const webhookList = command({
   name: 'webhook list',
   summary: 'List the URLs that get events of the node',
   examples: ['stoa webhook list', 'stoa webhook list --json'],
-  options: commonOptions,
   async run(context, flags) {
     const node = await remoteNode(context, flags)
     const webhooks = await node.webhooks({ signal: context.io.signal })
-    if (context.json) context.printJson(webhooks)
-    else if (webhooks.length === 0) context.print('no webhooks: add one with `stoa webhook add`, or in config.yaml')
-    else {
-      const headings = ['ID', 'SENT', 'WAITING', 'LOST', 'EVENTS', 'URL']
-      for (const line of table(headings, webhooks.map(cells), context)) context.print(line)
-      for (const { id, last_error } of webhooks) {
-        if (last_error !== undefined) context.tell(context.style.stderr.yellow(printableLine(`${id}: ${last_error}`)))
-      }
+    printList(context, webhooks, {
+      none: 'no webhooks: add one with `stoa webhook add`, or in config.yaml',
+      headings: ['ID', 'SENT', 'WAITING', 'LOST', 'EVENTS', 'URL'],
+      cells: ({ id, delivered, pending, dropped, events, url }) => [
+        ...[id, `${delivered}`, `${pending}`, `${dropped}`],
+        ...[printableLine(events.join(','), 40), printableLine(url)],
+      ],
+    })
+    for (const { id, last_error } of context.json ? [] : webhooks) {
+      if (last_error !== undefined) context.tell(context.style.stderr.yellow(printableLine(`${id}: ${last_error}`)))
     }
-    return exitCodes.done
   },
 })
 
@@ -43,7 +47,6 @@ export const webhookAdd = command({
       z.array(z.string()),
     ),
     secretEnv: option('--secret-env <name>', 'environment variable that holds the signing key (required)', z.string()),
-    ...commonOptions,
   },
   async run(context, { url, event, secretEnv, ...flags }) {
     if (url === undefined || event === undefined || secretEnv === undefined) {
@@ -63,9 +66,7 @@ export const webhookAdd = command({
     const node = await remoteNode(context, flags)
     const body = { url, events: event, secret: secret.data }
     const webhook = await node.createWebhook(body, { signal: context.io.signal })
-    if (context.json) context.printJson(webhook)
-    else context.print(`added ${webhook.id}; test it with: stoa webhook test ${webhook.id}`)
-    return exitCodes.done
+    context.printResult(webhook, `added ${webhook.id}; test it with: stoa webhook test ${webhook.id}`)
   },
 })
 
@@ -73,14 +74,11 @@ export const webhookRemove = command({
   name: 'webhook remove',
   summary: 'Remove a webhook',
   examples: ['stoa webhook remove 3f0e8a52-…'],
-  options: commonOptions,
   argument: WEBHOOK,
   async run(context, flags, id) {
     const node = await remoteNode(context, flags)
-    const webhook = await node.removeWebhook(needed(id), { signal: context.io.signal })
-    if (context.json) context.printJson(webhook)
-    else context.print(`removed ${webhook.id}`)
-    return exitCodes.done
+    const webhook = await node.removeWebhook(id, { signal: context.io.signal })
+    context.printResult(webhook, `removed ${webhook.id}`)
   },
 })
 
@@ -88,11 +86,10 @@ export const webhookTest = command({
   name: 'webhook test',
   summary: 'Send a test message and show whether the receiver accepted it',
   examples: ['stoa webhook test 3f0e8a52-…'],
-  options: commonOptions,
   argument: WEBHOOK,
   async run(context, flags, id) {
     const node = await remoteNode(context, flags)
-    const result = await node.testWebhook(needed(id), { signal: context.io.signal })
+    const result = await node.testWebhook(id, { signal: context.io.signal })
     if (context.json) context.printJson(result)
     if (result.delivered) {
       if (!context.json) context.print(`accepted: ${result.status} in ${result.duration_ms} ms`)
@@ -105,12 +102,3 @@ export const webhookTest = command({
     )
   },
 })
-
-function cells({ id, delivered, pending, dropped, events, url }: Webhook): string[] {
-  return [id, `${delivered}`, `${pending}`, `${dropped}`, printableLine(events.join(','), 40), printableLine(url)]
-}
-
-function needed(id: string | undefined): string {
-  if (id !== undefined) return id
-  throw new UsageError('the id of the webhook is missing: `stoa webhook list` lists the ids')
-}

@@ -1,8 +1,8 @@
 import * as z from 'zod'
 import { countText } from '../../config/values.ts'
 import { type WorkflowQuote, type WorkflowRecord, type WorkflowStep, workflowStatuses } from '../../schema/workflow.ts'
-import { type Context, command, commonOptions, flag, option } from '../command.ts'
-import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { type Context, command, flag, option, type ValuesOf } from '../command.ts'
+import { CliError, exitCodes } from '../exit-code.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import {
@@ -11,6 +11,7 @@ import {
   LimitText,
   oneOf,
   paidText,
+  printList,
   table,
   tellMore,
   waitForEnd,
@@ -22,8 +23,16 @@ import { readWorkflow, withAgentIds, workflowOptions } from './workflow-body.ts'
 
 const TIMEOUT_SECONDS = 3600
 const STEP_LENGTH = 20
-const WORKFLOW = { name: 'id', description: 'id of the workflow from `stoa workflow list`' }
-const dryRun = flag('--dry-run', 'show the cost of each step and the total; run and pay nothing')
+const WORKFLOW = {
+  name: 'id',
+  description: 'id of the workflow from `stoa workflow list`',
+  missing: 'the id of the workflow is missing: `stoa workflow list` lists the ids',
+}
+const createOptions = {
+  ...workflowOptions,
+  dryRun: flag('--dry-run', 'show the cost of each step and the total; run and pay nothing'),
+  ...keyOption('workflow'),
+} as const
 const details =
   'A chain is a list of agents. A file can describe any order of steps, limits, retries and fallback sellers (docs/workflows.md). The node refuses unknown agents, circles and limits below the listed prices before it pays anything.'
 
@@ -36,14 +45,10 @@ export const workflowCreate = command({
     'stoa workflow create --file report.json --dry-run',
     'stoa workflow create --file report.json --json | jq -r .id',
   ],
-  options: { ...workflowOptions, dryRun, ...keyOption('workflow'), ...commonOptions },
-  async run(context, { dryRun: isDry, idempotencyKey, dataDir, json: _, ...given }) {
-    const described = await readWorkflow(context, given)
-    const node = await moneyNode(context, { dataDir })
-    const { signal } = context.io
-    const body = given.file === undefined ? await withAgentIds(node, described, { signal }) : described
-    if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
-    return tell(context, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }))
+  options: createOptions,
+  async run(context, flags) {
+    const begun = await begin(context, flags)
+    if (begun !== undefined) tell(context, begun.workflow)
   },
 })
 
@@ -57,21 +62,30 @@ export const workflowRun = command({
     'stoa workflow run --file report.json --dry-run',
   ],
   options: {
-    ...workflowOptions,
-    dryRun,
-    ...keyOption('workflow'),
+    ...createOptions,
     timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
-    ...commonOptions,
   },
-  async run(context, { dryRun: isDry, idempotencyKey, timeout = TIMEOUT_SECONDS, dataDir, json: _, ...given }) {
-    const described = await readWorkflow(context, given)
-    const node = await moneyNode(context, { dataDir })
-    const { signal } = context.io
-    const body = given.file === undefined ? await withAgentIds(node, described, { signal }) : described
-    if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
-    return await follow(context, node, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }), timeout)
+  async run(context, { timeout = TIMEOUT_SECONDS, ...flags }) {
+    const begun = await begin(context, flags)
+    return begun === undefined ? exitCodes.done : await follow(context, begun.node, begun.workflow, timeout)
   },
 })
+
+type CreateFlags = ValuesOf<typeof createOptions> & { dataDir?: string | undefined; json?: boolean | undefined }
+
+/** Creates the workflow. With `--dry-run`, only shows its cost and returns undefined. */
+async function begin(
+  context: Context,
+  { dryRun, idempotencyKey, dataDir, json: _, ...given }: CreateFlags,
+): Promise<{ node: RemoteNode; workflow: WorkflowRecord } | undefined> {
+  const described = await readWorkflow(context, given)
+  const node = await moneyNode(context, { dataDir })
+  const { signal } = context.io
+  const body = given.file === undefined ? await withAgentIds(node, described, { signal }) : described
+  if (dryRun !== true) return { node, workflow: await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }) }
+  tellQuote(context, await node.quoteWorkflow(body, { signal }))
+  return undefined
+}
 
 export const workflowList = command({
   name: 'workflow list',
@@ -81,16 +95,15 @@ export const workflowList = command({
     status: option('--status <status>', `only these: ${workflowStatuses.join(', ')}`, oneOf(workflowStatuses)),
     limit: option('--limit <n>', 'how many workflows to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
-    ...commonOptions,
   },
   async run(context, { status, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
     const { items, next } = await node.workflows({ status, limit, cursor }, { signal: context.io.signal })
-    if (context.json) context.printJson(items)
-    else if (items.length === 0) context.print('no workflows')
-    else {
-      const now = context.parts.clock.now()
-      const rows = items.map(({ id, status, steps, paid, held, updated_at, name }) => [
+    const now = context.parts.clock.now()
+    printList(context, items, {
+      none: 'no workflows',
+      headings: ['WORKFLOW', 'STATUS', 'DONE', 'PAID', 'HELD', 'AGE', 'NAME'],
+      cells: ({ id, status, steps, paid, held, updated_at, name }) => [
         printableLine(id, 36),
         status,
         `${steps.filter((step) => step.status === 'completed').length}/${steps.length}`,
@@ -98,12 +111,9 @@ export const workflowList = command({
         held,
         age(updated_at, now),
         printableLine(name ?? ''),
-      ])
-      for (const line of table(['WORKFLOW', 'STATUS', 'DONE', 'PAID', 'HELD', 'AGE', 'NAME'], rows, context))
-        context.print(line)
-    }
+      ],
+    })
     tellMore(context, 'stoa workflow list', next)
-    return exitCodes.done
   },
 })
 
@@ -111,15 +121,12 @@ export const workflowShow = command({
   name: 'workflow show',
   summary: 'Show a workflow: its steps, their costs and their results',
   examples: ['stoa workflow show 7e7d1f3c-…', 'stoa workflow show 7e7d1f3c-… --json | jq -r .output'],
-  options: commonOptions,
   argument: WORKFLOW,
-  async run(context, flags, given) {
-    const id = needed(given)
+  async run(context, flags, id) {
     const node = await moneyNode(context, flags)
     const workflow = await node.workflow(id, { signal: context.io.signal })
     if (context.json) context.printJson(workflow)
     else show(context, workflow)
-    return exitCodes.done
   },
 })
 
@@ -128,10 +135,8 @@ export const workflowCancel = command({
   summary: 'Cancel a workflow; the sellers of running steps stop too',
   details: 'No further step starts. If a step turns out to be paid, its result is kept.',
   examples: ['stoa workflow cancel 7e7d1f3c-…'],
-  options: commonOptions,
   argument: WORKFLOW,
-  async run(context, flags, given) {
-    const id = needed(given)
+  async run(context, flags, id) {
     const node = await moneyNode(context, flags)
     return tell(context, await node.cancelWorkflow(id, { signal: context.io.signal }))
   },
@@ -180,28 +185,21 @@ function writeOutputs(context: Context, { output, steps }: WorkflowRecord): void
   }
 }
 
-function tell(context: Context, workflow: WorkflowRecord): number {
-  if (context.json) context.printJson(workflow)
-  else context.print(summary(workflow))
-  return exitCodes.done
+function tell(context: Context, workflow: WorkflowRecord): void {
+  context.printResult(workflow, summary(workflow))
 }
 
-function tellQuote(context: Context, quote: WorkflowQuote): number {
-  if (context.json) {
-    context.printJson(quote)
-    return exitCodes.done
-  }
+function tellQuote(context: Context, quote: WorkflowQuote): void {
   const rows = quote.steps.map(({ id, price, local, fallback, name }) => [
     printableLine(id, STEP_LENGTH),
     local ? 'own' : price,
     fallback.map((agent) => agent.price).join(' '),
     printableLine(name),
   ])
-  for (const line of table(['STEP', 'USDC', 'FALLBACK', 'AGENT'], rows, context)) context.print(line)
   const budget = quote.budget === undefined ? 'no budget is set' : `the budget is ${quote.budget} USDC`
   const most = quote.total_max === quote.total ? '' : `, at most ${quote.total_max} USDC with fallbacks`
-  context.print(`total ${quote.total} USDC${most}; ${budget}; nothing was run or paid`)
-  return exitCodes.done
+  const total = `total ${quote.total} USDC${most}; ${budget}; nothing was run or paid`
+  context.printResult(quote, [...table(['STEP', 'USDC', 'FALLBACK', 'AGENT'], rows, context), total])
 }
 
 function summary({ id, status, error, ...sums }: WorkflowRecord): string {
@@ -231,8 +229,7 @@ function show(context: Context, workflow: WorkflowRecord): void {
     ['Created', created_at],
     ['Changed', updated_at],
   ]
-  for (const line of columns(rows.map(([title = '', text = '']) => [bold(title), printableLine(text)])))
-    context.print(line)
+  context.print(columns(rows.map(([title = '', text = '']) => [bold(title), printableLine(text)])))
   context.print()
   const lines = steps.map((step) => [
     printableLine(step.id, STEP_LENGTH),
@@ -241,13 +238,8 @@ function show(context: Context, workflow: WorkflowRecord): void {
     printableLine(step.agent_id, 10),
     printableLine(step.error?.message ?? (step.depends_on.length > 0 ? `after ${step.depends_on.join(', ')}` : '')),
   ])
-  for (const line of table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context)) context.print(line)
+  context.print(table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context))
   if (workflow.output === undefined) return
   context.print()
   writeOutput(context, workflow.output)
-}
-
-function needed(id: string | undefined): string {
-  if (id !== undefined) return id
-  throw new UsageError('the id of the workflow is missing: `stoa workflow list` lists the ids')
 }

@@ -6,12 +6,12 @@ import { reasonOf } from '../../lib/errors.ts'
 import { type Finding, fail, findWithin, ok, skip } from '../../lib/finding.ts'
 import type { Diagnosis } from '../../schema/diagnosis.ts'
 import { dataFile } from '../../store/data-dir.ts'
-import { type Context, command, commonOptions, option } from '../command.ts'
+import { type Context, command, option } from '../command.ts'
 import { exitCodes } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { findRunningNode, type RunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { withSpinner } from '../text/spinner.ts'
+import { waiting } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { chainChecks } from './chain.ts'
 import type { Check, Patient } from './check.ts'
@@ -37,12 +37,10 @@ export const doctor = command({
     apiHost: option('--api-host <host>', 'address of the HTTP API', HostText),
     apiPort: option('--api-port <port>', 'port of the HTTP API', PortText),
     facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator', UrlText),
-    ...commonOptions,
   },
   async run(context, flags) {
     const { config, secrets } = await context.loadConfig(flags)
-    const spinning = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
-    const rows = await withSpinner(spinning, 'checking', () => examine(context, config, secrets))
+    const rows = await waiting(context, 'checking', () => examine(context, config, secrets))
     context.io.signal.throwIfAborted()
     const failed = rows.filter(({ state }) => state === 'fail').length
     if (context.json) context.printJson({ ok: failed === 0, checks: rows })

@@ -24,6 +24,17 @@ export function oneOf<const T extends readonly [string, ...string[]]>(choices: T
   return z.enum(choices, { error: `one of ${choices.join(', ')}` })
 }
 
+/** Prints the items of a list: as JSON, as a table with a row for each, or `none` where there are none. */
+export function printList<T>(
+  context: Context,
+  items: readonly T[],
+  list: { none: string; headings: readonly string[]; cells(item: T): string[]; json?: unknown },
+): void {
+  const { none, headings, cells, json = items } = list
+  if (context.json) context.printJson(json)
+  else context.print(items.length === 0 ? none : table(headings, items.map(cells), context))
+}
+
 /** Rows below their headings. The last column is cut at the width of the terminal. */
 export function table(
   headings: readonly string[],

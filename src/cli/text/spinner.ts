@@ -1,3 +1,4 @@
+import type { Context } from '../command.ts'
 import type { Output } from '../io.ts'
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
@@ -27,6 +28,11 @@ export function startSpinner(output: Output, text: string): { update(text: strin
       output.write('\r\u001b[2K')
     },
   }
+}
+
+/** Runs `work` with a spinner, if somebody looks at a terminal. */
+export function waiting<T>({ io, json }: Context, text: string, work: () => Promise<T>): Promise<T> {
+  return withSpinner(io.stderr.isTty && !json ? io.stderr : undefined, text, work)
 }
 
 /** Runs `work` with a spinner. Removes the spinner in every case. */
