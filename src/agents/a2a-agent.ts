@@ -12,7 +12,7 @@ import { usdc } from '../schema/amount.ts'
 import { type A2aConnection, connect } from './a2a-connection.ts'
 import { type AgentPurchases, HOPS_MAX } from './agent-purchase.ts'
 import { ResponseTooLargeError } from './guarded-fetch.ts'
-import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './runtime.ts'
+import { type AgentCall, AgentError, cannotRun, type OnOutput, outputTooLarge, runCanceled } from './runtime.ts'
 
 export type A2aAgentOptions = {
   name: string
@@ -85,7 +85,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
         // Forget what is cached about the other agent, because the cache may be the cause.
         contexts.delete(call.callerId)
         connecting = undefined
-        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was canceled')
+        if (call.signal.aborted) throw runCanceled()
         throw explain(error, outputBytesMax, logger)
       }),
   }
@@ -101,7 +101,7 @@ function buy(
   if (maxPrice === undefined) {
     const message = 'the agent behind this one is paid: its seller must set `max_price`'
     const fix = 'write max_price, the most that one run may pay in USDC, into the entry of this agent (agents.yaml)'
-    throw new AgentError('AGENT_NOT_RUNNABLE', message, { cause: new Error(fix) })
+    throw cannotRun(message, { cause: new Error(fix) })
   }
   if (paid.named === undefined) throw wantsMoney(`its card has no ${STOA_EXTENSION}, which names its listing`)
   if (agentPurchases === undefined) throw wantsMoney('nothing is bought here')
@@ -198,16 +198,12 @@ function askedPrice({ status }: Task): string | undefined {
 function wantsMoney(reason: string): AgentError {
   const how =
     'nothing was signed: an `a2a` agent pays only an agent of the market whose card says so; name such a one, or a free one'
-  return new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one wants to be paid itself', {
-    cause: new Error(`${reason}; ${how}`),
-  })
+  return cannotRun('the agent behind this one wants to be paid itself', { cause: new Error(`${reason}; ${how}`) })
 }
 
 function tooManyHops(hops: number): AgentError {
   const reason = `${hops} agents ask one another before this one, the limit is ${HOPS_MAX}: is there a loop?`
-  return new AgentError('AGENT_NOT_RUNNABLE', 'too many agents ask one another for this task', {
-    cause: new Error(reason),
-  })
+  return cannotRun('too many agents ask one another for this task', { cause: new Error(reason) })
 }
 
 /** Cancels the task at the other agent too, if it answers in time. */

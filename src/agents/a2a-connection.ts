@@ -11,7 +11,7 @@ import * as z from 'zod'
 import { STOA_EXTENSION, X402_EXTENSION } from '../schema/a2a.ts'
 import type { NamedAgent } from './agent-purchase.ts'
 import { guardFetch } from './guarded-fetch.ts'
-import { AgentError } from './runtime.ts'
+import { cannotRun } from './runtime.ts'
 
 const CARD_TIMEOUT_MS = 20_000
 
@@ -43,9 +43,7 @@ export async function connect(
   if (supportedInterfaces.length === 0) {
     const named = card.supportedInterfaces.map((one) => URL.parse(one.url)?.origin ?? 'no URL')
     const said = `the card at ${origin} leads to ${[...new Set(named)].join(', ')}: write that address into agents.yaml`
-    throw new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one cannot be reached', {
-      cause: new Error(said),
-    })
+    throw cannotRun('the agent behind this one cannot be reached', { cause: new Error(said) })
   }
   const transports = [
     new JsonRpcTransportFactory({ fetchImpl: ask, legacyCompat }),

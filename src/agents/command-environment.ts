@@ -1,19 +1,7 @@
 /** Environment variables that a program may read (T21). None of them holds a secret. */
 const ENVIRONMENT = [
-  ...[
-    'PATH',
-    'HOME',
-    'USER',
-    'LOGNAME',
-    'SHELL',
-    'LANG',
-    'LANGUAGE',
-    'LC_ALL',
-    'LC_CTYPE',
-    'LC_MESSAGES',
-    'TZ',
-    'TERM',
-  ],
+  ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'TERM', 'TZ'],
+  ...['LANG', 'LANGUAGE', 'LC_ALL', 'LC_CTYPE', 'LC_MESSAGES'],
   ...['TMPDIR', 'TMP', 'TEMP', 'PATHEXT', 'SYSTEMROOT', 'COMSPEC', 'APPDATA', 'LOCALAPPDATA', 'USERPROFILE'],
 ] as const
 

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Logger } from '../lib/logger.ts'
 import { commandEnvironment } from './command-environment.ts'
 import { type ProcessGroup, processGroup } from './process-group.ts'
-import { type AgentCall, AgentError, type AgentRuntime, type OnOutput, outputTooLarge } from './runtime.ts'
+import { type AgentCall, AgentError, type AgentRuntime, type OnOutput, outputTooLarge, runCanceled } from './runtime.ts'
 import { isOutOfResources, startProgram } from './start-program.ts'
 
 /** Bytes of a program's stderr kept for the log: the last ones. */
@@ -44,7 +44,7 @@ async function runProgram(
   { input, signal, onOutput }: AgentCall,
   logger: Logger,
 ): Promise<string> {
-  if (signal.aborted) throw canceled()
+  if (signal.aborted) throw runCanceled()
   const child = await startProgram(command, env).catch((error: NodeJS.ErrnoException) => {
     throw unstarted(error, command, logger)
   })
@@ -59,7 +59,7 @@ async function runProgram(
     child.stdin.on('error', () => {})
     child.stdin.end(input)
     const ended = await end(child, group, signal)
-    if (signal.aborted) throw canceled()
+    if (signal.aborted) throw runCanceled()
     if (stdout.isOver()) throw outputTooLarge(outputBytesMax)
     if (ended.status !== 0) throw failed(ended, stderr(), logger)
     if (!ended.whole) throw unfinished(logger)
@@ -168,8 +168,4 @@ function unfinished(logger: Logger): AgentError {
     'a process that it started and that has left its group holds it open; end that one first, or close its output'
   logger.warn({}, `the agent's program ended and its standard output did not: ${cause}`)
   return new AgentError('AGENT_FAILED', "the agent's program ended before its output was complete")
-}
-
-function canceled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', 'the task was canceled')
 }

@@ -21,7 +21,7 @@ import {
   keyVariables,
   providerOfKeyVariable,
 } from './providers.ts'
-import { AgentError, type AgentRuntime, notRunnable, outputBytesMaxOf } from './runtime.ts'
+import { AgentError, type AgentRuntime, cannotRun, notRunnable, outputBytesMaxOf } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 
 /** The built-in agent that replaces the model of a free agent without a model key. */
@@ -105,17 +105,15 @@ async function chooseRuntime(
 
 /** Only language models use these fields. An agent that ignored them would not be what its seller described. */
 function refuseModelFields(definition: AgentDefinition, model: string): void {
-  if (definition.mcp !== undefined)
-    throw new AgentError('AGENT_NOT_RUNNABLE', `mcp: ${model} uses no tools; give a language model`)
+  if (definition.mcp !== undefined) throw cannotRun(`mcp: ${model} uses no tools; give a language model`)
   const given = modelFields.find((name) => definition[name] !== undefined)
-  if (given !== undefined)
-    throw new AgentError('AGENT_NOT_RUNNABLE', `${given}: ${model} is told nothing; give a language model`)
+  if (given !== undefined) throw cannotRun(`${given}: ${model} is told nothing; give a language model`)
 }
 
 /** The message for buyers. The operator's notice names the program and where it was searched. */
 function cannotStart(field: 'command' | 'mcp'): AgentError {
   const what = field === 'mcp' ? 'a tool server of the agent' : "the agent's program"
-  return new AgentError('AGENT_NOT_RUNNABLE', `${what} cannot be started: its seller must check \`${field}\``)
+  return cannotRun(`${what} cannot be started: its seller must check \`${field}\``)
 }
 
 /** The A2A client loads with the first task. */
@@ -155,11 +153,11 @@ function tokenOf(field: string, variable: string | undefined, options: RuntimeFa
   checkTokenVariable(field, variable)
   const token = options.readKey(variable)?.trim()
   if (token !== undefined && /^[\x21-\x7e]+$/.test(token)) return token
-  return new AgentError('AGENT_NOT_RUNNABLE', `a token of this agent is missing: its seller must set ${variable}`)
+  return cannotRun(`a token of this agent is missing: its seller must set ${variable}`)
 }
 
 function refuseKey(variable: string | undefined, reason: string): void {
-  if (variable !== undefined) throw new AgentError('AGENT_NOT_RUNNABLE', `api_key_env: ${variable}: ${reason}`)
+  if (variable !== undefined) throw cannotRun(`api_key_env: ${variable}: ${reason}`)
 }
 
 async function llmRuntime(
@@ -189,10 +187,7 @@ async function llmRuntime(
   }
   const told = await instructionOf(definition, options.dataDir)
   if ('problem' in told) {
-    const error = new AgentError(
-      'AGENT_NOT_RUNNABLE',
-      "the agent's instructions cannot be read: its seller must check them",
-    )
+    const error = cannotRun("the agent's instructions cannot be read: its seller must check them")
     return notRunnable(model, error, 'part', `instructions_file: ${told.problem}`)
   }
   const agent = {
@@ -226,11 +221,7 @@ function standIn(): AgentRuntime {
 /** D10: a paid agent does not run on a stand-in. */
 function keyless(): AgentRuntime {
   const fix = `its seller must name a model (openai-compatible/…, ollama/…, builtin/…) or a command, or set one of ${keyVariables.join(', ')}`
-  return notRunnable(
-    'none',
-    new AgentError('AGENT_NOT_RUNNABLE', `this agent has no model it can run on: ${fix}`),
-    'key',
-  )
+  return notRunnable('none', cannotRun(`this agent has no model it can run on: ${fix}`), 'key')
 }
 
 function parametersOf({ temperature, max_output_tokens: maxOutputTokens, reasoning }: AgentDefinition): LlmParameters {

@@ -1,5 +1,5 @@
 import { type AgentDefinition, ownRuns, runsOwn } from '../schema/agent.ts'
-import { type AgentCall, AgentError, type AgentRuntime } from './runtime.ts'
+import { type AgentCall, type AgentRuntime, cannotRun } from './runtime.ts'
 
 /**
  * An agent that is a function of the embedding program. If it throws, the buyer sees no details and is not charged. It
@@ -31,10 +31,7 @@ export function createFunctionAgents(): FunctionAgents {
     async register(definition, run, register) {
       const { name } = definition
       if (run !== undefined && (definition.model !== undefined || runsOwn(definition))) {
-        throw new AgentError(
-          'AGENT_NOT_RUNNABLE',
-          `give the agent a function, or ${['model', ...ownRuns].join(', ')}, not both`,
-        )
+        throw cannotRun(`give the agent a function, or ${['model', ...ownRuns].join(', ')}, not both`)
       }
       const before = functions.get(name)
       set(name, run)

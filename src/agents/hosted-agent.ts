@@ -7,7 +7,7 @@ import {
   type OnOutput,
   outputBytesMaxOf,
   outputTooLarge,
-  RUN_CANCELED,
+  runCanceled,
   timeoutMsOf,
 } from './runtime.ts'
 
@@ -50,7 +50,7 @@ type RunLimits = { timeoutMs: number; outputBytesMax: number }
  * its test.
  */
 export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call: AgentCall): Promise<string> {
-  if (call.signal.aborted) throw canceled()
+  if (call.signal.aborted) throw runCanceled()
   const controller = new AbortController()
   const commit = () => {
     if (ending !== undefined) return
@@ -66,7 +66,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
     grace = setTimeout(() => giveUp(reason), STOP_GRACE_MS)
     controller.abort()
   }
-  const onCancel = () => stop(canceled())
+  const onCancel = () => stop(runCanceled())
   const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)
   call.signal.addEventListener('abort', onCancel, { once: true })
   try {
@@ -117,10 +117,6 @@ function checkOutput(output: string, outputBytesMax: number): string {
 
 function explained(error: unknown): AgentError {
   return error instanceof AgentError ? error : new AgentError('AGENT_FAILED', 'the agent failed', { cause: error })
-}
-
-function canceled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', RUN_CANCELED)
 }
 
 function timedOut(timeoutMs: number): AgentError {

@@ -1,6 +1,6 @@
 import { boundedText } from '../lib/http.ts'
 import type { Logger } from '../lib/logger.ts'
-import { AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELED } from './runtime.ts'
+import { AgentError, type AgentRuntime, outputTooLarge, runCanceled } from './runtime.ts'
 
 type HttpAgentOptions = {
   name: string
@@ -36,7 +36,7 @@ export function httpRuntime(
         if (output === undefined) throw outputTooLarge(outputBytesMax)
         return output
       } catch (error) {
-        if (signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELED)
+        if (signal.aborted) throw runCanceled()
         if (error instanceof AgentError) throw error
         logger.warn({ agent_name: name, err: error }, 'the web service behind an agent did not do its task')
         throw new AgentError('AGENT_FAILED', 'the service behind this agent gave no result')

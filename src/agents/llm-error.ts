@@ -4,7 +4,7 @@ import type { Logger } from '../lib/logger.ts'
 import { ResponseTooLargeError } from './guarded-fetch.ts'
 import type { LlmProvider } from './model-name.ts'
 import type { Access } from './providers.ts'
-import { AgentError, type AgentErrorCode } from './runtime.ts'
+import { AgentError, type AgentErrorCode, runCanceled } from './runtime.ts'
 
 const LOGGED_LENGTH_MAX = 300
 /** Matches keys of the known providers, also masked ones such as `sk-ab***yz` that providers print. */
@@ -24,7 +24,7 @@ type LlmCallFacts = {
  */
 export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Logger): AgentError {
   const { agent, provider, modelId, access, signal } = facts
-  if (signal.aborted) return new AgentError('AGENT_CANCELLED', 'the task was canceled')
+  if (signal.aborted) return runCanceled()
   const error = RetryError.isInstance(thrown) ? thrown.lastError : thrown
   const status = APICallError.isInstance(error) ? error.statusCode : undefined
   const fields = {

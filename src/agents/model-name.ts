@@ -1,4 +1,4 @@
-import { AgentError } from './runtime.ts'
+import { type AgentError, cannotRun } from './runtime.ts'
 
 /** Providers of language models. */
 export const llmProviders = ['openai', 'anthropic', 'google', 'openrouter', 'ollama', 'openai-compatible'] as const
@@ -82,5 +82,5 @@ function refuseScheme(model: string): void {
 }
 
 function notUnderstood(text: string, fix: string): AgentError {
-  return new AgentError('AGENT_NOT_RUNNABLE', `model ${JSON.stringify(text.slice(0, 80))} is not understood: ${fix}`)
+  return cannotRun(`model ${JSON.stringify(text.slice(0, 80))} is not understood: ${fix}`)
 }

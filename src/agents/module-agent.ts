@@ -1,10 +1,10 @@
-import { stat } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
 import { type AgentFunction, functionRuntime } from './function-agent.ts'
-import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
+import { isFile } from './program.ts'
+import { type AgentError, type AgentRuntime, cannotRun, notRunnable } from './runtime.ts'
 
 /** How long a module may take to load at registration. */
 const LOAD_MS_MAX = 5000
@@ -25,11 +25,7 @@ export async function moduleRuntime(
   { name, path, load: isLoaded = false }: ModuleOptions,
   deps: { logger: Logger },
 ): Promise<AgentRuntime> {
-  const isFile = await stat(path).then(
-    (stats) => stats.isFile(),
-    () => false,
-  )
-  if (!isFile) return notRunnable('module', unusable(), 'part', `module: there is no file ${path}`)
+  if (!(await isFile(path))) return notRunnable('module', unusable(), 'part', `module: there is no file ${path}`)
   let loaded: Promise<AgentRuntime> | undefined
   if (isLoaded) {
     loaded = load(path)
@@ -63,7 +59,7 @@ async function withinLimit(loading: Promise<unknown>): Promise<string | undefine
 }
 
 function unusable(): AgentError {
-  return new AgentError('AGENT_NOT_RUNNABLE', 'the module behind this agent cannot be loaded')
+  return cannotRun('the module behind this agent cannot be loaded')
 }
 
 class ModuleUnusable extends Error {}

@@ -42,7 +42,7 @@ async function isExecutable(path: string): Promise<boolean> {
   return (await isFile(path)) && access(path, constants.X_OK).then(...answer)
 }
 
-function isFile(path: string): Promise<boolean> {
+export function isFile(path: string): Promise<boolean> {
   return stat(path).then(
     (stats) => stats.isFile(),
     () => false,

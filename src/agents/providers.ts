@@ -1,6 +1,6 @@
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { LlmProvider } from './model-name.ts'
-import { AgentError } from './runtime.ts'
+import { cannotRun } from './runtime.ts'
 
 /** The URL and key of a provider. Secret: never logged, never in an error. */
 export type Access = {
@@ -86,16 +86,12 @@ export function providerOfKeyVariable(variable: string): { provider: LlmProvider
 /** Refuses an `api_key_env` that would send a secret to the wrong party. @throws AgentError 'AGENT_NOT_RUNNABLE' */
 export function checkKeyVariable(variable: string, provider: LlmProvider): void {
   if (OWN_VARIABLE.test(variable)) {
-    throw new AgentError(
-      'AGENT_NOT_RUNNABLE',
-      `api_key_env: ${variable} belongs to this node and is never sent to a model provider`,
-    )
+    throw cannotRun(`api_key_env: ${variable} belongs to this node and is never sent to a model provider`)
   }
   const owner = keyedProviders.find((one) => providers[one].keyVariable === variable)
   const isCompatible = owner === 'openai' && provider === 'openai-compatible'
   if (owner !== undefined && owner !== provider && !isCompatible) {
-    throw new AgentError(
-      'AGENT_NOT_RUNNABLE',
+    throw cannotRun(
       `api_key_env: ${variable} is a key of ${owner} and is not sent to ${provider}: name the variable that holds the key of ${provider}`,
     )
   }
@@ -105,8 +101,7 @@ export function checkKeyVariable(variable: string, provider: LlmProvider): void 
 export function checkTokenVariable(field: string, variable: string): void {
   const owner = keyedProviders.find((one) => providers[one].keyVariable === variable)
   if (owner === undefined && !OWN_VARIABLE.test(variable)) return
-  throw new AgentError(
-    'AGENT_NOT_RUNNABLE',
+  throw cannotRun(
     `${field}: ${variable} belongs to ${owner ?? 'this node'} and is sent to no other server: name a variable of its own`,
   )
 }
@@ -125,13 +120,10 @@ export function accessTo(
   const variable = keyVariable ?? usualVariable
   const apiKey = (keyVariable === undefined ? usualKey(provider, keys) : readKey(keyVariable))?.trim()
   if (!present(apiKey) && (keyNeeded || keyVariable !== undefined)) {
-    throw new AgentError('AGENT_NOT_RUNNABLE', `the agent's model key is missing: its seller must set ${variable}`)
+    throw cannotRun(`the agent's model key is missing: its seller must set ${variable}`)
   }
   if (present(apiKey) && !/^[\x21-\x7e]+$/.test(apiKey)) {
-    throw new AgentError(
-      'AGENT_NOT_RUNNABLE',
-      `the agent's model key is not a key: its seller must correct ${variable}`,
-    )
+    throw cannotRun(`the agent's model key is not a key: its seller must correct ${variable}`)
   }
   const own = provider === 'openai' || provider === 'openai-compatible' ? keys.openaiBaseUrl : undefined
   return {
@@ -152,8 +144,7 @@ function present(text: string | undefined): text is string {
 
 function needed(baseUrl: string): string {
   if (baseUrl !== '') return baseUrl
-  throw new AgentError(
-    'AGENT_NOT_RUNNABLE',
+  throw cannotRun(
     "the agent's model server is not configured: its seller must set OPENAI_BASE_URL, for example http://127.0.0.1:8000/v1",
   )
 }
@@ -161,7 +152,7 @@ function needed(baseUrl: string): string {
 function checkBaseUrl(text: string): string {
   const url = URL.parse(text.trim())
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new AgentError('AGENT_NOT_RUNNABLE', 'OPENAI_BASE_URL is not an http(s) URL: its seller must correct it')
+    throw cannotRun('OPENAI_BASE_URL is not an http(s) URL: its seller must correct it')
   }
   return url.href.replace(/\/+$/, '')
 }

@@ -69,6 +69,14 @@ export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'
 }
 
+export function runCanceled(): AgentError {
+  return new AgentError('AGENT_CANCELLED', RUN_CANCELED)
+}
+
+export function cannotRun(message: string, options?: ErrorOptions): AgentError {
+  return new AgentError('AGENT_NOT_RUNNABLE', message, options)
+}
+
 /** @param notice the operator's message, if it says more than a buyer may know */
 export function notRunnable(model: string, error: AgentError, lacks: Lack, notice = error.message): AgentRuntime {
   return {

@@ -5,7 +5,7 @@ import type { Logger } from '../lib/logger.ts'
 import type { ToolServer } from '../schema/agent.ts'
 import { guardFetch } from './guarded-fetch.ts'
 import { mcpProcess } from './mcp-process.ts'
-import { AgentError } from './runtime.ts'
+import { AgentError, runCanceled } from './runtime.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
 /** Tools that a model may use in one task. */
@@ -56,7 +56,7 @@ export async function openToolbox(
     return { tools, close }
   } catch (error) {
     await close()
-    if (signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was canceled')
+    if (signal.aborted) throw runCanceled()
     const reason = reasonOf(error).replace(/\s+/g, ' ').slice(0, REASON_LENGTH_MAX)
     deps.logger.warn({ reason }, 'a tool server of the agent cannot be used')
     throw new AgentError('AGENT_FAILED', 'a tool server of this agent cannot be reached; try again later')

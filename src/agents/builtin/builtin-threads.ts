@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { AgentError, RUN_CANCELED } from '../runtime.ts'
+import { AgentError, runCanceled } from '../runtime.ts'
 import type { BuiltinName } from './builtin-table.ts'
 
 /** One core stays free for the rest of the node. At most two, because built-in agents are only a part of the work. */
@@ -34,7 +34,7 @@ export class BuiltinThreads {
 
   /** @throws AgentError */
   run(task: BuiltinTask, signal: AbortSignal): Promise<string> {
-    if (signal.aborted) return Promise.reject(canceled())
+    if (signal.aborted) return Promise.reject(runCanceled())
     if (this.#waiting.length >= WAITING_MAX)
       return Promise.reject(new AgentError('AGENT_FAILED', 'too many tasks wait for this agent: try again'))
     return new Promise((settle, fail) => {
@@ -43,7 +43,7 @@ export class BuiltinThreads {
       const waiting = this.#waiting
       function leave() {
         waiting.splice(waiting.indexOf(job), 1)
-        fail(canceled())
+        fail(runCanceled())
       }
       signal.addEventListener('abort', leave, { once: true })
       this.#next()
@@ -75,7 +75,7 @@ export class BuiltinThreads {
       })
     // For example, the thread ran out of memory.
     const exited = () => end(false, () => fail(new AgentError('AGENT_FAILED', 'the task is too much for this agent')))
-    const stop = () => end(false, () => fail(canceled()))
+    const stop = () => end(false, () => fail(runCanceled()))
     worker.on('message', answered).on('exit', exited).on('error', exited)
     signal.addEventListener('abort', stop, { once: true })
     worker.ref()
@@ -116,8 +116,4 @@ export class BuiltinThreads {
     this.#threads--
     void worker.terminate()
   }
-}
-
-function canceled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', RUN_CANCELED)
 }

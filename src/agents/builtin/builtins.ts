@@ -1,4 +1,4 @@
-import { AgentError, type AgentRuntime } from '../runtime.ts'
+import { AgentError, type AgentRuntime, cannotRun } from '../runtime.ts'
 import { builtins, isBuiltin, loadBuiltin } from './builtin-table.ts'
 import { BuiltinThreads } from './builtin-threads.ts'
 
@@ -16,7 +16,7 @@ export const builtinAgents: readonly { model: string; description: string }[] = 
 export function builtinRuntime(name: string): AgentRuntime {
   if (!isBuiltin(name)) {
     const known = builtinAgents.map(({ model }) => model).join(', ')
-    throw new AgentError('AGENT_NOT_RUNNABLE', `there is no builtin/${name.slice(0, 40)}: choose one of ${known}`)
+    throw cannotRun(`there is no builtin/${name.slice(0, 40)}: choose one of ${known}`)
   }
   const { taskBytesMax } = builtins[name]
   return {
