@@ -57,7 +57,7 @@ function wordOf(argument: bigint | { word: Hex } | { address: Hex }): string {
   return 'word' in argument ? argument.word.slice(2).toLowerCase() : addressWord(argument.address)
 }
 
-function addressWord(address: Hex): string {
+export function addressWord(address: Hex): string {
   return address.slice(2).toLowerCase().padStart(WORD_DIGITS, '0')
 }
 

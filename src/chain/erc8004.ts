@@ -1,6 +1,7 @@
 import type { Hex, Network } from '../schema/primitives.ts'
 import {
   type Argument,
+  addressWord,
   encodeCall,
   eventTopics,
   readAddress,
@@ -94,11 +95,8 @@ export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc800
       // The registry refuses a summary without raters.
       if (raters.length === 0) return { count: 0, value: 0n, decimals: 0 }
       const args = [tokenId, { addresses: raters }, { text: '' }, { text: '' }]
-      const [count, value, decimals] = readWords(await read(reputation, selectors.summary, args, signal), 3) as [
-        bigint,
-        bigint,
-        bigint,
-      ]
+      const words = readWords(await read(reputation, selectors.summary, args, signal), 3)
+      const [count = 0n, value = 0n, decimals = 0n] = words
       if (count > BigInt(Number.MAX_SAFE_INTEGER)) throw unavailable('the RPC counts more ratings than there can be')
       return { count: Number(count), value: readInt(value), decimals: Math.min(Number(decimals), DECIMALS_MAX) }
     },
@@ -126,7 +124,7 @@ export function registeredToken(logs: readonly Log[], identity: Hex, owner: Hex)
     ({ address, topics }) =>
       address === identity.toLowerCase() &&
       topics[0] === eventTopics.registered &&
-      topics[2] === `0x${owner.slice(2).toLowerCase().padStart(64, '0')}`,
+      topics[2] === `0x${addressWord(owner)}`,
   )
   return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1])
 }

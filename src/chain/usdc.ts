@@ -1,6 +1,6 @@
 import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import { eventTopics } from './abi.ts'
+import { addressWord, eventTopics } from './abi.ts'
 import { unavailable } from './rpc.ts'
 
 /*
@@ -106,8 +106,4 @@ export function readWord(result: unknown): bigint {
     throw unavailable('the RPC does not answer as USDC would: is it an RPC of the configured network?')
   }
   return BigInt(result)
-}
-
-function addressWord(address: Hex): string {
-  return address.slice(2).toLowerCase().padStart(64, '0')
 }

@@ -42,11 +42,16 @@ export function authorizationDigest(asset: Asset, authorization: Authorization):
   writeUint(words, 4, authorization.validAfter)
   writeUint(words, 5, authorization.validBefore)
   words.write(authorization.nonce.slice(2), 6 * WORD_BYTES, WORD_BYTES, 'hex')
+  return typedDigest(domainSeparator(asset), words)
+}
+
+/** The EIP-712 digest of an encoded struct. */
+export function typedDigest(domain: Uint8Array, struct: Uint8Array): Uint8Array {
   const signed = Buffer.allocUnsafe(2 + 2 * WORD_BYTES)
   signed[0] = 0x19
   signed[1] = 0x01
-  signed.set(domainSeparator(asset), 2)
-  signed.set(keccak256(words), 2 + WORD_BYTES)
+  signed.set(domain, 2)
+  signed.set(keccak256(struct), 2 + WORD_BYTES)
   return keccak256(signed)
 }
 

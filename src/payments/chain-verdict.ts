@@ -36,11 +36,8 @@ const SPENT_LOOK_TIMEOUT_MS = 2_000
  */
 export async function askChainAfter(query: PaymentQuery, chain: PaymentChain): Promise<ChainVerdict> {
   try {
-    const { asset, authorization } = query
-    const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
-    const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
-    const verdict = await verdictOf(use, query, chain)
-    const isOver = timeMs > Number(authorization.validBefore) * 1000 + FINAL_MARGIN_MS
+    const { verdict, timeMs } = await verdictNow(query, chain)
+    const isOver = timeMs > Number(query.authorization.validBefore) * 1000 + FINAL_MARGIN_MS
     if (verdict.kind !== 'unpaid' || isOver) return verdict
     return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
   } catch (error) {
@@ -57,11 +54,8 @@ export async function askChainFinally(
   chain: PaymentChain,
 ): Promise<ChainVerdict | { kind: 'early'; untilMs: UnixMs }> {
   try {
-    const { asset, authorization } = query
-    const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
-    const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
-    const verdict = await verdictOf(use, query, chain)
-    const untilMs = Number(authorization.validBefore) * 1000 + SETTLED_FINAL_MS
+    const { verdict, timeMs } = await verdictNow(query, chain)
+    const untilMs = Number(query.authorization.validBefore) * 1000 + SETTLED_FINAL_MS
     return verdict.kind === 'paid' && timeMs < untilMs ? { kind: 'early', untilMs } : verdict
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
@@ -99,6 +93,14 @@ export async function askChain(query: PaymentQuery, chain: PaymentChain, signal?
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
   }
+}
+
+/** The verdict at the newest block, and the time of that block. */
+async function verdictNow(query: PaymentQuery, chain: PaymentChain) {
+  const { asset, authorization } = query
+  const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
+  const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
+  return { verdict: await verdictOf(use, query, chain), timeMs }
 }
 
 async function verdictOf(

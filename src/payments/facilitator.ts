@@ -15,10 +15,7 @@ import { checksumAddress } from './secp256k1.ts'
  */
 export type SettleOutcome =
   | { kind: 'settled'; txHash: Hex }
-  | { kind: 'refused'; reason: string }
-  | { kind: 'unclear'; reason: string }
-  | { kind: 'down'; reason: string }
-  | { kind: 'unreached'; reason: string }
+  | { kind: 'refused' | 'unclear' | 'down' | 'unreached'; reason: string }
 
 /** Client of an x402 v2 facilitator (D34). Failures of the facilitator are outcomes, not exceptions. */
 export interface Facilitator {

@@ -3,7 +3,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type Receipt, receiptResource, SignedReceipt } from '../schema/signed-receipt.ts'
 import { sameAddress } from './assets.ts'
-import { recoverSigner } from './authorization.ts'
+import { recoverSigner, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
 import { addressOfPublicKey } from './secp256k1.ts'
 
@@ -60,12 +60,7 @@ export function receiptDigest(receipt: Receipt): Uint8Array {
   words.write(receipt.paymentId.slice(2), 7 * WORD_BYTES, WORD_BYTES, 'hex')
   words.write(receipt.taskHash.slice(2), 8 * WORD_BYTES, WORD_BYTES, 'hex')
   words.write(receipt.resultHash.slice(2), 9 * WORD_BYTES, WORD_BYTES, 'hex')
-  const signed = Buffer.allocUnsafe(2 + 2 * WORD_BYTES)
-  signed[0] = 0x19
-  signed[1] = 0x01
-  signed.set(DOMAIN, 2)
-  signed.set(keccak256(words), 2 + WORD_BYTES)
-  return keccak256(signed)
+  return typedDigest(DOMAIN, words)
 }
 
 /** The account that signed a receipt; undefined if the signature is invalid. */

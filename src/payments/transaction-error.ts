@@ -1,8 +1,7 @@
+import { ETHER_DECIMALS } from '../chain/ether.ts'
 import { RpcRefusal } from '../chain/rpc.ts'
 import { CodedError } from '../lib/errors.ts'
 import { formatAmount } from '../schema/amount.ts'
-
-const ETHER_DECIMALS = 18
 
 export class TransactionError extends CodedError<
   | 'WALLET_NO_GAS'

@@ -1,4 +1,5 @@
 import type { Chain } from '../chain/chain.ts'
+import { ETHER_DECIMALS } from '../chain/ether.ts'
 import { encodeTransfer } from '../chain/usdc.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -13,8 +14,6 @@ import { checksumAddress } from './secp256k1.ts'
 import type { Sender } from './sender.ts'
 import { TransactionError } from './transaction-error.ts'
 import type { Wallet } from './wallet.ts'
-
-const ETHER_DECIMALS = 18
 
 type TransfersDeps = {
   wallet: Pick<Wallet, 'address' | 'asset'>
@@ -50,8 +49,9 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
     if (isMixed && to !== whole) throw refused(`to: ${to} is misspelled: its letter case does not fit (EIP-55)`)
     const isNobody = /^0x0{40}$/.test(to) || sameAddress(whole, address) || sameAddress(whole, usdc.address)
     if (isNobody) throw refused(`to: ${whole} is the wallet itself, the USDC contract or nobody: nothing was sent`)
-    const atomic = readAmount(amount, asset === 'USDC' ? usdc.decimals : ETHER_DECIMALS)
-    return { asset, atomic, to: whole, text: `${formatAmount(atomic, asset === 'USDC' ? 6 : ETHER_DECIMALS)} ${asset}` }
+    const decimals = asset === 'USDC' ? usdc.decimals : ETHER_DECIMALS
+    const atomic = readAmount(amount, decimals)
+    return { asset, atomic, to: whole, text: `${formatAmount(atomic, decimals)} ${asset}` }
   }
 
   function callOf({ asset, atomic, to, text }: TransferTerms, key: string | undefined): Call {
