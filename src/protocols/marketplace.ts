@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { MarketplaceAnswer, MarketplaceExecute } from '../schema/marketplace.ts'
-import { DATA_BYTES_MAX, encodeTextFrame, FrameError } from './frame.ts'
+import { DATA_BYTES_MAX, encodeTextFrame, type Frame } from './frame.ts'
 import type { FramedStream } from './framed-stream.ts'
 import { PeerError, peerErrorFrom } from './peer-error.ts'
 import { RawReader } from './raw-reader.ts'
 import type { InboundStream, X402ServerDeps } from './x402/exchange.ts'
 import { runFree } from './x402/free-run.ts'
-import { jsonOf } from './x402/messages.ts'
+import { jsonOf, readFrame } from './x402/messages.ts'
 
 const LENGTH_BYTES = 4
 
@@ -31,7 +31,7 @@ export async function serveMarketplace(
 ): Promise<void> {
   try {
     for (;;) {
-      const frame = await stream.read(signal).catch(asInvalidMessage)
+      const frame = await readFrame(stream, signal)
       if (frame === undefined) break
       await stream.writeRaw(encodeAnswer(await answer(frame, peerId, deps, signal)), signal)
     }
@@ -49,7 +49,7 @@ export async function refuseMarketplace(stream: FramedStream, error: PeerError, 
 }
 
 async function answer(
-  frame: { type: string; data: Uint8Array },
+  frame: Frame,
   peerId: string,
   deps: MarketplaceServerDeps,
   signal: AbortSignal,
@@ -100,7 +100,7 @@ export async function callMarketplace(
   return answered.output
 }
 
-function parseExecute(frame: { type: string; data: Uint8Array }) {
+function parseExecute(frame: Frame) {
   if (frame.type !== 'execute')
     throw new PeerError('INVALID_MESSAGE', `unknown message type ${JSON.stringify(frame.type)}`)
   const parsed = MarketplaceExecute.safeParse(jsonOf(frame.data))
@@ -134,9 +134,4 @@ function encodeAnswer(answered: MarketplaceAnswer): Uint8Array {
   bytes.writeUInt32BE(bytes.length - LENGTH_BYTES, 0)
   bytes.write(text, LENGTH_BYTES)
   return bytes
-}
-
-function asInvalidMessage(cause: unknown): never {
-  if (cause instanceof FrameError) throw new PeerError('INVALID_MESSAGE', cause.message, { cause })
-  throw cause
 }

@@ -9,8 +9,7 @@ type PeerPlacesOptions = {
   waitMs: number
 }
 
-type WaitingCall = { next(): void }
-type Peer = { taken: number; waiting: Set<WaitingCall>; lastEndAt: number }
+type Peer = { taken: number; waiting: Set<() => void>; lastEndAt: number }
 
 /** Limits the calls that run with one peer at the same time. More calls wait in order, for a bounded time. */
 export class PeerPlaces {
@@ -38,7 +37,7 @@ export class PeerPlaces {
     return () => {
       peer.lastEndAt = performance.now()
       const [first] = peer.waiting
-      if (first !== undefined) first.next()
+      if (first !== undefined) first()
       else if (--peer.taken === 0) this.#peers.delete(peerId)
     }
   }
@@ -49,15 +48,13 @@ export class PeerPlaces {
     const from = performance.now()
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout
-      const waiting: WaitingCall = {
-        next() {
-          end()
-          resolve()
-        },
+      const next = () => {
+        end()
+        resolve()
       }
       const end = () => {
         clearTimeout(timer)
-        peer.waiting.delete(waiting)
+        peer.waiting.delete(next)
         signal.removeEventListener('abort', giveUp)
       }
       const giveUp = () => {
@@ -76,7 +73,7 @@ export class PeerPlaces {
         const why = `${callsMax} calls of this node are under way with this seller, and none gave way in ${seconds} s`
         reject(new PeerError('OVERLOADED', `${why}: this call was not sent; try again later`))
       }
-      peer.waiting.add(waiting)
+      peer.waiting.add(next)
       signal.addEventListener('abort', giveUp, { once: true })
       look()
     })

@@ -26,37 +26,28 @@ export class RawReader {
 
   read(count: number, signal: AbortSignal): Promise<Uint8Array> {
     if (signal.aborted) return Promise.reject(signal.reason)
-    return new Promise((resolve, reject) => {
-      const aborted = () => this.#waiting?.reject(signal.reason)
-      const settled = () => {
-        signal.removeEventListener('abort', aborted)
-        this.#waiting = undefined
-      }
-      this.#waiting = {
-        count,
-        resolve: (bytes) => {
-          settled()
-          resolve(bytes)
-        },
-        reject: (error) => {
-          settled()
-          reject(error)
-        },
-      }
-      signal.addEventListener('abort', aborted)
-      this.#serve()
-    })
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
+    const aborted = () => {
+      this.#waiting = undefined
+      reject(signal.reason)
+    }
+    this.#waiting = { count, resolve, reject }
+    signal.addEventListener('abort', aborted)
+    this.#serve()
+    return promise.finally(() => signal.removeEventListener('abort', aborted))
   }
 
   #serve(): void {
     const waiting = this.#waiting
     if (waiting === undefined) return
     if (this.#length >= waiting.count) {
+      this.#waiting = undefined
       const all = Buffer.concat(this.#held)
       this.#held = [all.subarray(waiting.count)]
       this.#length -= waiting.count
       waiting.resolve(all.subarray(0, waiting.count))
     } else if (this.#end !== undefined) {
+      this.#waiting = undefined
       waiting.reject(this.#end)
     }
   }

@@ -3,14 +3,13 @@ import { LISTING_BYTES_MAX } from '../../schema/listing.ts'
 import type { Frame } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { BatchError, decodeBatch, encodeBatch } from './batch.ts'
+import { MESSAGE_BYTES_MAX } from './reconcile/reconciliation.ts'
 
 export const SYNC_PROTOCOL = '/node/sync/1.0.0'
 
 /** Listings, and bytes, in one frame. Handling a full frame takes the event loop about 5 ms and a thread 10 ms. */
 export const SYNC_BATCH_LISTINGS_MAX = 128
 export const SYNC_BATCH_BYTES_MAX = 128 * 1024
-/** The longest message of reconciliation. */
-const MESSAGE_BYTES_MAX = 64 * 1024
 /** Messages of one side. Reconciliation itself allows this many or fewer. */
 const MESSAGES_MAX = 128
 /** Batches sent that the receiver has not answered yet. */
