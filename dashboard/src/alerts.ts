@@ -40,7 +40,7 @@ export function alertsOf({
   for (const alarm of alarms) alerts.push(alertOf(alarm))
   if (status?.search !== undefined && status.search.met === 0 && status.connected_peers > 0) {
     const { tried, fix = '' } = status.search
-    const how = `It tried ${tried.join(', ')}. ${sentence(fix)}`
+    const how = `Tried so far: ${tried.join(', ')}. ${sentence(fix)}`
     add('warn', 'This node has not found the market yet', how, '/network', 'See the network')
   }
   if (balanceError !== undefined) {

@@ -155,12 +155,13 @@ function failure({ code, message, retryable }: NonNullable<OrderRecord['error']>
     ['retryable', String(retryable)],
   ]
   if (code !== 'INVALID_MESSAGE') return { type, from: 'seller', fields }
-  const note = 'Or this node could not read the frame of the seller. The ledger does not store which.'
+  const note =
+    'The seller sent this error, or this node could not read the frame of the seller. The ledger does not store which of the two happened.'
   return { type, from: 'seller', note, fields }
 }
 
 function settlement({ state, tx_hash, attempts }: PaymentRecord): Frame {
-  const note = 'Not a frame: the seller submits the authorization to a facilitator.'
+  const note = 'This step is not a frame. The seller submits the authorization to a facilitator.'
   const fields: FrameField[] = [
     ['state', state],
     ['transaction', tx_hash === '' ? 'none yet' : tx_hash],
@@ -171,7 +172,8 @@ function settlement({ state, tx_hash, attempts }: PaymentRecord): Frame {
 
 function freeFrames({ order, execution }: KnownExchange): Frame[] {
   const { agent_id, correlation_id, error } = (order ?? execution)!
-  const note = 'Or an x402.request without payment. The ledger does not store which of the two protocols was used.'
+  const note =
+    'The buyer sent this frame or an x402.request without payment. The ledger does not store which of the two protocols was used.'
   const fields: FrameField[] = [
     ['agent_id', agent_id],
     ['correlation_id', correlation_id ?? null],

@@ -141,8 +141,8 @@ function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal
       ...{ id, kind: 'work_unpaid', severity: 'bad', count },
       title: `The work of ${count === 1 ? 'one call' : `${count} calls`} was never paid`,
       text:
-        `${reason === '' ? 'The payment cannot be settled.' : `Settlement says: ${reason}.`} ` +
-        'See them with: stoa payment list --direction in --state failed. Dismiss this alarm when you have seen them.',
+        `${reason === '' ? 'The payment cannot be settled.' : `The settlement failed: ${reason}.`} ` +
+        'List these calls with: stoa payment list --direction in --state failed. Then dismiss this alarm.',
       ...amounts(amount),
       mark: String(sum.newestAt),
     }
@@ -153,7 +153,7 @@ function stuckPayments(store: AlarmStore): OpenAlarm[] {
   return byReason('settlement_stuck', store.stuck()).map(({ id, reason, count, amount }) => ({
     ...{ id, kind: 'settlement_stuck', severity: 'bad', count },
     title: `${count === 1 ? 'A payment waits' : `${count} payments wait`} because settlement fails`,
-    text: `Settlement says: ${reason}. Check the facilitator and the RPC with: stoa doctor.`,
+    text: `The settlement fails: ${reason}. Check the facilitator and the RPC with: stoa doctor.`,
     ...amounts(amount),
     mark: 'holds',
   }))
@@ -217,8 +217,8 @@ function unreached({
 }: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {
   if (peers === 0) {
     const tried = search?.tried.join(', ') || 'nothing'
-    const fix = search?.fix ?? 'Start it with --bootstrap and the address of a peer.'
-    const text = `The node cannot buy or sell until it meets a peer. It tries ${tried}. ${sentence(fix)}`
+    const fix = search?.fix ?? 'Start the node with --bootstrap and the address of a peer.'
+    const text = `The node cannot buy or sell until it meets a peer. Tried so far: ${tried}. ${sentence(fix)}`
     const title = 'This node is connected to no peer'
     return [{ ...{ id: 'no_peers', kind: 'no_peers', severity: 'warn', title, text, count: 1 }, mark: 'none' }]
   }

@@ -36,7 +36,7 @@ export interface StoaNode {
   /** URL of the HTTP API. Undefined before the start and if the API is switched off. */
   readonly apiUrl: string | undefined
   start(): Promise<void>
-  /** Delists its agents, lets running work end or hands it over, and closes everything within 5 s. */
+  /** Delists its agents, lets running tasks finish for 2 s, cancels the others, and closes everything within 5 s. */
   stop(): Promise<void>
   addresses(): string[]
   listings(): Listing[]

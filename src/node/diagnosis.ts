@@ -51,7 +51,7 @@ function ofLedger({ status }: DiagnosisDeps): Finding {
 }
 
 function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {
-  if (agents.length === 0) return skip('none: add one with stoa agent register')
+  if (agents.length === 0) return skip('none: add an agent with stoa agent register')
   const noticed = agents.filter(({ notice }) => notice !== undefined)
   if (noticed.length === 0) return ok(`${agents.length}, and all can run`)
   const fix = 'change agents.yaml or the environment of the node, then restart the node'
@@ -70,7 +70,7 @@ function ofPeers({ config, status }: DiagnosisDeps): Finding {
     return fail(`none of the ${bootstrap.length} bootstrap peers is connected`, fix)
   }
   const looked = [...(publicDht ? ['in the public DHT'] : []), ...(mdns ? ['on the local network'] : [])]
-  const fix = 'give --bootstrap <multiaddr> at the next start, with an address that stoa status shows elsewhere'
+  const fix = 'restart the node with --bootstrap <multiaddr>: stoa status on another node shows its address'
   if (looked.length === 0) return fail('none, and the node does not look for peers', fix)
   return warn(`none yet; the node looks ${looked.join(' and ')}`, fix)
 }
@@ -82,7 +82,7 @@ function ofSettlement({ status, alarms }: DiagnosisDeps): Finding | Finding[] {
   return unpaid.map(({ id, title, text, amount }) => {
     return warn(
       `${title}, ${amount} USDC. ${text}`,
-      `stoa payment list shows them; stoa alarms dismiss ${id} ends this`,
+      `stoa payment list shows the payments; stoa alarms dismiss ${id} hides this warning`,
     )
   })
 }
@@ -90,5 +90,5 @@ function ofSettlement({ status, alarms }: DiagnosisDeps): Finding | Finding[] {
 function ofFailures({ alarms }: DiagnosisDeps): Finding | Finding[] {
   const failing = alarms.list().filter(({ kind }) => kind === 'agent_failing')
   if (failing.length === 0) return ok('none')
-  return failing.map(({ id, title, text }) => warn(title, `${text} stoa alarms dismiss ${id} ends this`))
+  return failing.map(({ id, title, text }) => warn(title, `${text} stoa alarms dismiss ${id} hides this warning`))
 }

@@ -3,7 +3,7 @@ import { PriceText } from './amount.ts'
 import { scopes } from './caller.ts'
 
 const SCOPE_TEXT =
-  '`read`: only looks; `execute`: also runs own and free agents; `spend`: also pays, within the budget of the token; `admin`: may do everything'
+  '`read` may only look; `execute` may also run own and free agents; `spend` may also pay, within the budget of the token; `admin` may do everything'
 
 const Budget = PriceText.meta({ description: 'the most that the token may spend in total, in USDC as decimal text' })
 const PerDay = PriceText.meta({ description: 'the most that the token may spend per UTC day, in USDC as decimal text' })

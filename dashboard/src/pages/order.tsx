@@ -171,7 +171,7 @@ function Progress({ order }: { order: OrderRecord }) {
 
 function sentenceOf({ status, task, seller_id, cancel_requested }: OrderRecord): string {
   if (cancel_requested === true && status === 'executing')
-    return 'Being canceled. The node asks the seller about the payment.'
+    return 'This order is being canceled. The node asks the seller about the payment.'
   if (status === 'pending' && task === null) return 'The order waits for a task.'
   if (status === 'pending' && seller_id === null) return 'The order waits until its agent is on the market.'
   if (status === 'pending') return 'The order starts soon.'

@@ -26,7 +26,7 @@ export function Settings() {
         </div>
         <div>
           <Section title="Notices">
-            <p className="hint">How you learn that a purchase waits for your approval.</p>
+            <p className="hint">Choose how the node tells you that a purchase waits for your approval.</p>
             <BrowserNotices />
             <Webhooks />
           </Section>

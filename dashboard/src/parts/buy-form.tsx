@@ -53,7 +53,11 @@ export function BuyForm({ agent }: { agent: Listing }) {
       <button type="submit" className="primary" disabled={busy || task === ''}>
         {busy ? 'Ordering…' : isPaid ? `Buy for ${amount(agent.price)}` : 'Run'}
       </button>
-      {isPaid && <p className="hint">You pay only if the agent answers. A failed run is not charged.</p>}
+      {isPaid && (
+        <p className="hint">
+          Most sellers charge only for an answer. A seller that settles first may also charge for a failed run.
+        </p>
+      )}
       {error !== undefined && <Problem error={error} />}
     </form>
   )

@@ -120,8 +120,10 @@ function NewWebhook({ onMade }: { onMade(): void }) {
         <Field label="Events">
           <select name="events">
             <option value="approval.pending">purchases that wait for approval</option>
-            <option value="approval">approvals that are asked for or decided</option>
-            <option value="approval.pending,order.failed,payment.failed">approvals that wait, and failures</option>
+            <option value="approval">new approvals and decisions about them</option>
+            <option value="approval.pending,order.failed,payment.failed">
+              new approvals, and failed orders and payments
+            </option>
             <option value="order,payment,workflow,approval">everything but the market</option>
           </select>
         </Field>

@@ -11,8 +11,7 @@ import { modelOptions, readModelOptions } from './model-options.ts'
 export const agentRegister = command({
   name: 'agent register',
   summary: 'Add an agent to the running node: list it now and store it in agents.yaml',
-  details:
-    'If no node is running, use stoa agent config add. Use it also for an agent that runs a program on this machine.',
+  details: 'Use stoa agent config add instead if no node is running, or if the agent runs a program on this machine.',
   examples: [
     'stoa agent register --name Echo --description "Repeats the task." --price 0 --model builtin/echo',
     'stoa agent register --name Translator --description "Translate the task into French." --price 0.01 --tag french',

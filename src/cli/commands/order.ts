@@ -148,7 +148,7 @@ export const orderCancel = command({
   name: 'order cancel',
   summary: 'Cancel an order; if it is running, its seller stops too',
   details:
-    'A run that stops in time costs nothing. If the payment turns out to be made, the order becomes completed and keeps the result. If the seller cannot be reached, the order stays executing until its payment is known.',
+    'A run that stops in time costs nothing. If the seller was paid all the same, the order is completed and has the result. If the seller cannot be reached, the order stays executing until its payment is known.',
   examples: ['stoa order cancel 7e7d1f3c-…'],
   argument: ORDER,
   async run(context, flags, id) {

@@ -69,7 +69,8 @@ export const paymentShow = command({
 
 export const paymentRetry = command({
   name: 'payment retry',
-  summary: 'Retry the settlement of a payment, or check on the chain a payment that this node made',
+  summary:
+    'Retry the settlement of a received payment, or check on the chain whether a payment of this node was charged',
   examples: ['stoa payment retry 0x…'],
   argument: PAYMENT,
   async run(context, flags, id) {

@@ -48,7 +48,7 @@ export const receiptsList = command({
     )
     const now = context.parts.clock.now()
     printList(context, items, {
-      none: 'no receipts: each paid call brings one',
+      none: 'no receipts: each paid call adds a receipt',
       headings: ['', 'USDC', 'RECEIPT', 'AGE', 'AGENT', 'PAYMENT'],
       cells: (record) => [
         record.direction,

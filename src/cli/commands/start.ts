@@ -42,7 +42,7 @@ export const start = command({
   local: true,
   summary: 'Start a node: it sells the agents of agents.yaml, buys from others and serves the HTTP API',
   details:
-    'With --name, the node also sells that agent until it stops. After Ctrl-C or SIGTERM the node takes its agents off the market, ends or stores running work, and exits within 5 seconds. A second Ctrl-C exits now.',
+    'With --name, the node also sells that agent until it stops. After Ctrl-C or SIGTERM the node takes its agents off the market, lets running tasks finish for 2 seconds, cancels the others without a charge, and exits within 5 seconds. A second Ctrl-C ends the node at once.',
   examples: [
     'stoa start',
     'stoa start --name Summarizer --description "Summarizes any text." --price 0.01 --model builtin/summarize',
@@ -69,7 +69,7 @@ export const start = command({
     apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
     insecureOpenApi: flag(
       '--insecure-open-api',
-      'ask for no token, even if other machines can reach the API and spend from the wallet',
+      'require no API token, even if other machines can reach the API and spend from the wallet',
     ),
     facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
     maxPriceAtomic: option('--max-price <usdc>', 'the most that this node pays for one call (default: 1)', UsdcText),

@@ -12,7 +12,7 @@ export const stop = command({
   local: true,
   summary: 'Stop the node that runs on the data directory',
   details:
-    'Does the same as Ctrl-C in the terminal of the node: the agents leave the market, running work ends or is stored, and the node exits within 5 seconds.',
+    'Does the same as Ctrl-C in the terminal of the node. The agents leave the market. Running tasks have 2 seconds to finish. The node then cancels them, and their buyers are not charged. A task that was paid before it ran starts again after the next start. The node exits within 5 seconds. The next start continues its open orders and payments.',
   examples: ['stoa stop', 'stoa stop --data-dir ./seller'],
   async run(context, flags) {
     const { config } = await context.loadConfig(flags)

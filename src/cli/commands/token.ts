@@ -19,7 +19,7 @@ export const tokenCreate = command({
   name: 'token create',
   summary: 'Create an API token for a program, with a scope and a budget',
   details:
-    'Scopes: read only looks; execute also runs own and free agents; spend also pays, within the budget of the token; admin may do everything. ' +
+    'Scopes: read may only look; execute may also run own and free agents; spend may also pay, within the budget of the token; admin may do everything. ' +
     'The token is shown only once. A program on this machine may call the API without a token and then acts as the operator, unless config.yaml sets ' +
     'api.require_token: true.',
   examples: [

@@ -28,7 +28,7 @@ export const transactionList = command({
 export const transactionReplace = changing('replace', {
   summary: 'Send a stuck transaction again with higher fees',
   details:
-    'The new transaction has the same account nonce, so only one of the two can be mined. The command also fills unused nonces before it.',
+    'The new transaction has the same account nonce, so only one of the two can be mined. The command also uses up the unused nonces before this nonce.',
 })
 
 export const transactionAbandon = changing('abandon', {

@@ -34,7 +34,7 @@ const createOptions = {
   ...keyOption('workflow'),
 } as const
 const details =
-  'A chain is a list of agents. A file can describe any order of steps, limits, retries and fallback sellers (docs/workflows.md). The node refuses unknown agents, circles and limits below the listed prices before it pays anything.'
+  'A chain is a list of agents. A file can describe any order of steps, limits, retries and fallback sellers (docs/workflows.md). The node pays nothing if the workflow names an unknown agent, if steps wait for each other, or if a limit is below a listed price.'
 
 export const workflowCreate = command({
   name: 'workflow create',
@@ -133,7 +133,7 @@ export const workflowShow = command({
 export const workflowCancel = command({
   name: 'workflow cancel',
   summary: 'Cancel a workflow; the sellers of running steps stop too',
-  details: 'No further step starts. If a step turns out to be paid, its result is kept.',
+  details: 'No further step starts. If the seller of a running step was paid all the same, the step keeps its result.',
   examples: ['stoa workflow cancel 7e7d1f3c-…'],
   argument: WORKFLOW,
   async run(context, flags, id) {

@@ -88,9 +88,9 @@ const cancelOrder = (orders: OrdersApi) =>
     path: '/orders/{id}',
     summary: 'Cancel an order',
     description:
-      'The node also stops the run at the seller, who then charges nothing. If the order turns out to be paid, its ' +
-      'result is kept and the order is `completed`. If the seller has not said what became of it, the order stays ' +
-      '`executing` until it has.',
+      'The node also stops the run at the seller, who then charges nothing. If the seller was paid all the ' +
+      'same, the order is `completed` and has the result. The order stays `executing` until the seller says what ' +
+      'became of it.',
     params: OrderParams,
     status: 200,
     errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'STORE_WRITE_FAILED'],

@@ -39,7 +39,8 @@ export function transactionRoutes(transactions: TransactionCalls): Operation[] {
       id: 'replaceTransaction',
       path: '/transactions/{hash}/replace',
       summary: 'Send a transaction again with higher fees',
-      description: 'Uses the same account nonce, so only one of the two is mined. Also fills unused nonces before it.',
+      description:
+        'Uses the same account nonce, so only one of the two is mined. Also uses up the unused nonces before this nonce.',
       errors,
       handler: ({ params, signal }) => transactions.replace(params.hash, signal),
     }),

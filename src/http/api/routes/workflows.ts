@@ -93,8 +93,8 @@ const cancelWorkflow = (workflows: WorkflowsApi) =>
     path: '/workflows/{id}',
     summary: 'Cancel a workflow',
     description:
-      'No further step begins. The node also stops running steps at their sellers, who then charge nothing. If a ' +
-      'step turns out to be paid, its result is kept with the step, even after this answer.',
+      'No further step begins. The node also stops running steps at their sellers, who then charge nothing. If ' +
+      'the seller of a running step was paid all the same, the step keeps its result, even after this answer.',
     params: WorkflowParams,
     status: 200,
     errors: ['UNKNOWN_WORKFLOW', 'WORKFLOW_FINAL', 'STORE_WRITE_FAILED'],
