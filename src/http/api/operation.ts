@@ -75,6 +75,10 @@ type TypedRow<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R e
   query?: Q
   body?: B
   response: R
+  /** Default: 200. */
+  status?: Operation['status']
+  /** Default: none. */
+  errors?: Operation['errors']
   location?(result: z.output<R>): string
   handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): HandlerResult<R> | Promise<HandlerResult<R>>
 }
@@ -115,7 +119,7 @@ export function operation<
   Q extends z.ZodType = z.ZodUndefined,
   B extends z.ZodType = z.ZodUndefined,
 >(row: Omit<Operation, keyof TypedRow<P, Q, B, R>> & TypedRow<P, Q, B, R>): Operation {
-  return row as unknown as Operation
+  return { status: 200, errors: [], ...row } as unknown as Operation
 }
 
 type RawCall = {

@@ -2,9 +2,7 @@ import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import { parseJson } from '../../lib/json.ts'
-import { formatPrice } from '../../schema/amount.ts'
 import {
-  type ExecuteBody,
   ExecutionResult,
   Health,
   Listings,
@@ -19,6 +17,7 @@ import { Listing } from '../../schema/listing.ts'
 import { ApiError } from './api-error.ts'
 import { type MarketCalls, marketCalls } from './market.ts'
 import { type OperatorCalls, operatorCalls } from './operator.ts'
+import { bodyOf, type ExecuteCall, type Options, type Requests } from './requests.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './stream.ts'
 import { type WebhookCalls, webhookCalls } from './webhooks.ts'
 
@@ -26,21 +25,8 @@ import { type WebhookCalls, webhookCalls } from './webhooks.ts'
 const ANSWER_TIMEOUT_MS = 30_000
 const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
-export type CallOptions = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 /** Requests to these paths may spend money. They carry a key, so that they are done once (D38). */
 const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/send)$/
-type RequestParts = [
-  call?: CallOptions | undefined,
-  body?: object | undefined,
-  method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT',
-]
-export type ExecuteCall = {
-  agentId: string
-  input: string
-  maxPriceAtomic?: bigint | undefined
-  /** Names the call, so that it is done once (D38). Default: a new key. */
-  idempotencyKey?: string | undefined
-}
 
 /**
  * The API of a running node as functions. They throw ApiError for a problem that the node answers, and CodedError
@@ -50,17 +36,17 @@ export type ApiClient = MarketCalls &
   OperatorCalls &
   StreamCalls &
   WebhookCalls & {
-    health(options?: CallOptions): Promise<Health>
+    health(options?: Options): Promise<Health>
     /** All known agents: local and discovered. */
-    agents(options?: CallOptions): Promise<Listing[]>
-    localAgents(options?: CallOptions): Promise<Listing[]>
-    discoveredAgents(options?: CallOptions): Promise<Listing[]>
-    agent(id: string, options?: CallOptions): Promise<Listing>
-    registerAgent(definition: RegisterAgent, options?: CallOptions): Promise<Listing>
-    execute(call: ExecuteCall, options?: CallOptions): Promise<ExecutionResult>
-    status(options?: CallOptions): Promise<NodeStatus>
-    peers(options?: CallOptions): Promise<PeerStatus[]>
-    balance(options?: CallOptions): Promise<WalletBalance>
+    agents(options?: Options): Promise<Listing[]>
+    localAgents(options?: Options): Promise<Listing[]>
+    discoveredAgents(options?: Options): Promise<Listing[]>
+    agent(id: string, options?: Options): Promise<Listing>
+    registerAgent(definition: RegisterAgent, options?: Options): Promise<Listing>
+    execute(call: ExecuteCall, options?: Options): Promise<ExecutionResult>
+    status(options?: Options): Promise<NodeStatus>
+    peers(options?: Options): Promise<PeerStatus[]>
+    balance(options?: Options): Promise<WalletBalance>
   }
 
 export type ApiClientOptions = {
@@ -75,7 +61,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
   const authorization = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
 
   /** Repeats a request with a key once if its connection was lost. The node still does it once. */
-  async function send(path: string, call: CallOptions = {}, body?: object, method?: string) {
+  async function send(path: string, call: Options = {}, body?: object, method?: string) {
     if (body === undefined || !SPENDING.test(path)) return sendOnce(path, call, body, method)
     // Replace an undefined key with a new one. Without a key, the repeated request would buy again.
     const keyed = { ...call, idempotencyKey: call.idempotencyKey ?? randomUUID() }
@@ -85,25 +71,25 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     })
   }
 
-  async function sendOnce(
-    path: string,
-    call: CallOptions,
-    body: object | undefined,
-    method = body === undefined ? 'GET' : 'POST',
-  ) {
+  function fetchNode(path: string, { method, signal, headers, body }: Parameters<OpenStream>[1] & { method?: string }) {
+    return deps.fetch(base + path, {
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers: { ...authorization, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      // A node never redirects. A server that does must not get the token.
+      redirect: 'error',
+      ...(signal && { signal }),
+    })
+  }
+
+  async function sendOnce(path: string, call: Options, body?: object, method?: string) {
     const { signal, timeoutMs = ANSWER_TIMEOUT_MS, idempotencyKey } = call
     const timeout = AbortSignal.timeout(timeoutMs)
     try {
-      const answer = await deps.fetch(base + path, {
-        method,
-        headers: {
-          ...authorization,
-          ...(body !== undefined && { 'content-type': 'application/json' }),
-          ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
-        },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-        // A node never redirects. A server that does must not get the token.
-        redirect: 'error',
+      const answer = await fetchNode(path, {
+        ...(method !== undefined && { method }),
+        ...(body !== undefined && { body }),
+        ...(idempotencyKey !== undefined && { headers: { 'idempotency-key': idempotencyKey } }),
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       })
       return { status: answer.status, text: await answer.text(), link: answer.headers.get('link') }
@@ -115,34 +101,22 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     }
   }
 
-  /** Opens an answer as a stream. The signal ends it at any time. */
-  const openStream: OpenStream = async (path, { signal, headers, body }) => {
-    const init = {
-      method: body === undefined ? 'GET' : 'POST',
-      headers: {
-        ...authorization,
-        accept: 'text/event-stream',
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      redirect: 'error' as const,
-      ...(signal && { signal }),
-    }
-    const answer = await deps.fetch(base + path, init).catch((error: unknown) => {
-      signal?.throwIfAborted()
+  const openStream: OpenStream = async (path, options) => {
+    const headers = { accept: 'text/event-stream', ...options.headers }
+    const answer = await fetchNode(path, { ...options, headers }).catch((error: unknown) => {
+      options.signal?.throwIfAborted()
       throw error instanceof CodedError ? error : connectionError(base, error)
     })
     if (answer.ok && answer.body !== null) return answer.body
     return readAnswer(base, z.never(), answer.status, await answer.text())
   }
 
-  async function request<T extends z.ZodType>(path: string, response: T, ...more: RequestParts) {
+  const request: Requests['request'] = async (path, response, ...more) => {
     const { status, text } = await send(path, ...more)
     return readAnswer(base, response, status, text)
   }
 
-  async function linked<T extends z.ZodType>(path: string, query: object, response: T, call?: CallOptions) {
+  const linked: Requests['linked'] = async (path, query, response, call) => {
     const { status, text, link } = await send(path + queryText(query), call)
     return { body: readAnswer(base, response, status, text), next: nextIn(link) }
   }
@@ -158,11 +132,9 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     discoveredAgents: (call) => request('/agents/discover', Listings, call),
     agent: (id, call) => request(`/agents/${encodeURIComponent(id)}`, Listing, call),
     registerAgent: (definition, call) => request('/agents', Listing, call, z.encode(RegisterAgent, definition)),
-    execute({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID() }, call) {
-      const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
-      const body: ExecuteBody = { agent_id: agentId, input, max_price }
+    execute({ idempotencyKey = randomUUID(), ...task }, call) {
       const keyed = { ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
-      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, body)
+      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, bodyOf(task))
     },
     status: (call) => request('/status', NodeStatus, call),
     peers: (call) => request('/peers', PeerStatuses, call),

@@ -87,6 +87,7 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
     const { body, next } = await linked(path, query, items, options)
     return { items: body, next }
   }
+  const mined = (options?: Options) => ({ timeoutMs: CHAIN_TIMEOUT_MS, ...options })
   const cancel = <T extends z.ZodType>(path: string, response: T, options?: Options) =>
     request(path, response, { timeoutMs: CANCEL_TIMEOUT_MS, ...options }, undefined, 'DELETE')
   const waiting = <T extends z.ZodType>(
@@ -122,22 +123,11 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
         file,
       ),
     giveFeedback: (agentId, feedback, options) =>
-      request(
-        `${at('agents', agentId)}/feedback`,
-        FeedbackGiven,
-        { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
-        feedback,
-      ),
+      request(`${at('agents', agentId)}/feedback`, FeedbackGiven, mined(options), feedback),
     transactions: (options) => request('/transactions', WaitingTransactions, options),
     changeTransaction: (hash, change, options) =>
-      request(
-        `${at('transactions', hash)}/${change}`,
-        MinedTransaction,
-        { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
-        {},
-      ),
-    sendFromWallet: (transfer, options) =>
-      request('/wallet/send', Transfer, { timeoutMs: CHAIN_TIMEOUT_MS, ...options }, transfer),
+      request(`${at('transactions', hash)}/${change}`, MinedTransaction, mined(options), {}),
+    sendFromWallet: (transfer, options) => request('/wallet/send', Transfer, mined(options), transfer),
     receipt: (paymentId, options) => request(at('receipts', paymentId), ReceiptRecord, options),
     sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),
     async session(agentId, callerId, query = {}, options) {

@@ -1,4 +1,6 @@
 import type * as z from 'zod'
+import { formatPrice } from '../../schema/amount.ts'
+import type { ExecuteBody } from '../../schema/api.ts'
 
 export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
@@ -17,6 +19,18 @@ export type Requests = {
     response: T,
     options?: Options,
   ): Promise<{ body: z.output<T>; next: string | undefined }>
+}
+
+export type ExecuteCall = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint | undefined
+  /** Names the call, so that it is done once (D38). Default: a new key. */
+  idempotencyKey?: string | undefined
+}
+
+export function bodyOf({ agentId, input, maxPriceAtomic }: ExecuteCall): ExecuteBody {
+  return { agent_id: agentId, input, max_price: maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic) }
 }
 
 /** Builds a path. Each id is encoded as one segment. */

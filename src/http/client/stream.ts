@@ -4,12 +4,12 @@ import { CodedError } from '../../lib/errors.ts'
 import { parseJson } from '../../lib/json.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
-import { formatPrice } from '../../schema/amount.ts'
-import type { ExecuteBody, ExecutionResult, Problem } from '../../schema/api.ts'
+import type { ExecutionResult, Problem } from '../../schema/api.ts'
 import { type EventType, type NodeEvent, nodeEvents } from '../../schema/events.ts'
 import { type ExecutionProgress, executionEvents, type OnProgress } from '../../schema/execution.ts'
 import { ApiError } from './api-error.ts'
 import { type ReadEvent, readEvents } from './read-events.ts'
+import { bodyOf, type ExecuteCall } from './requests.ts'
 
 type EventsOptions = {
   /** Default: all types. */
@@ -32,14 +32,7 @@ export type StreamCalls = {
   executeStreamed(call: StreamedCall): Promise<ExecutionResult>
 }
 
-type StreamedCall = {
-  agentId: string
-  input: string
-  maxPriceAtomic?: bigint | undefined
-  idempotencyKey?: string | undefined
-  signal?: AbortSignal | undefined
-  onProgress: OnProgress
-}
+type StreamedCall = ExecuteCall & { signal?: AbortSignal | undefined; onProgress: OnProgress }
 
 export type OpenStream = (
   path: string,
@@ -52,15 +45,12 @@ const RETRY = { firstMs: 250, mostMs: 5_000 }
 
 export function streamCalls(open: OpenStream): StreamCalls {
   return {
-    async executeStreamed({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID(), signal, onProgress }) {
-      const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
-      const body: ExecuteBody = { agent_id: agentId, input, max_price }
+    async executeStreamed({ idempotencyKey = randomUUID(), signal, onProgress, ...task }) {
       const life = signOfLife(signal)
       try {
-        for await (const read of readEvents(
-          await open('/execute', { signal: life.signal, headers: { 'idempotency-key': idempotencyKey }, body }),
-          life.seen,
-        )) {
+        const headers = { 'idempotency-key': idempotencyKey }
+        const stream = await open('/execute', { signal: life.signal, headers, body: bodyOf(task) })
+        for await (const read of readEvents(stream, life.seen)) {
           const { event, data } = parseExecution(read)
           if (event === 'result') return data as ExecutionResult
           if (event === 'error') throw new ApiError(data as Problem)

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { fakeServer } from '../../../test/support/fake-api.ts'
 import { CodedError } from '../../lib/errors.ts'
-import { type Mount, type MountCall, restOf, withoutPrefix } from './mount.ts'
+import { type Mount, restOf, withoutPrefix } from './mount.ts'
 
-const calls: MountCall[] = []
+const calls: Parameters<Mount['handle']>[0][] = []
 const mount = (changes: Partial<Mount> = {}): Mount => ({
   path: '/other',
   methods: ['GET', 'POST'],

@@ -3,7 +3,7 @@ import type { Caller, Scope } from '../../schema/caller.ts'
 import type { Access } from './security.ts'
 
 /** An admitted request to a mount. Its body is unread. */
-export type MountCall = {
+type MountCall = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** The part after the mount's path, including the query: `/abc/rest/tasks?pageSize=1`, or `` for the path itself. */

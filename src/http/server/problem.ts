@@ -145,7 +145,7 @@ export function invalid(part: 'body' | 'query' | 'path', { issues }: z.core.$Zod
   return new HttpError('INVALID_REQUEST', `${part}: ${said.join('; ')}`, { issues: list })
 }
 
-/** Returns the problem for a thrown error. Undefined for a fault of the node: INTERNAL. */
+/** The problem for a thrown error. Undefined for a fault of the node: INTERNAL. @internal Exported for its test. */
 export function problemOf(error: unknown): Problem | undefined {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
   const fastify = Object.hasOwn(fastifyProblems, error.code) ? fastifyProblems[error.code] : undefined
@@ -182,7 +182,7 @@ export function problemFor(error: unknown, operation: string | undefined, logger
   return internalProblem(correlationId)
 }
 
-/** The problem for a fault of the node. Details are hidden; the log has them under the same id. */
+/** Details are hidden; the log has them under the same id. @internal Exported for its test. */
 export function internalProblem(correlationId: string): Problem {
   const detail = `the node failed; its log has the cause under correlation id ${correlationId}`
   return { ...problem('INTERNAL', detail), correlation_id: correlationId }

@@ -41,7 +41,7 @@ export function agentRoutes(market: Market, ownAgents: Pick<OwnAgentsPart, 'regi
   ]
 }
 
-const read = { method: 'GET', tags: ['agents'], access: 'public', scope: 'read', privateQuery, status: 200 } as const
+const read = { method: 'GET', tags: ['agents'], access: 'public', scope: 'read', privateQuery } as const
 
 const listing = (market: Market, scope: AgentScope, row: Pick<Operation, 'id' | 'path' | 'summary' | 'description'>) =>
   operation({

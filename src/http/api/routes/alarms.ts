@@ -7,7 +7,7 @@ export type AlarmsPart = {
   dismiss(id: string, mark: string | undefined): Promise<AlarmRecord>
 }
 
-const row = { tags: ['node'], access: 'private', status: 200 } as const
+const row = { tags: ['node'], access: 'private' } as const
 
 export function alarmRoutes(alarms: AlarmsPart): Operation[] {
   return [
@@ -24,7 +24,6 @@ export function alarmRoutes(alarms: AlarmsPart): Operation[] {
       scope: 'read',
       query: AlarmQuery,
       response: AlarmRecords,
-      errors: [],
       handler: ({ query, caller }) => (ownerSeen(caller) === undefined ? alarms.list(query) : []),
     }),
     operation({

@@ -13,8 +13,8 @@ import { type Operation, operation } from '../operation.ts'
 export type BudgetPart = Pick<Budget, 'view' | 'change'>
 export type ApprovalsPart = Pick<Approvals, 'list' | 'get' | 'decide' | 'decideAll'>
 
-const budgetRow = { path: '/budget', tags: ['budget'], access: 'private', response: BudgetRecord, status: 200 } as const
-const approvalRow = { tags: ['budget'], access: 'private', response: ApprovalRecord, status: 200 } as const
+const budgetRow = { path: '/budget', tags: ['budget'], access: 'private', response: BudgetRecord } as const
+const approvalRow = { tags: ['budget'], access: 'private', response: ApprovalRecord } as const
 const decideRow = {
   ...approvalRow,
   method: 'POST',
@@ -44,7 +44,6 @@ const getBudget = (budget: BudgetPart) =>
     method: 'GET',
     summary: 'What this node may spend, and what is left',
     scope: 'read',
-    errors: [],
     handler: () => budget.view(),
   })
 
@@ -74,7 +73,6 @@ const listApprovals = (approvals: ApprovalsPart) =>
     scope: 'read',
     query: ApprovalQuery,
     response: ApprovalRecords,
-    errors: [],
     handler: ({ query, caller }) => approvals.list(query.status, caller),
   })
 

@@ -20,7 +20,7 @@ const AiCatalog = z
   .looseObject({ specVersion: z.string(), entries: z.array(z.looseObject({ identifier: z.string() })) })
   .meta({ id: 'AiCatalog', description: 'An AI Catalog: the addresses of the cards of agents and servers.' })
 
-const shared = { method: 'GET', tags: ['discovery'], access: 'health', scope: 'read', status: 200, errors: [] } as const
+const shared = { method: 'GET', tags: ['discovery'], access: 'health', scope: 'read' } as const
 
 /** The paths that agents of other markets read first (D22). Anyone may read them, also off the loopback interface. */
 export function discoveryRoutes(cards: CardsPart): Operation[] {

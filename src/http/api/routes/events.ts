@@ -35,7 +35,6 @@ export function eventRoutes(
       query: EventsQuery,
       media: 'text/event-stream',
       response: z.string().meta({ description: 'Server-sent events. The data of each are JSON.' }),
-      status: 200,
       errors: ['STREAMS_TOO_MANY'],
       handler({ query, headers, signal, caller }) {
         const types = query.types === undefined ? undefined : EventTypes.parse(query.types)

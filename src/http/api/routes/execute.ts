@@ -50,7 +50,6 @@ const shared = {
   scope: 'execute',
   idempotent: true,
   response: ExecutionResult,
-  status: 200,
   streams: {
     description: 'The work while it runs',
     response: z.string().meta({

@@ -6,25 +6,22 @@ import { type Operation, operation } from '../operation.ts'
 
 export type ImportsPart = ReturnType<typeof importing>
 
-const tags = ['agents']
-const access = 'private'
+const row = { tags: ['agents'], access: 'private', scope: 'admin' } as const
 
 export function importRoutes(imports: ImportsPart): Operation[] {
   return [
     operation({
+      ...row,
       id: 'listImports',
       method: 'GET',
       path: '/imports',
       summary: 'Imported agents',
-      tags,
-      access,
       scope: 'read',
       response: Listings,
-      status: 200,
-      errors: [],
       handler: () => imports.all(),
     }),
     operation({
+      ...row,
       id: 'importAgent',
       method: 'POST',
       repeatable: true,
@@ -34,9 +31,6 @@ export function importRoutes(imports: ImportsPart): Operation[] {
         'Only this node knows an imported agent. It is unsigned and marked with `imported`. The node asks the ' +
         'seller for the price, unless the agent is free or `pay_to` is given. It refuses a price, network or asset ' +
         'that differs from the request. Importing the same agent again replaces it.',
-      tags,
-      access,
-      scope: 'admin',
       body: ImportAgent,
       example: { peer: '/ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…', agent_id: 'did:key:z6Mk…', price: '0.05' },
       response: Listing,
@@ -46,16 +40,13 @@ export function importRoutes(imports: ImportsPart): Operation[] {
       handler: ({ body, signal }) => imports.add(body, signal),
     }),
     operation({
+      ...row,
       id: 'removeImport',
       method: 'DELETE',
       path: '/imports/{id}',
       summary: 'Remove an imported agent',
-      tags,
-      access,
-      scope: 'admin',
       params: AgentParams,
       response: Listing,
-      status: 200,
       errors: ['UNKNOWN_AGENT', 'STORE_WRITE_FAILED'],
       handler: ({ params }) => imports.remove(params.id),
     }),

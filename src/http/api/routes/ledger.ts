@@ -17,7 +17,7 @@ import { PaymentRecord } from '../../../schema/payment-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
-const row = { tags: ['ledger'], access: 'private', scope: 'read', method: 'GET', status: 200 } as const
+const row = { tags: ['ledger'], access: 'private', scope: 'read', method: 'GET' } as const
 const change = { ...row, scope: 'admin', method: 'POST', repeatable: true, params: PaymentParams } as const
 const ExecutionParams = z.strictObject({ id: z.string().regex(/^[1-9][0-9]{0,14}$/, 'is not the id of an execution') })
 
@@ -41,7 +41,6 @@ const listPayments = (ledger: LedgerApi) =>
     summary: 'Payments received and made, newest first',
     query: PaymentQuery,
     response: PaymentRecords,
-    errors: [],
     handler: ({ query, caller }) => paged(ledger.payments(query, caller)),
   })
 
@@ -105,7 +104,6 @@ const getStats = (earnings: Earnings) =>
     description: 'A token of `execute` or `spend` gets the sums of its own payments and executions.',
     query: StatsQuery,
     response: Stats,
-    errors: [],
     handler: ({ query, caller }) => earnings.stats({ ...query, owner: ownerSeen(caller) }),
   })
 
@@ -120,7 +118,6 @@ const listExecutions = (ledger: LedgerApi) =>
       '`until`), or for a token of `execute` or `spend`, may be empty and still have a next one.',
     query: ExecutionQuery,
     response: ExecutionRecords,
-    errors: [],
     handler: ({ query, caller }) => {
       const { agent_id: agentId, failed, limit, cursor } = query
       return paged(ledger.executions({ agentId, failed, limit, cursor, ...soughtOf(query) }, caller))

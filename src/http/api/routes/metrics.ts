@@ -16,8 +16,6 @@ export function metricsRoutes(metrics: MetricSources): Operation[] {
       scope: 'read',
       media: 'text/plain',
       response: z.string(),
-      status: 200,
-      errors: [],
       async handler() {
         // The library loads with the first scrape.
         text ??= (await import('../metrics.ts')).createMetrics(metrics).text

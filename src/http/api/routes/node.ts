@@ -11,7 +11,7 @@ export type NodePart = {
   diagnosis(signal: AbortSignal): Promise<Diagnosis>
 }
 
-const row = { method: 'GET', tags: ['node'], access: 'private', scope: 'read', status: 200, errors: [] } as const
+const row = { method: 'GET', tags: ['node'], access: 'private', scope: 'read' } as const
 
 export function nodeRoutes(node: NodePart): Operation[] {
   return [getHealth(), getStatus(node), listPeers(node), getConfig(node), getDiagnosis(node)]

@@ -3,7 +3,7 @@ import { CreateOrder, ExecuteOrder, OrderParams, OrderQuery, OrderRecord, OrderR
 import { soughtOf, WaitQuery } from '../../../schema/page.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
-const read = { method: 'GET', tags: ['orders'], access: 'private', scope: 'read', status: 200 } as const
+const read = { method: 'GET', tags: ['orders'], access: 'private', scope: 'read' } as const
 const change = { tags: ['orders'], access: 'private', scope: 'execute', response: OrderRecord } as const
 
 export function orderRoutes(orders: OrdersApi): Operation[] {
@@ -21,7 +21,6 @@ const listOrders = (orders: OrdersApi) =>
       'if its texts are long. A page of a search (`q`, `since`, `until`) may be empty and still have a next one.',
     query: OrderQuery,
     response: OrderRecords,
-    errors: [],
     handler: ({ query, caller }) => {
       const { status, agent_id: agentId, idempotency_key: idempotencyKey, limit, cursor } = query
       return paged(orders.list({ status, agentId, idempotencyKey, limit, cursor, ...soughtOf(query) }, caller))
@@ -58,9 +57,8 @@ const getOrder = (orders: OrdersApi) =>
     query: WaitQuery,
     response: OrderRecord,
     errors: ['UNKNOWN_ORDER'],
-    handler({ params, query, signal, caller }) {
-      return orders.settled(params.id, { limitMs: query.wait * 1000, signal }, caller)
-    },
+    handler: ({ params, query, signal, caller }) =>
+      orders.settled(params.id, { limitMs: query.wait * 1000, signal }, caller),
   })
 
 const executeOrder = (orders: OrdersApi) =>
@@ -92,7 +90,6 @@ const cancelOrder = (orders: OrdersApi) =>
       'same, the order is `completed` and has the result. The order stays `executing` until the seller says what ' +
       'became of it.',
     params: OrderParams,
-    status: 200,
     errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'STORE_WRITE_FAILED'],
     handler: ({ params, caller }) => orders.cancel(params.id, caller),
   })

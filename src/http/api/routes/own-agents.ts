@@ -20,7 +20,7 @@ export type OwnAgentsPart = Pick<OperateAgents, 'list' | 'update' | 'setPaused' 
   models(signal: AbortSignal): Promise<AvailableModels>
 }
 
-const all = { tags: ['own agents'], access: 'private', scope: 'admin', status: 200 } as const
+const all = { tags: ['own agents'], access: 'private', scope: 'admin' } as const
 const row = { ...all, params: AgentParams } as const
 const writing = ['UNKNOWN_AGENT', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'] as const
 
@@ -29,8 +29,8 @@ export function ownAgentRoutes(ownAgents: OwnAgentsPart): Operation[] {
     listOwnAgents(ownAgents),
     updateAgent(ownAgents),
     removeAgent(ownAgents),
-    pauseAgent(ownAgents),
-    resumeAgent(ownAgents),
+    setPaused(ownAgents, true, { verb: 'pause', summary: 'Take an own agent off the market, and keep it' }),
+    setPaused(ownAgents, false, { verb: 'resume', summary: 'Put a paused agent back on the market' }),
     testAgent(ownAgents),
     tryAgent(ownAgents),
     listModels(ownAgents),
@@ -47,7 +47,6 @@ const listOwnAgents = (ownAgents: OwnAgentsPart) =>
     description: 'Only `admin` sees instructions and model parameters.',
     scope: 'read',
     response: OwnAgents,
-    errors: [],
     handler: ({ caller }) => (permits(caller.scope, 'admin') ? ownAgents.list() : ownAgents.list().map(withoutPrivate)),
   })
 
@@ -79,30 +78,17 @@ const removeAgent = (ownAgents: OwnAgentsPart) =>
     handler: ({ params }) => ownAgents.remove(params.id).catch(refuseAgent),
   })
 
-const pauseAgent = (ownAgents: OwnAgentsPart) =>
+const setPaused = (ownAgents: OwnAgentsPart, paused: boolean, { verb, summary }: { verb: string; summary: string }) =>
   operation({
     ...row,
-    id: 'pauseAgent',
+    id: `${verb}Agent`,
     method: 'POST',
     repeatable: true,
-    path: '/agents/{id}/pause',
-    summary: 'Take an own agent off the market, and keep it',
+    path: `/agents/{id}/${verb}`,
+    summary,
     response: OwnAgent,
     errors: writing,
-    handler: ({ params }) => ownAgents.setPaused(params.id, true).catch(refuseAgent),
-  })
-
-const resumeAgent = (ownAgents: OwnAgentsPart) =>
-  operation({
-    ...row,
-    id: 'resumeAgent',
-    method: 'POST',
-    repeatable: true,
-    path: '/agents/{id}/resume',
-    summary: 'Put a paused agent back on the market',
-    response: OwnAgent,
-    errors: writing,
-    handler: ({ params }) => ownAgents.setPaused(params.id, false).catch(refuseAgent),
+    handler: ({ params }) => ownAgents.setPaused(params.id, paused).catch(refuseAgent),
   })
 
 const testAgent = (ownAgents: OwnAgentsPart) =>
@@ -148,7 +134,6 @@ const listModels = (ownAgents: OwnAgentsPart) =>
       'Asks each model server for which the node has a key or an address, for at most 5 s. Only servers with an API ' +
       'like that of OpenAI can answer. Models of other servers can be named by hand.',
     response: AvailableModels,
-    errors: [],
     handler: ({ signal }) => ownAgents.models(signal),
   })
 

@@ -9,7 +9,7 @@ import {
 import { HttpError } from '../../server/problem.ts'
 import { type Operation, operation, paged, Reply } from '../operation.ts'
 
-const shared = { method: 'GET', tags: ['receipts'], access: 'private', scope: 'read', status: 200 } as const
+const shared = { method: 'GET', tags: ['receipts'], access: 'private', scope: 'read' } as const
 
 export function receiptRoutes(receipts: Receipts): Operation[] {
   return [
@@ -23,7 +23,6 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
         'payment, task and result. A purchase without a receipt, or with a wrong one, is listed with a note.',
       query: ReceiptQuery,
       response: ReceiptRecords,
-      errors: [],
       handler: ({ query: { agent_id, ...query }, caller }) =>
         paged(receipts.list({ ...query, agentId: agent_id }, caller)),
     }),
@@ -37,7 +36,6 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       query: ReceiptExportQuery,
       response: ReceiptRecords,
       otherMedia: 'text/csv',
-      errors: [],
       handler({ query: { format, agent_id, direction, cursor }, caller }) {
         const { items, next } = receipts.export({ direction, cursor, agentId: agent_id }, caller)
         if (format === 'json') return new Reply(items, { next })

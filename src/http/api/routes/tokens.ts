@@ -14,8 +14,6 @@ export function tokenRoutes(tokens: Pick<Tokens, 'create' | 'list' | 'revoke'>):
       summary: 'Tokens of this API, newest first',
       description: 'Without the tokens themselves, which the node does not keep.',
       response: TokenRecords,
-      status: 200,
-      errors: [],
       handler: () => tokens.list(),
     }),
     operation({
@@ -44,7 +42,6 @@ export function tokenRoutes(tokens: Pick<Tokens, 'create' | 'list' | 'revoke'>):
       description: 'Takes effect at once, also for orders that were placed with it and are not paid yet.',
       params: TokenParams,
       response: TokenRecord,
-      status: 200,
       errors: ['UNKNOWN_TOKEN', 'STORE_WRITE_FAILED'],
       handler: ({ params }) => tokens.revoke(params.id),
     }),

@@ -9,7 +9,7 @@ import { type Operation, operation } from '../operation.ts'
 import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
 const errors = ['TRANSACTION_UNKNOWN', ...TRANSACTION_ERRORS] as const
-const row = { tags: ['wallet'], access: 'private', status: 200 } as const
+const row = { tags: ['wallet'], access: 'private' } as const
 const change = {
   ...row,
   scope: 'admin',

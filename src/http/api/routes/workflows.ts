@@ -11,7 +11,7 @@ import {
 } from '../../../schema/workflow.ts'
 import { type Operation, operation, paged, Reply } from '../operation.ts'
 
-const read = { method: 'GET', tags: ['workflows'], access: 'private', scope: 'read', status: 200 } as const
+const read = { method: 'GET', tags: ['workflows'], access: 'private', scope: 'read' } as const
 const change = { tags: ['workflows'], access: 'private', scope: 'execute', response: WorkflowRecord } as const
 
 export function workflowRoutes(workflows: WorkflowsApi): Operation[] {
@@ -27,7 +27,6 @@ const listWorkflows = (workflows: WorkflowsApi) =>
     description: 'Without inputs and outputs, which may be long. `GET /workflows/{id}` has them.',
     query: WorkflowsQuery,
     response: WorkflowRecords,
-    errors: [],
     handler: ({ query: { q: text, ...query }, caller }) => paged(workflows.list({ ...query, text }, caller)),
   })
 
@@ -80,9 +79,8 @@ const getWorkflow = (workflows: WorkflowsApi) =>
     query: WaitQuery,
     response: WorkflowRecord,
     errors: ['UNKNOWN_WORKFLOW'],
-    handler({ params, query, signal, caller }) {
-      return workflows.settled(params.id, { limitMs: query.wait * 1000, signal }, caller)
-    },
+    handler: ({ params, query, signal, caller }) =>
+      workflows.settled(params.id, { limitMs: query.wait * 1000, signal }, caller),
   })
 
 const cancelWorkflow = (workflows: WorkflowsApi) =>
@@ -96,7 +94,6 @@ const cancelWorkflow = (workflows: WorkflowsApi) =>
       'No further step begins. The node also stops running steps at their sellers, who then charge nothing. If ' +
       'the seller of a running step was paid all the same, the step keeps its result, even after this answer.',
     params: WorkflowParams,
-    status: 200,
     errors: ['UNKNOWN_WORKFLOW', 'WORKFLOW_FINAL', 'STORE_WRITE_FAILED'],
     handler: ({ params, caller }) => workflows.cancel(params.id, caller),
   })
