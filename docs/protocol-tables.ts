@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { ListingRecord } from '../src/schema/listing.ts'
 import { Authorization, PaymentEnvelope, PaymentRequirements } from '../src/schema/payment.ts'
-import { Receipt } from '../src/schema/signed-receipt.ts'
+import { Receipt } from '../src/schema/receipt.ts'
 import { x402Errors, x402Messages } from '../src/schema/x402.ts'
 import { fieldRows, type Schema } from './schema-table.ts'
 

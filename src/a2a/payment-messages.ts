@@ -5,7 +5,7 @@ import type { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization, saysSettlesFirst } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { SignedReceipt } from '../schema/signed-receipt.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 
 export type Metadata = Record<string, unknown>

@@ -275,7 +275,7 @@ test('T15 a seller that keeps all calls waiting holds up the next one for a boun
     await stream.challenge(await stream.next(), { challenge_nonce: randomHex() })
     await stream.next()
   })
-  const buyer = new TestBuyer({ open: seller.open, dailyBudget: 100_000_000n, placeStalledMs: 100 })
+  const buyer = new TestBuyer({ open: seller.open, dailyBudget: 100_000_000n, slotStalledMs: 100 })
   const calls = Array.from({ length: 112 }, () => buyer.execute({ signal: caller.signal }).catch(() => {}))
   await until(() => seller.received.length === 2 * calls.length)
   const told = { code: 'OVERLOADED', retryable: true, message: expect.stringContaining('this call was not sent') }

@@ -20,7 +20,7 @@ export class StreamLease implements Disposable {
   /** Borrows a stream from the pool. @throws PeerError OVERLOADED, the error of the connection, the signal's reason */
   static async take(wanted: LeaseRequest, signal: AbortSignal): Promise<StreamLease> {
     const { seller, streams, fresh, urgent } = wanted
-    const leave = urgent ? () => {} : await streams.place(seller.peerId, signal)
+    const leave = urgent ? () => {} : await streams.slot(seller.peerId, signal)
     try {
       const { stream, reused } = fresh
         ? { stream: await streams.open(seller, signal), reused: false }

@@ -17,7 +17,7 @@ export const meterNames = {
   settlementSeconds: 'stoa_settlement_seconds',
 } as const
 
-/** Counts the changes of the ledger. */
+/** Counts the changes of the ledger in meters. A meter has the name of its metric. */
 export function ledgerMeters(meters: Meters, clock: Clock): LedgerListener {
   const owedSince = new BoundedMap<string, UnixMs>(TIMED_MAX)
   const countReceived = (state: string, by?: number) =>

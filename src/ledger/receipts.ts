@@ -5,7 +5,7 @@ import { formatAmount } from '../schema/amount.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import { PAGE_ITEMS_MAX, RECEIPTS_EXPORTED_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
-import type { Direction, ReceiptRecord } from '../schema/receipt.ts'
+import type { Direction, ReceiptRecord } from '../schema/receipt-record.ts'
 import type { ReceiptStore, ReceiptsQuery, StoredReceipt } from '../store/receipts.ts'
 
 export type ReceiptsDeps = {

@@ -40,7 +40,7 @@ type ReplicaStateDeps = {
   /** Limits how much of the event loop the work for other nodes takes. */
   pace: Pace
   /** True if this node has called the agent. The agent's listing is then never pushed out. */
-  isCalled?: ((agentId: string) => boolean) | undefined
+  hasCalled?: ((agentId: string) => boolean) | undefined
 }
 
 /** `isHeard`: a peer sent this version. Otherwise this node signed it. */
@@ -78,7 +78,7 @@ export class ReplicaState {
     this.#room = new ListingRoom(options, {
       set: this.#set,
       logger: deps.logger,
-      isPinned: ({ record }) => record.seller_id === options.ownSellerId || deps.isCalled?.(record.id) === true,
+      isPinned: ({ record }) => record.seller_id === options.ownSellerId || deps.hasCalled?.(record.id) === true,
     })
     this.#rows = new ListingRows(options, deps)
     this.#ownSellerId = options.ownSellerId

@@ -79,7 +79,7 @@ type ReplicaDeps = {
   /** Limits how much of the event loop the work for other nodes takes. */
   pace?: Pace
   /** True if this node has called an agent. No flood pushes such a listing out. */
-  isCalled?: ((agentId: string) => boolean) | undefined
+  hasCalled?: ((agentId: string) => boolean) | undefined
   /** Called once when another running node signs listings with the key of this node. */
   copied?: ((agentName: string) => void) | undefined
 }
@@ -109,7 +109,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
   const signatures = new SignaturePool()
   const state = new ReplicaState(
     { listingsMax, bytesMax, ownSellerId, writeMs },
-    { store, signatures, clock, logger, pace, isCalled: deps.isCalled },
+    { store, signatures, clock, logger, pace, hasCalled: deps.hasCalled },
   )
   const gossip = new ListingGossip(options.gossip ?? {}, { host, state, signatures, clock, logger, pace })
   const own = new OwnListings({ identity, host, state, gossip, clock, logger, copied: deps.copied })

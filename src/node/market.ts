@@ -25,8 +25,8 @@ export function createListings(network: Network, deps: Shared & Pick<Foundation,
   const { host, identity, database, clock, logger, pace, measures, trading } = deps
   const sellerId = identity.peerId
   const store = createListingStore(database, pace)
-  const isCalled = (agentId: string) => measures.share(agentId) !== undefined
-  const replica = createReplica({}, { host, identity, store, clock, logger, pace, isCalled, copied: trading.copied })
+  const hasCalled = (agentId: string) => measures.share(agentId) !== undefined
+  const replica = createReplica({}, { host, identity, store, clock, logger, pace, hasCalled, copied: trading.copied })
   const imports = createImports({ clock, store: createImportStore(database), network, sellerId })
   const catalog = createCatalog({ replica, sellerId, network, imports })
   return { store, replica, imports, catalog }

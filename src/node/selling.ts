@@ -11,7 +11,7 @@ import type { Ledger } from '../ledger/ledger.ts'
 import type { Host } from '../p2p/host.ts'
 import { didOfPeer } from '../p2p/identity.ts'
 import { exposureLimits } from '../payments/exposure.ts'
-import { sparedFacilitator } from '../payments/spared-facilitator.ts'
+import { withPause } from '../payments/facilitator-pause.ts'
 import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { Foundation } from './foundation.ts'
@@ -115,7 +115,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     {
       ...{ clock, logger, asset, wallet, ledger, slots, chain, funds: chain, didOf: didOfPeer },
       agents: createServedAgents(agents, { registry, replica, sellerId: identity.peerId, trading: deps.trading }),
-      facilitator: facilitator && sparedFacilitator(facilitator, { clock, logger }),
+      facilitator: facilitator && withPause(facilitator, { clock, logger }),
       chance: () => random(1)[0]! / 256,
       newNonce: () => `0x${Buffer.from(random(32)).toString('hex')}`,
       noteCall: () => deps.pace.noteCall(),

@@ -5,9 +5,9 @@ import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { PaymentChain } from './chain-verdict.ts'
 import { createFacilitator, type Facilitator } from './facilitator.ts'
+import { withFallbacks } from './facilitator-fallbacks.ts'
+import { withPause } from './facilitator-pause.ts'
 import { type FacilitatorHeaders, facilitatorHeaders } from './facilitator-token.ts'
-import { inOrder } from './facilitators.ts'
-import { sparedFacilitator } from './spared-facilitator.ts'
 
 type Settings = Pick<Config, 'facilitatorUrl' | 'facilitatorFallbacks' | 'facilitatorHeaders'>
 type Keys = Pick<Secrets, 'facilitatorKey' | 'env'>
@@ -29,8 +29,8 @@ export function openFacilitator(
   // The configured headers belong to one account: only the main facilitator receives them.
   const main = open(first, facilitatorUrl === undefined ? {} : own)
   if (others.length === 0) return main
-  const spared = (one: Facilitator) => sparedFacilitator(one, deps)
-  return inOrder([spared(main), ...others.map((url) => spared(open(url, {})))], deps.chain)
+  const paused = (one: Facilitator) => withPause(one, deps)
+  return withFallbacks([paused(main), ...others.map((url) => paused(open(url, {})))], deps.chain)
 }
 
 function headersFromVariables(named: readonly string[], secrets: Pick<Secrets, 'env'>): Record<string, string> {

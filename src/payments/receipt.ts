@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import { type Receipt, receiptResource, SignedReceipt } from '../schema/signed-receipt.ts'
+import { type Receipt, receiptResource, SignedReceipt } from '../schema/receipt.ts'
 import { sameAddress } from './assets.ts'
 import { recoverSigner, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'

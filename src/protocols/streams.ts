@@ -1,6 +1,6 @@
 import type { Stream } from '@libp2p/interface'
 import { FramedStream } from './framed-stream.ts'
-import { PeerPlaces } from './peer-places.ts'
+import { PeerSlots } from './peer-slots.ts'
 
 export type StreamPeer = { peerId: string; addrs: readonly string[] }
 type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
@@ -12,8 +12,8 @@ const IDLE_MS = 60_000
 const CALLS_PER_PEER_MAX = 112
 const CALLS_WAITING_MAX = 10_000
 /** A seller that ends none of the calls for this long is stuck or hostile: the waiting calls end. */
-const PLACE_STALLED_MS = 30_000
-const PLACE_WAIT_MS = 5 * 60 * 1000
+const SLOT_STALLED_MS = 30_000
+const SLOT_WAIT_MS = 5 * 60 * 1000
 
 type Idle = { stream: FramedStream; timer: NodeJS.Timeout }
 
@@ -28,28 +28,28 @@ export class StreamPool {
   readonly #reuse: boolean
   readonly #superseded: (stream: Stream) => boolean
   readonly #raw = new WeakMap<FramedStream, Stream>()
-  readonly #places: PeerPlaces
+  readonly #slots: PeerSlots
   #count = 0
 
   constructor(
-    options: { protocol: string; reuse?: boolean; placeStalledMs?: number },
+    options: { protocol: string; reuse?: boolean; slotStalledMs?: number },
     deps: { open: OpenStream; superseded?(stream: Stream): boolean },
   ) {
     this.#protocol = options.protocol
     this.#reuse = options.reuse ?? true
     this.#open = deps.open
-    this.#places = new PeerPlaces({
+    this.#slots = new PeerSlots({
       callsMax: CALLS_PER_PEER_MAX,
       waitingMax: CALLS_WAITING_MAX,
-      stalledMs: options.placeStalledMs ?? PLACE_STALLED_MS,
-      waitMs: PLACE_WAIT_MS,
+      stalledMs: options.slotStalledMs ?? SLOT_STALLED_MS,
+      waitMs: SLOT_WAIT_MS,
     })
     this.#superseded = deps.superseded ?? (() => false)
   }
 
-  /** Waits for a turn with the peer. @returns a function that ends the call @throws PeerError, the signal's reason */
-  place(peerId: string, signal: AbortSignal): Promise<() => void> {
-    return this.#places.take(peerId, signal)
+  /** Waits for a slot with the peer. @returns a function that frees it @throws PeerError, the signal's reason */
+  slot(peerId: string, signal: AbortSignal): Promise<() => void> {
+    return this.#slots.take(peerId, signal)
   }
 
   /** Returns a stream and whether it was used before: then the peer may have ended it without our knowledge. */

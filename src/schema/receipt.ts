@@ -1,68 +1,37 @@
 import * as z from 'zod'
-import { AgentRef } from './api.ts'
-import { Limit } from './page.ts'
-import { Address, Hash32 } from './primitives.ts'
-import { SignedReceipt } from './signed-receipt.ts'
+import { Address, AnyNetwork, Signature65 } from './primitives.ts'
 
-export const directions = ['in', 'out'] as const
-export const Direction = z.enum(directions).meta({ description: '`in`: this node was paid; `out`: this node paid' })
-export type Direction = z.infer<typeof Direction>
+const Hash = z.string().regex(/^0x[0-9a-f]{64}$/)
+/** Every hash of a receipt in lower case, so that a stored receipt is returned unchanged. */
+const TaskHash = Hash.meta({ description: 'SHA-256 of the task as UTF-8, 0x-prefixed' })
+const ResultHash = Hash.meta({ description: 'SHA-256 of the bytes of the result, 0x-prefixed' })
 
-/** The authorization of a receipt: the payment id is the hash of these fields. */
-export const ReceiptAuthorization = z.object({
-  from: Address,
-  to: Address,
-  value: z.string().regex(/^(0|[1-9][0-9]{0,77})$/),
-  validAfter: z.string().regex(/^(0|[1-9][0-9]{0,77})$/),
-  validBefore: z.string().regex(/^(0|[1-9][0-9]{0,77})$/),
-  nonce: Hash32,
+/** What a seller signs after delivery: x402's offer-receipt fields, plus payment, task and result. Names are x402's. */
+export const Receipt = z.object({
+  version: z.literal(1),
+  network: AnyNetwork,
+  resourceUrl: z.string().max(512),
+  /** In the spelling of the payment. */
+  payer: Address,
+  /** Unix seconds, by the seller's clock. */
+  issuedAt: z
+    .int()
+    .min(0)
+    .max(2 ** 40),
+  /** Empty if the receipt was signed before settlement, which is the case unless the seller settles first. */
+  transaction: z.union([Hash, z.literal('')]),
+  paymentId: Hash,
+  taskHash: TaskHash,
+  resultHash: ResultHash,
 })
+export type Receipt = z.infer<typeof Receipt>
 
-/** A stored receipt, with everything needed to check it offline. */
-export const ReceiptRecord = z
-  .object({
-    payment_id: z.string().meta({ description: 'EIP-712 digest of the authorization, 0x-prefixed' }),
-    direction: Direction,
-    agent_id: z.string(),
-    agent_name: z.string().optional(),
-    peer_id: z.string().meta({ description: 'peer id of the other side' }),
-    amount: z.string().meta({ description: 'USDC as decimal text' }),
-    amount_atomic: z.string(),
-    network: z.string(),
-    asset: z.string(),
-    payer: z.string(),
-    pay_to: z.string(),
-    tx_hash: z.string().meta({ description: 'settlement as this node knows it; not part of the signed receipt' }),
-    status: z.enum(['valid', 'missing', 'wrong']).meta({
-      description:
-        '`missing`: the seller sent no receipt; `wrong`: the receipt does not match, and `note` says how. The result was accepted in both cases',
-    }),
-    note: z.string().optional(),
-    issued_at: z.string().optional().meta({ description: 'time by the clock of the seller' }),
-    receipt: SignedReceipt.optional(),
-    authorization: ReceiptAuthorization,
-    created_at: z.string().meta({ description: 'when this node signed or accepted the payment' }),
-  })
-  .meta({ id: 'Receipt', description: 'A receipt of a paid call.' })
-export type ReceiptRecord = z.infer<typeof ReceiptRecord>
-export const ReceiptRecords = z.array(ReceiptRecord)
+export const SignedReceipt = z
+  .object({ format: z.literal('eip712'), payload: Receipt, signature: Signature65 })
+  .meta({ id: 'SignedReceipt', description: 'A receipt with the signature of the seller.' })
+export type SignedReceipt = z.infer<typeof SignedReceipt>
 
-const selection = { direction: Direction.optional(), agent_id: AgentRef.optional() }
-/** The position in both ledgers where the next page starts. */
-export const ReceiptCursor = z
-  .string()
-  .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is not a cursor of this list: use the Link header of the previous page')
-  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
-
-export const ReceiptQuery = z.strictObject({ ...selection, limit: Limit, cursor: ReceiptCursor.optional() })
-export type ReceiptQuery = z.output<typeof ReceiptQuery>
-
-export const ReceiptExportQuery = z.strictObject({
-  format: z.enum(['csv', 'json']).default('json'),
-  ...selection,
-  cursor: ReceiptCursor.optional(),
-})
-
-export const ReceiptParams = z.strictObject({
-  id: z.string().min(1).max(100).meta({ description: 'the payment id' }),
-})
+/** The resource of a receipt: an agent, and the protocol that it is paid through. */
+export function receiptResource(agentId: string): string {
+  return `x402+libp2p:${agentId}`
+}

@@ -7,7 +7,7 @@ import { IdempotencyKey } from './idempotency.ts'
 import { QUERY_LENGTH_MAX } from './limits.ts'
 import { OrderRecord } from './order.ts'
 import { networks } from './primitives.ts'
-import { directions, ReceiptCursor, ReceiptRecord } from './receipt.ts'
+import { directions, ReceiptCursor, ReceiptRecord } from './receipt-record.ts'
 import { AgentStats } from './standing.ts'
 
 /** The tools that a model may use on a node, over MCP and A2A: names, texts and shapes. */

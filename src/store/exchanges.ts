@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { SignedReceipt } from '../schema/signed-receipt.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import { packReceipt } from './receipt-row.ts'

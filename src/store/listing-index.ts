@@ -17,8 +17,9 @@ export type IndexedListing = {
 }
 
 /**
- * The write side of search: the known listings by number, and the text index over them. All methods except `forget` and
- * `reset` run inside a transaction of the listings, so that both stay in step.
+ * The write side of search: the text index over the listings on the market, and the memory of all listings that this
+ * node met, with the time of the first meeting (`met_listings.first_seen`). A listing that leaves the market stays in the
+ * memory for a while. All methods except `forget` and `reset` run inside a transaction of the listings, to stay in step.
  */
 export interface ListingIndex {
   put(listing: IndexedListing): void

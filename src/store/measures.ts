@@ -20,9 +20,8 @@ export const LATENCIES_MAX = 128
 /** Agents remembered. Beyond it the agents called longest ago are dropped. */
 const MEASURED_MAX = 10_000
 
-/** Measures, derived from orders as they end. After a crash they may miss the last orders. */
+/** What this node measured of agents, on disk: derived from orders as they end. A crash may lose the last orders. */
 export interface MeasureStore {
-  /** Agents called last come last. */
   /** The agent called least recently comes first. */
   all(): BoundedMap<string, Measure>
   save(measures: readonly (readonly [agentId: string, measure: Measure])[]): Promise<void>

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { SignedReceipt } from '../schema/signed-receipt.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toHex } from './hex.ts'
 import { unpackReceipt } from './receipt-row.ts'

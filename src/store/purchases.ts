@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { SignedReceipt } from '../schema/signed-receipt.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import type { Database } from './database.ts'
 import { heldInPeriod } from './held.ts'

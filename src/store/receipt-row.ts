@@ -1,5 +1,5 @@
 import type { Hex } from '../schema/primitives.ts'
-import { receiptResource, type SignedReceipt } from '../schema/signed-receipt.ts'
+import { receiptResource, type SignedReceipt } from '../schema/receipt.ts'
 import { toBytes, toHex } from './hex.ts'
 
 const SIGNATURE_BYTES = 65

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { SignedReceipt } from '../schema/signed-receipt.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import type { Database } from './database.ts'
 import { toHex } from './hex.ts'
 import type { PaymentState } from './payments.ts'

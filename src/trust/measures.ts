@@ -25,7 +25,7 @@ const SILENT: ReadonlySet<string> = new Set([
 
 type MeasuresDeps = { store: MeasureStore; clock: Clock; logger: Logger }
 
-/** This node's own measurements of the agents it has called. */
+/** What this node itself saw of the agents that it called. Ranking, rating and the operator use the measures. */
 export interface Measures {
   /** Counts an ended order. `latencyMs`: set if a caller waited for the whole order. */
   ended(order: Order, latencyMs?: number): void

@@ -31,7 +31,7 @@ export type TestBuyerOptions = {
   funds?: WalletFunds
   maxPrice?: bigint
   /** How long a call waits while its seller ends no other, in ms. */
-  placeStalledMs?: number
+  slotStalledMs?: number
 }
 
 /** A buyer over any kind of stream: the real purchase, store, guard and recovery. */
@@ -49,8 +49,8 @@ export class TestBuyer {
     this.clock = options.clock ?? new HandClock()
     this.database = options.database ?? openDatabase({ path: ':memory:' })
     this.purchases = createPurchases(this.database)
-    const { placeStalledMs } = options
-    const pool = { protocol: X402_PROTOCOL, ...(placeStalledMs !== undefined && { placeStalledMs }) }
+    const { slotStalledMs } = options
+    const pool = { protocol: X402_PROTOCOL, ...(slotStalledMs !== undefined && { slotStalledMs }) }
     this.streams = new StreamPool(pool, { open: options.open })
     const { clock, purchases, streams, market } = this
     const active: ExecuteDeps['active'] = new Map()

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useState } from 'react'
 import { ago, moment, short } from '../format.ts'
-import { say } from './toasts.tsx'
+import { copyText } from './clipboard.ts'
 
 export function PageHead({ title, children }: { title: ReactNode; children?: ReactNode }) {
   return (
@@ -101,16 +101,8 @@ export function Ago({ iso }: { iso: string }) {
 
 /** A shortened identifier. A click copies the whole identifier. */
 export function Id({ value, ends, what = 'identifier' }: { value: string; ends?: number; what?: string }) {
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(value)
-      say(`Copied the ${what}.`)
-    } catch {
-      say('The browser does not allow copying here. Select the text instead.')
-    }
-  }
   return (
-    <button type="button" className="id" title={`${value} (click to copy)`} onClick={copy}>
+    <button type="button" className="id" title={`${value} (click to copy)`} onClick={() => copyText(value, what)}>
       {ends === 0 ? value : short(value, ends)}
     </button>
   )

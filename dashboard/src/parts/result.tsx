@@ -2,8 +2,8 @@ import { useMemo, useState } from 'react'
 import { count } from '../format.ts'
 import { bytesOf, formOf } from '../result-form.ts'
 import { Section, Words } from './bits.tsx'
+import { copyText } from './clipboard.ts'
 import { Markdown } from './markdown.tsx'
-import { say } from './toasts.tsx'
 
 type Props = {
   title: string
@@ -19,15 +19,6 @@ type Props = {
 export function Result({ title, text, base64, label, file }: Props) {
   const [isRaw, setRaw] = useState(false)
   const form = useMemo(() => formOf(text, base64), [text, base64])
-
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(text)
-      say('Copied the result.')
-    } catch {
-      say('The browser does not allow copying here. Select the text instead.')
-    }
-  }
 
   function save() {
     const parts = base64 === undefined ? [text] : [bytesOf(base64)]
@@ -48,7 +39,7 @@ export function Result({ title, text, base64, label, file }: Props) {
           <button type="button" className="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
             As text
           </button>
-          <button type="button" className="quiet" onClick={copy}>
+          <button type="button" className="quiet" onClick={() => copyText(text, 'result')}>
             Copy
           </button>
           <button type="button" className="quiet" onClick={save}>

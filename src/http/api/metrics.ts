@@ -48,7 +48,7 @@ const knownCounts: Record<string, Labels[]> = {
 const gauge = (name: string, help: string, read: Family['read']): Family => ({ name, help, type: 'gauge', read })
 const one = (value: number): Value[] => [{ value }]
 
-/** Every metric of the node. prom-client adds those of the process. */
+/** Every metric of the node: a meter, or a value of its current state. prom-client adds those of the process. */
 const families: readonly Family[] = [
   gauge('stoa_info', 'Version and network of the node.', ({ status }) => {
     const { version, network } = status()

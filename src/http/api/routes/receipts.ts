@@ -5,7 +5,7 @@ import {
   ReceiptQuery,
   ReceiptRecord,
   ReceiptRecords,
-} from '../../../schema/receipt.ts'
+} from '../../../schema/receipt-record.ts'
 import { HttpError } from '../../server/problem.ts'
 import { type Operation, operation, paged, Reply } from '../operation.ts'
 

@@ -6,12 +6,15 @@ import type { Facilitator, SettleOutcome } from './facilitator.ts'
 const REMEMBERED_MAX = 10_000
 
 /**
- * Combines several facilitators: if one cannot be reached, the next is used.
+ * Tries facilitators in order: if one cannot be reached, the next is its fallback.
  *
  * One that was asked may have sent the transaction, even if it answered with an error. Another is asked only if the
  * chain shows the authorization as unspent; without an answer of the chain the payment stays where it was asked last.
  */
-export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], chain?: PaymentChain): Facilitator {
+export function withFallbacks(
+  facilitators: readonly [Facilitator, ...Facilitator[]],
+  chain?: PaymentChain,
+): Facilitator {
   const [first] = facilitators
   if (facilitators.length === 1) return first
   /** The facilitator last asked for each authorization, by index. */

@@ -4,7 +4,7 @@ import { requirements, signed as sign } from '../../test/support/payments.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLogger } from '../lib/logger.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
-import { inOrder } from './facilitators.ts'
+import { withFallbacks } from './facilitator-fallbacks.ts'
 import { openFacilitator } from './open-facilitator.ts'
 
 const signal = AbortSignal.timeout(10_000)
@@ -29,7 +29,7 @@ function facilitator(...answers: (SettleOutcome['kind'] | 'settles')[]) {
 describe('several facilitators, in order', () => {
   test('the next settles where the one before cannot be reached, which asked nothing', async () => {
     const [first, second] = [facilitator('unreached', 'settles'), facilitator('settles')]
-    const both = inOrder([first, second])
+    const both = withFallbacks([first, second])
     expect(await both.settle(payment(), asked, signal)).toMatchObject({ kind: 'settled' })
     expect(await both.settle(payment(), asked, signal)).toMatchObject({ kind: 'settled' })
     expect([first.calls.length, second.calls.length]).toEqual([2, 1])
@@ -39,7 +39,7 @@ describe('several facilitators, in order', () => {
     'one that answered %s may have sent it: no other is asked',
     async (kind) => {
       const [first, second] = [facilitator(kind, kind), facilitator('settles')]
-      const both = inOrder([first, second])
+      const both = withFallbacks([first, second])
       const one = payment()
       for (let time = 0; time < 2; time++) expect(await both.settle(one, asked, signal)).toMatchObject({ kind })
       expect([first.calls.length, second.calls]).toEqual([2, []])
@@ -49,7 +49,7 @@ describe('several facilitators, in order', () => {
   test('another is asked for the same authorization once the chain says that it is unspent', async () => {
     const settlement = new FakeSettlement()
     const [first, second] = [facilitator('down', 'settles'), facilitator('settles')]
-    const both = inOrder([first, second], settlement.chain)
+    const both = withFallbacks([first, second], settlement.chain)
     const one = payment()
     await both.settle(one, asked, signal)
     settlement.chainIsDown = true
@@ -63,7 +63,7 @@ describe('several facilitators, in order', () => {
   test('while the chain does not answer it stays where it is', async () => {
     const settlement = new FakeSettlement()
     const [first, second] = [facilitator('down', 'down'), facilitator('settles')]
-    const both = inOrder([first, second], settlement.chain)
+    const both = withFallbacks([first, second], settlement.chain)
     const one = payment()
     await both.settle(one, asked, signal)
     settlement.chainIsDown = true
@@ -74,7 +74,7 @@ describe('several facilitators, in order', () => {
   test('what the chain shows as paid is brought to nobody', async () => {
     const settlement = new FakeSettlement()
     const [first, second] = [facilitator('unclear'), facilitator('settles')]
-    const both = inOrder([first, second], settlement.chain)
+    const both = withFallbacks([first, second], settlement.chain)
     const one = payment()
     await both.settle(one, asked, signal)
     const txHash = settlement.pay(one.authorization)

@@ -1,6 +1,6 @@
 import { PeerError } from './peer-error.ts'
 
-type PeerPlacesOptions = {
+type PeerSlotsOptions = {
   callsMax: number
   waitingMax: number
   /** A waiting call ends if no call to its peer has ended for this long. */
@@ -12,18 +12,18 @@ type PeerPlacesOptions = {
 type Peer = { taken: number; waiting: Set<() => void>; lastEndAt: number }
 
 /** Limits the calls that run with one peer at the same time. More calls wait in order, for a bounded time. */
-export class PeerPlaces {
-  readonly #options: PeerPlacesOptions
+export class PeerSlots {
+  readonly #options: PeerSlotsOptions
   readonly #peers = new Map<string, Peer>()
 
-  constructor(options: PeerPlacesOptions) {
+  constructor(options: PeerSlotsOptions) {
     this.#options = options
   }
 
   /**
-   * Waits for a lease. @returns a function that gives the lease back, to be called once
-   * @throws PeerError `OVERLOADED` at once if too many calls wait, or later if no lease came in time; the signal's
-   * reason
+   * Waits for a slot with the peer. @returns a function that frees the slot, to be called once
+   * @throws PeerError `OVERLOADED` at once if too many calls wait, or later if no slot became free in time; the
+   * signal's reason
    */
   async take(peerId: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
@@ -42,7 +42,7 @@ export class PeerPlaces {
     }
   }
 
-  /** Waits for a lease. A call that ends passes its lease to the next in the queue. */
+  /** Waits for a slot. A call that ends passes its slot to the next in the queue. */
   #turn(peer: Peer, signal: AbortSignal): Promise<void> {
     const { callsMax, stalledMs, waitMs } = this.#options
     const from = performance.now()

@@ -3,7 +3,7 @@ import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim } from '../../test/support/payments.ts'
 import { silentLogger } from '../lib/logger.ts'
-import { sparedFacilitator } from './spared-facilitator.ts'
+import { withPause } from './facilitator-pause.ts'
 
 test('a facilitator that is away is looked for once a second, however many payments wait for it', async () => {
   const clock = new HandClock()
@@ -11,7 +11,7 @@ test('a facilitator that is away is looked for once a second, however many payme
   settlement.usual = { moves: false, answer: { kind: 'unreached', reason: 'nobody there' } }
   const log: string[] = []
   const note = (_: object, message: string) => void log.push(message)
-  const { settle } = sparedFacilitator(settlement.facilitator, {
+  const { settle } = withPause(settlement.facilitator, {
     clock,
     logger: { ...silentLogger, warn: note, info: note },
   })
