@@ -8,7 +8,7 @@ const BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1
 /** Label combinations per counter. Our labels have few values, so more would be a bug and must not use up memory. */
 const SERIES_MAX = 1_000
 
-/** Counts events and durations, for metrics. Cheap if nobody reads the counts: no library, no database row, no timer. */
+/** Counts events and durations, for metrics. Cheap if nobody reads them: no library, no database row, no timer. */
 export class Meters {
   readonly #counters = new Map<string, Map<string, Count>>()
   readonly #histograms = new Map<string, { counts: number[]; sum: number }>()

@@ -17,9 +17,9 @@ export type IndexedListing = {
 }
 
 /**
- * The write side of search: the text index over the listings on the market, and the memory of all listings that this
- * node met, with the time of the first meeting (`met_listings.first_seen`). A listing that leaves the market stays in the
- * memory for a while. All methods except `forget` and `reset` run inside a transaction of the listings, to stay in step.
+ * The write side of search: the text index over the listings on the market, and the memory of listings that this node
+ * met, with the time of the first meeting (`met_listings.first_seen`). The memory outlasts a listing for some days. All
+ * methods except `forget` and `reset` run inside a transaction of the listings, so that all stay in step.
  */
 export interface ListingIndex {
   put(listing: IndexedListing): void
