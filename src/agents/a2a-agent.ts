@@ -183,7 +183,6 @@ const Asked = z.object({
   accepts: z.array(z.object({ amount: z.string().regex(/^\d{1,30}$/), network: z.string().max(64) })).min(1),
 })
 
-/** Returns the price that a task waits for. Undefined if the task asks for no payment. */
 function askedPrice({ status }: Task): string | undefined {
   const metadata = status?.message?.metadata
   if (status?.state !== TaskState.TASK_STATE_INPUT_REQUIRED || metadata?.[keys.status] !== 'payment-required')
@@ -206,7 +205,6 @@ function tooManyHops(hops: number): AgentError {
   return cannotRun('too many agents ask one another for this task', { cause: new Error(reason) })
 }
 
-/** Cancels the task at the other agent too, if it answers in time. */
 async function cancel(client: Client, id: string): Promise<void> {
   const signal = AbortSignal.timeout(CANCEL_TIMEOUT_MS)
   await client.cancelTask({ tenant: '', id, metadata: undefined }, { signal }).catch(() => {})

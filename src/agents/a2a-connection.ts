@@ -15,7 +15,6 @@ import { cannotRun } from './runtime.ts'
 
 const CARD_TIMEOUT_MS = 20_000
 
-/** A remote agent whose card was read. */
 export type A2aConnection = {
   client: Client
   serviceParameters: ServiceParameters
@@ -82,7 +81,6 @@ function withinLimit(ask: typeof fetch): typeof fetch {
   return (input, init) => ask(input, { ...init, signal: AbortSignal.timeout(CARD_TIMEOUT_MS) })
 }
 
-/** A `fetch` for one origin that adds the token. */
 function askOnly({ origin }: URL, token: string | undefined, guarded: typeof fetch): typeof fetch {
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input)

@@ -3,7 +3,6 @@ import type { AgentCall } from './runtime.ts'
 /** A paid agent of the market, as its A2A card names it. Its price is in its signed listing. */
 export type NamedAgent = { agentId: string; peerId: string; payTo: string | undefined; network: string }
 
-/** What an agent of this node buys for one run. */
 export type AgentPurchase = {
   /** Name of the buying agent. */
   name: string

@@ -2,7 +2,6 @@
 const RESPONSE_BYTES_EXTRA = 1024 * 1024
 const RESPONSE_GROWTH = 6
 
-/** A provider's answer exceeds any acceptable result. */
 export class ResponseTooLargeError extends Error {
   override name = 'ResponseTooLargeError'
 }

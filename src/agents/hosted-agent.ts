@@ -11,7 +11,6 @@ import {
   timeoutMsOf,
 } from './runtime.ts'
 
-/** An agent of this node. */
 export type HostedAgent = {
   id: string
   definition: AgentDefinition

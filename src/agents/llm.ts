@@ -23,7 +23,6 @@ export type LlmOptions = {
   provider: LlmProvider
   modelId: string
   access: Access
-  /** The model's instruction: private instructions, or the agent's description (D10, D47). */
   instruction: string
   parameters: LlmParameters
   outputBytesMax: number

@@ -1,6 +1,5 @@
 import { type AgentError, cannotRun } from './runtime.ts'
 
-/** Providers of language models. */
 export const llmProviders = ['openai', 'anthropic', 'google', 'openrouter', 'ollama', 'openai-compatible'] as const
 export type LlmProvider = (typeof llmProviders)[number]
 

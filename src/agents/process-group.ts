@@ -7,7 +7,6 @@ const KILL_AFTER_MS = 1000
 export interface ProcessGroup {
   /** Sends SIGTERM to the group, and SIGKILL 1 s later. */
   stop(): void
-  /** Sends SIGKILL to the group. */
   kill(): void
 }
 

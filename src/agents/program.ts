@@ -5,7 +5,6 @@ import { commandEnvironment } from './command-environment.ts'
 
 /** Programs whose first argument is a file, unless the argument is an option. */
 const interpreters = /^(?:python[\d.]*|node|ruby|perl|php|sh|bash|zsh)$/
-/** PATH used if the environment has none. */
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
 /** Checks that a program can be started as written, in PATH or as a path. @returns what is wrong and what to do */

@@ -74,7 +74,6 @@ export function keyVariableOf(provider: LlmProvider): string {
   return providers[provider].keyVariable
 }
 
-/** The provider that a known key variable belongs to, and its default model. */
 export function providerOfKeyVariable(variable: string): { provider: LlmProvider; modelId: string } | undefined {
   for (const provider of keyedProviders) {
     const { keyVariable, defaultModel } = providers[provider]

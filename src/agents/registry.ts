@@ -5,7 +5,6 @@ import { agentId } from './agent-id.ts'
 import { type HostedAgent, hostAgent } from './hosted-agent.ts'
 import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
 
-/** The agents of this node. */
 export interface Registry {
   /**
    * Adds an agent or replaces the one of the same name, whose running tasks end as they began. `keepBroken`: also keep
@@ -23,7 +22,6 @@ export interface Registry {
 type RegistryOptions = { sellerId: string; agentsMax: number }
 type RegistryDeps = {
   createRuntime(definition: AgentDefinition): Promise<AgentRuntime>
-  /** Where the agents are kept, by id. */
   agents?: Map<string, HostedAgent>
 }
 

@@ -1,4 +1,3 @@
-/** Too many runs are under way or waiting. */
 export class RunSlotsFull extends Error {
   override name = 'RunSlotsFull'
 }

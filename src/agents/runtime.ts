@@ -14,7 +14,6 @@ export type OnOutput = (text: string) => void
 export type RunOrigin = {
   /** The same for each attempt at this run by this caller, also after a crash. */
   id: string
-  /** True if the caller pays for the run. */
   isPaid: boolean
   /** Agents in the chain of purchases before this one. */
   hops: number
@@ -37,7 +36,6 @@ export type AgentCall = {
 /** What an agent lacks to run: `key`, a model key; `part`, a missing part of its definition. */
 export type Lack = 'key' | 'part'
 
-/** The part of an agent that runs tasks. */
 export interface AgentRuntime {
   /** As the listing shows it. */
   readonly model: string
@@ -58,7 +56,6 @@ export type AgentErrorCode =
   | 'AGENT_NOT_RUNNABLE'
   | 'AGENT_CANCELLED'
 
-/** The message of a run that its caller or a stopping node canceled. */
 export const RUN_CANCELED = 'the task was canceled'
 
 /**

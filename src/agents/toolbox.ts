@@ -22,7 +22,6 @@ const REASON_LENGTH_MAX = 300
 export type ToolServerAccess = ToolServer & { token: string | undefined }
 export type ToolboxDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
 
-/** Tools of MCP servers for one task. */
 export type Toolbox = { tools: ToolSet; close(): Promise<void> }
 
 /**

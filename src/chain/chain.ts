@@ -88,7 +88,6 @@ export type ChainOptions = {
 }
 export type ChainDeps = { logger: Logger; fetch?: typeof fetch }
 
-/** What identifies an authorization on the chain. */
 type Authorization = { asset: Hex; from: Hex; nonce: Hex }
 
 /** USDC's wording. An expired authorization never matches: by the time of the chain it stays expired. */

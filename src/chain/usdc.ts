@@ -27,7 +27,6 @@ export function encodeAuthorizationState(authorizer: Hex, authorizationNonce: He
   return `${AUTHORIZATION_STATE}${addressWord(authorizer)}${authorizationNonce.slice(2).toLowerCase()}`
 }
 
-/** Encodes `transfer`, which moves USDC of the sending account. */
 export function encodeTransfer(to: Hex, value: bigint): Hex {
   return `${TRANSFER_TO}${addressWord(to)}${value.toString(16).padStart(64, '0')}`
 }

@@ -11,7 +11,6 @@ export const LOSS_SLOT_MS = 5 * 60 * 1000
 /** Payers remembered after a loss. Beyond it the oldest is dropped. */
 export const LOSERS_MAX = 10_000
 
-/** Work that was done and never paid. */
 export type Loss = {
   payer: string
   amount: bigint

@@ -60,7 +60,6 @@ export type SettledPayment = {
 }
 /** The agent failed. The authorization is never submitted and the buyer is not charged. */
 type VoidedPayment = { state: 'voided'; id: Hex; error: string }
-/** The work was done and not paid. */
 type UnsettledPayment = {
   state: 'unsettled'
   id: Hex

@@ -47,7 +47,6 @@ export function contentHash(content: string | Uint8Array): Hex {
   return `0x${hash('sha256', content, 'hex')}`
 }
 
-/** The 32 bytes that the seller signs. */
 export function receiptDigest(receipt: Receipt): Uint8Array {
   const words = Buffer.alloc((FIELDS + 1) * WORD_BYTES)
   words.set(RECEIPT_TYPE, 0)
@@ -63,7 +62,6 @@ export function receiptDigest(receipt: Receipt): Uint8Array {
   return typedDigest(DOMAIN, words)
 }
 
-/** The account that signed a receipt; undefined if the signature is invalid. */
 export function receiptSigner({ payload, signature }: SignedReceipt): Hex | undefined {
   const recovered = recoverSigner(receiptDigest(payload), signature)
   return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined

@@ -28,7 +28,6 @@ type SettledWatchDeps = {
   logger: Logger
   payments: Payments
   chain: PaymentChain | undefined
-  /** Called when a payment is owed again. */
   wake(): void
 }
 

@@ -55,7 +55,6 @@ type SettlerDeps = {
 
 type ClaimedPayment = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
-/** Why a payment was voided whose agent was running when the node stopped. */
 const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
 
 /**
@@ -186,7 +185,6 @@ export class Settler implements Service {
     return promise
   }
 
-  /** Looks once at the outbox: every due payment takes one step. */
   async #sweep(): Promise<void> {
     const due = this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
     await Promise.all(due.map((payment) => this.#exclusive(payment, () => this.#step(payment))))
@@ -273,7 +271,6 @@ export class Settler implements Service {
     if (payment.state === 'owed') this.#timer.schedule(payment.nextAttemptAt - this.#deps.clock.now())
   }
 
-  /** @returns the wait until the next payment is due */
   async #tick(): Promise<number> {
     const { payments, clock } = this.#deps
     // Due times are wall-clock: after a clock jump, look at every owed payment, which also sets new due times.

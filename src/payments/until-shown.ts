@@ -3,7 +3,6 @@ import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { StoredPayment } from '../store/payments.ts'
 
-/** The waits between two looks at the chain. */
 const POLL = { firstMs: 50, mostMs: 1_000 }
 
 /** `look` asks the chain once and saves the answer. `ended` stops the wait. */

@@ -22,7 +22,6 @@ export async function loadOrCreateWalletKey(
   return { key: parseKey(text, path), created }
 }
 
-/** Reads the wallet key without creating one; undefined if there is none yet. */
 export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'walletKey'>): Promise<Hex | undefined> {
   if (secrets.walletKey !== undefined) return secrets.walletKey
   const path = dataFile(dataDir, 'wallet')

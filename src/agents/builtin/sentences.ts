@@ -1,6 +1,5 @@
 import type { Pace } from './pace.ts'
 
-/** A piece of text that reads as one statement. */
 export type Sentence = {
   text: string
   /** The first sentence of its paragraph, which often states the topic. */

@@ -80,7 +80,6 @@ function responseOf(json: unknown): ReceivedResponse | undefined {
   }
 }
 
-/** Describes each field that a strict reader would refuse. */
 function oddFields({ issues }: z.ZodError, fields: Readonly<Record<string, unknown>>): string {
   const names = new Set(issues.map(({ path }) => String(path[0])))
   const said = Array.from(names, (name) => {
@@ -140,7 +139,6 @@ function errorOf(frame: Frame): SellerAnswer {
   return parseMessage({ ...frame, data: Buffer.from(named) }) as Strict
 }
 
-/** @throws PeerError that says what is wrong */
 function refuse(frame: Frame): never {
   parseMessage(frame)
   throw new PeerError('INVALID_MESSAGE', `${frame.type} cannot be read`)

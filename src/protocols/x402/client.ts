@@ -169,7 +169,6 @@ function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: stri
   return { ...fieldsOf(call), payment: { ...payment, server_nonce: challengeText as Hex } } as const
 }
 
-/** The fields of both requests. */
 function fieldsOf(call: Call) {
   return {
     version: VERSION,

@@ -18,7 +18,6 @@ import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
 import type { Reruns } from './reruns.ts'
 
-/** An agent of this node as the protocols see it. */
 export type ServedAgent = {
   id: string
   /** Atomic units; 0 is free. */
@@ -45,7 +44,6 @@ export type X402ServerDeps = {
   logger: Logger
   asset: Asset
   payTo: Hex
-  /** Signs receipts with the key of `payTo`. */
   wallet: Pick<Wallet, 'signReceipt'>
   sellerDid: string
   didOf(peerId: string): string
@@ -60,7 +58,6 @@ export type X402ServerDeps = {
   exchanges: Exchanges
   settler: Settler
   limits: PeerLimits
-  /** Paces paid runs that failed. */
   reruns: Reruns
   /** Runs in progress by payment id. A request for a result waits for the run. */
   running: Map<Hex, Promise<void>>
@@ -88,7 +85,6 @@ export type Caller = {
   callerDid: string
   correlationId: string
   signal: AbortSignal
-  /** Called with the agent's output while it works, if the caller wants to see it. */
   onOutput?: OnOutput
   /** Number of agents that bought for one another before this call, as its sender states it. */
   hops?: number

@@ -104,13 +104,11 @@ function correlationIdOf(json: unknown): string | undefined {
   return parsed.data?.correlation_id
 }
 
-/** What is wrong with a message, in one line. */
 function describe(error: z.ZodError): string {
   const shown = error.issues.slice(0, ISSUES_SHOWN_MAX)
   return shown.map((issue) => `${issue.path.join('.') || 'message'}: ${issue.message}`).join('; ')
 }
 
-/** The last step of an exchange: sends `x402.response`. */
 export function respond(
   result: PaidResult & { id: Hex; tokenId: string },
   exchange: Exchange,

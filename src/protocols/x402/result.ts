@@ -87,7 +87,6 @@ export async function takeUpTask(
 /** Reads, encodes and sends one stored result per turn of the event loop. A result may be megabytes (T32). */
 const resultTurn = createTurns(1)
 
-/** Answers with what a payment has bought. @throws PeerError while there is no result */
 async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const { id } = stored
   const answerWith = (result: PaidResult) =>
@@ -104,7 +103,6 @@ async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X40
   if (stored.task !== undefined || deps.deferred.was(id)) await deps.deferred.taken(id)
 }
 
-/** Resolves when nothing runs for this payment. */
 async function runEnd(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
   for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
 }

@@ -22,7 +22,6 @@ import {
   type ServedAgent,
 } from './exchange.ts'
 
-/** A task and the payment for it. */
 export type PaidTask = {
   payment: PaymentEnvelope
   input: string
@@ -246,7 +245,6 @@ export async function runSettled(
   return recordSettled(payment, await runAgent(agent, { payment, input }, caller, deps), deps)
 }
 
-/** Records a run whose payment is settled already. */
 async function recordSettled(payment: Prepayment, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
   if ('failure' in outcome) {
     deps.reruns.failed(payment.id)

@@ -112,7 +112,6 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   return sell(agent, { ...request, payment, challenge: undefined }, exchange, deps)
 }
 
-/** Finds the challenge that this payment answers, and sells the run. */
 async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exchange: Exchange, deps: X402ServerDeps) {
   faultPoint('seller:paid-request')
   noteCaller(request.caller_did, exchange, deps)
@@ -131,7 +130,6 @@ async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exch
   return sell(agent, { ...request, payment, challenge: found.challenge }, exchange, deps)
 }
 
-/** What both messages that can bring a payment have in common. */
 type PaidRequest = Omit<PaidTask, 'input'> & { body: string; allow_settle_first?: unknown }
 
 async function sell(agent: ServedAgent, request: PaidRequest, asked: Exchange, deps: X402ServerDeps): Promise<void> {

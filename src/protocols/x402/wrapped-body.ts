@@ -19,7 +19,6 @@ export function fitsWrapped({ resource, task }: { resource: string; task: string
   return Buffer.byteLength(wrapTask(resource, task)) <= TASK_BYTES_MAX
 }
 
-/** The task does not fit into a message in the form that its seller wants. */
 export class TaskTooLong extends Error {
   override name = 'TaskTooLong'
   constructor() {

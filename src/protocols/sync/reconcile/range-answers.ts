@@ -13,17 +13,14 @@ type Question =
   | { kind: 'list'; ids: readonly ShortId[] }
   /** A list whose newer part was answered. This older part is still due. */
   | { kind: 'rest'; ids: ReadonlySet<ShortId> }
-/** A range that we still have to answer. */
 export type DueAnswer = { from: Bound; until: Bound; question: Question }
 
 /** `have`: our elements that the peer lacks. `need`: the peer's elements that we lack. */
 export type KeyDifference = { have: ElementKey[]; need: ShortId[] }
-/** Consecutive ranges to send, and what they ask. */
 type RangeQuestion = { ranges: Range[]; asked: AskedRange[] }
 /** The answer to a due range, from position `from` on. `rest`: what is still due before it. */
 export type RangeAnswer = RangeQuestion & KeyDifference & { from: Bound; rest?: DueAnswer }
 
-/** Parts into which a differing range is split. */
 const PARTS = 16
 /** Least number of elements in a part. */
 const PART_MIN = 16
@@ -123,7 +120,6 @@ function answerOf(until: Bound, lacks: Uint8Array, told: readonly NamedKey[]): O
   return { ranges: [{ mode: 'answer', until, lacks, ids }], asked: [], have: told.map(({ key }) => key) }
 }
 
-/** The ids that belong to none of our elements. */
 function lackedOf({ view, hash }: Side, first: number, last: number, ids: readonly ShortId[]): Set<ShortId> {
   const lacked = new Set(ids)
   for (let start = first; start < last && lacked.size > 0; start += BLOCK) {

@@ -65,14 +65,12 @@ export class RangeIndex {
     return hasKey(this.#root, key)
   }
 
-  /** Returns false if the key was there already. */
   add(key: ElementKey): boolean {
     if (this.has(key)) return false
     this.#root = withKey(this.#root, key)
     return true
   }
 
-  /** Returns false if the key was not there. */
   delete(key: ElementKey): boolean {
     if (!this.has(key)) return false
     this.#root = withoutKey(this.#root, key)

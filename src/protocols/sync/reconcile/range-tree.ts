@@ -204,7 +204,6 @@ function childOf(children: readonly TreeNode[], key: Uint8Array): number {
   return low - 1
 }
 
-/** Number of packed keys before the key. */
 function indexIn(keys: Uint8Array, key: Uint8Array): number {
   let [low, high] = [0, keys.length / KEY_BYTES]
   while (low < high) {

@@ -24,7 +24,6 @@ const MESSAGES_MAX = 128
  * Beyond the limit the session is cut; the next one starts with fewer differences, because the newest are found first.
  */
 const SESSION_RANGES_MAX = 16_384
-/** The first byte of the first message. */
 const FORMAT = 1
 
 /** @internal Exported for its test. */
