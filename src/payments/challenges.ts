@@ -116,8 +116,8 @@ class Shelf {
     const own = this.#byPeer.get(peerId) ?? new Set()
     this.#byPeer.set(peerId, own.add(nonce))
     const evicted: Challenge[] = []
-    if (own.size > this.#limits.perPeerMax) evicted.push(...this.remove(first(own)))
-    if (this.#byNonce.size > this.#limits.countMax) evicted.push(...this.remove(first(this.#byNonce.keys())))
+    if (own.size > this.#limits.perPeerMax) evicted.push(...this.remove(own.values().next().value!))
+    if (this.#byNonce.size > this.#limits.countMax) evicted.push(...this.remove(this.#byNonce.keys().next().value!))
     return evicted
   }
 
@@ -130,9 +130,4 @@ class Shelf {
     if (own?.size === 0) this.#byPeer.delete(challenge.peerId)
     return [challenge]
   }
-}
-
-function first(nonces: Iterable<string>): string {
-  for (const nonce of nonces) return nonce
-  throw new Error('nothing to evict')
 }

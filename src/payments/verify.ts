@@ -22,20 +22,18 @@ type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error:
  */
 export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRequirements, now: UnixMs): Verification {
   const { payload } = envelope
-  if (payload === undefined) return refuse('PAYMENT_INVALID', 'the payment has no payload')
+  if (payload === undefined) return invalid('the payment has no payload')
   const { authorization } = payload
 
   // Scheme, network, asset, payTo. The envelope names no asset: it is the network's USDC.
-  if (envelope.scheme !== requirements.scheme) return refuse('PAYMENT_INVALID', `scheme must be ${requirements.scheme}`)
-  if (envelope.network !== requirements.network) {
-    return refuse('PAYMENT_INVALID', `network must be ${requirements.network}`)
-  }
+  if (envelope.scheme !== requirements.scheme) return invalid(`scheme must be ${requirements.scheme}`)
+  if (envelope.network !== requirements.network) return invalid(`network must be ${requirements.network}`)
   const asset = assetOf(requirements.network)
   if (asset === undefined || !sameAddress(asset.address, requirements.asset)) {
-    return refuse('PAYMENT_INVALID', 'the asset is not USDC of a network this node knows')
+    return invalid('the asset is not USDC of a network this node knows')
   }
   if (!sameAddress(authorization.to, requirements.payTo)) {
-    return refuse('PAYMENT_INVALID', `the authorization must pay ${requirements.payTo}`)
+    return invalid(`the authorization must pay ${requirements.payTo}`)
   }
 
   const proof = proveSigner(envelope, asset)
@@ -43,25 +41,23 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
 
   // The contract says "amount equals the requirement", so a higher amount is refused as well.
   if (authorization.value !== requirements.amount) {
-    return refuse(
-      'PAYMENT_AMOUNT_WRONG',
-      `the authorization pays ${authorization.value} atomic units, and the price is ${requirements.amount}`,
-    )
+    return {
+      ok: false,
+      error: 'PAYMENT_AMOUNT_WRONG',
+      reason: `the authorization pays ${authorization.value} atomic units, and the price is ${requirements.amount}`,
+    }
   }
 
   // "Timestamp bounds": valid now, valid long enough to settle, and no longer than agreed.
   const nowSeconds = BigInt(Math.floor(now / 1000))
   const latest = nowSeconds + BigInt(requirements.maxTimeoutSeconds + CLOCK_SKEW_SECONDS)
   if (authorization.validAfter > nowSeconds)
-    return refuse('PAYMENT_INVALID', 'the authorization is not valid yet: check the clocks of both nodes')
+    return invalid('the authorization is not valid yet: check the clocks of both nodes')
   if (authorization.validBefore < nowSeconds + BigInt(SETTLEMENT_MARGIN_SECONDS)) {
-    return refuse(
-      'PAYMENT_INVALID',
-      'the authorization expires before it could be settled: check the clocks of both nodes',
-    )
+    return invalid('the authorization expires before it could be settled: check the clocks of both nodes')
   }
   if (authorization.validBefore > latest) {
-    return refuse('PAYMENT_INVALID', 'the authorization is valid for longer than maxTimeoutSeconds')
+    return invalid('the authorization is valid for longer than maxTimeoutSeconds')
   }
 
   return proof
@@ -78,15 +74,15 @@ export function coversRun({ authorization }: SignedAuthorization, timeoutMs: num
  */
 export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verification {
   const { payload, payer, network } = envelope
-  if (payload === undefined) return refuse('PAYMENT_INVALID', 'the payment has no payload')
-  if (network !== asset.network) return refuse('PAYMENT_INVALID', `network must be ${asset.network}`)
+  if (payload === undefined) return invalid('the payment has no payload')
+  if (network !== asset.network) return invalid(`network must be ${asset.network}`)
   const { authorization, signature } = payload
-  if (!sameAddress(authorization.from, payer)) return refuse('PAYMENT_INVALID', 'payer differs from authorization.from')
+  if (!sameAddress(authorization.from, payer)) return invalid('payer differs from authorization.from')
   const digest = authorizationDigest(asset, authorization)
   const recovered = recoverSigner(digest, signature)
-  if (!recovered.ok) return refuse('PAYMENT_INVALID', recovered.reason)
+  if (!recovered.ok) return invalid(recovered.reason)
   const from = addressOfPublicKey(recovered.publicKey)
-  if (!sameAddress(from, payer)) return refuse('PAYMENT_INVALID', 'the signature is not the payer’s')
+  if (!sameAddress(from, payer)) return invalid('the signature is not the payer’s')
   const { signature: normalized } = recovered
   const nonce = authorization.nonce.toLowerCase() as Hex
   const signed = {
@@ -96,6 +92,6 @@ export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verificati
   return { ok: true, payment: { paymentId: paymentIdOf(digest), payer: from, signed } }
 }
 
-function refuse(error: X402ErrorName, reason: string): Verification {
-  return { ok: false, error, reason }
+function invalid(reason: string): Verification {
+  return { ok: false, error: 'PAYMENT_INVALID', reason }
 }

@@ -39,7 +39,3 @@ export type BuiltinName = keyof typeof builtins
 export function isBuiltin(name: string): name is BuiltinName {
   return Object.hasOwn(builtins, name)
 }
-
-export function loadBuiltin(name: BuiltinName): Promise<Builtin> {
-  return builtins[name].load()
-}

@@ -1,7 +1,7 @@
 import { constants, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { AgentError } from '../runtime.ts'
-import { loadBuiltin } from './builtin-table.ts'
+import { builtins } from './builtin-table.ts'
 import type { BuiltinAnswer, BuiltinTask } from './builtin-threads.ts'
 
 /** A thread that runs one task after the other. Canceling a task terminates the thread, so this signal never aborts. */
@@ -16,7 +16,7 @@ parentPort?.on('message', async ({ name, input }: BuiltinTask) => {
 
 async function answer(name: BuiltinTask['name'], input: string): Promise<BuiltinAnswer> {
   try {
-    const run = await loadBuiltin(name)
+    const run = await builtins[name].load()
     return { output: await run(input, signal) }
   } catch (error) {
     return { failure: error instanceof AgentError ? error.message : undefined }

@@ -1,5 +1,5 @@
 import { AgentError, type AgentRuntime, cannotRun } from '../runtime.ts'
-import { builtins, isBuiltin, loadBuiltin } from './builtin-table.ts'
+import { builtins, isBuiltin } from './builtin-table.ts'
 import { BuiltinThreads } from './builtin-threads.ts'
 
 /** A shorter task ends before a thread could start, so it runs in the main thread. */
@@ -27,7 +27,7 @@ export function builtinRuntime(name: string): AgentRuntime {
         throw new AgentError('AGENT_FAILED', `the task is larger than ${taskBytesMax} bytes: send it in parts`)
       // An echo takes no time, even for long tasks.
       if (bytes > SHORT_BYTES && name !== 'echo') return threads.run({ name, input }, signal)
-      return (await loadBuiltin(name))(input, signal)
+      return (await builtins[name].load())(input, signal)
     },
   }
 }
