@@ -93,7 +93,7 @@ const KEY = 'budget.rules'
 export function createRulesStore(database: Database): RulesStore {
   return {
     load() {
-      const row = database.prepare('SELECT value FROM kv WHERE key = ?').get(KEY) as { value: string } | undefined
+      const row = database.one<{ value: string }>('SELECT value FROM kv WHERE key = ?', KEY)
       return row === undefined ? {} : (JSON.parse(row.value) as StoredRules)
     },
     async save(configured, rules) {
@@ -103,7 +103,7 @@ export function createRulesStore(database: Database): RulesStore {
         if (!isSame(is, was)) stored[name] = { is, configured: was }
       }
       await database.write(() => {
-        database.prepare('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)').run(KEY, JSON.stringify(stored))
+        database.run('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)', KEY, JSON.stringify(stored))
       })
     },
   }

@@ -43,7 +43,8 @@ type SumsRow = { error: string; count: number; amount: string | null; newest: nu
 
 export function createAlarmStore(database: Database): AlarmStore {
   const sums = (sql: string, ...values: (string | number)[]): FailedPayments[] =>
-    (database.prepare(sql).all(...values) as unknown as SumsRow[])
+    database
+      .all<SumsRow>(sql, ...values)
       .filter(({ count }) => count > 0)
       .map(({ error, count, amount, newest }) => ({ error, count, amount: BigInt(amount ?? 0), newestAt: newest }))
 
@@ -52,10 +53,8 @@ export function createAlarmStore(database: Database): AlarmStore {
     unpaidSince: (error, since) => sums(UNPAID_SINCE, error, since)[0],
     stuck: () => sums(byReason(STUCK)),
     lateRuns(after) {
-      const late = database.prepare(LATE).all() as { id: number; agent_id: string }[]
-      const failed = new Set(
-        (database.prepare(LATE_FAILED).all(late.at(-1)?.id ?? 0) as { id: number }[]).map(({ id }) => id),
-      )
+      const late = database.all<{ id: number; agent_id: string }>(LATE)
+      const failed = new Set(database.all<{ id: number }>(LATE_FAILED, late.at(-1)?.id ?? 0).map(({ id }) => id))
       const byAgent = new Map<string, LateRuns>()
       const newest = late[0]?.id ?? 0
       for (const { id, agent_id: agentId } of late) {
@@ -70,19 +69,12 @@ export function createAlarmStore(database: Database): AlarmStore {
       return [...byAgent.values()]
     },
     dismissals() {
-      const rows = database.prepare('SELECT id, mark, dismissed_at FROM alarm_dismissals').all()
-      return new Map(
-        (rows as { id: string; mark: string; dismissed_at: number }[]).map(({ id, mark, dismissed_at: at }) => [
-          id,
-          { mark, at },
-        ]),
-      )
+      const rows = database.all<Dismissal & { id: string }>('SELECT id, mark, dismissed_at AS at FROM alarm_dismissals')
+      return new Map(rows.map(({ id, ...dismissal }) => [id, dismissal]))
     },
     dismiss: (id, { mark, at }) =>
       database.write(() => {
-        database
-          .prepare('INSERT OR REPLACE INTO alarm_dismissals (id, mark, dismissed_at) VALUES (?, ?, ?)')
-          .run(id, mark, at)
+        database.run('INSERT OR REPLACE INTO alarm_dismissals (id, mark, dismissed_at) VALUES (?, ?, ?)', id, mark, at)
         database
           .prepare(
             `DELETE FROM alarm_dismissals WHERE id IN
@@ -92,7 +84,7 @@ export function createAlarmStore(database: Database): AlarmStore {
       }),
     forget: (ids) =>
       database.write(() => {
-        for (const id of ids) database.prepare('DELETE FROM alarm_dismissals WHERE id = ?').run(id)
+        for (const id of ids) database.run('DELETE FROM alarm_dismissals WHERE id = ?', id)
       }),
   }
 }

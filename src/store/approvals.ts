@@ -2,8 +2,9 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { ApprovalStatus } from '../schema/approval.ts'
 import type { Database } from './database.ts'
 import { bindKey, type KeyedRequest } from './idempotency.ts'
-import { type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
+import type { RowOf } from './row.ts'
 
 export type StoredApproval = {
   id: string
@@ -50,27 +51,16 @@ export interface ApprovalStore {
   approvedFor(orderId: string): bigint | undefined
 }
 
-type ApprovalRow = {
-  id: string
-  order_id: string
-  agent_id: string
-  agent_name: string
-  seller_id: string
-  amount: number
-  task: string | null
-  token_id: string | null
-  workflow_id: string | null
-  reason: string
-  status: ApprovalStatus
-  created_at: number
-  expires_at: number
-}
+type ApprovalRow = RowOf<StoredApproval>
 
 const INSERT = `
   INSERT INTO approvals (id, order_id, agent_id, agent_name, seller_id, amount, reason, status, created_at, expires_at)
   VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`
 const SELECT = `
-  SELECT a.*, o.task, o.token_id, o.workflow_id FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
+  SELECT a.id, a.order_id AS orderId, a.agent_id AS agentId, a.agent_name AS agentName, a.seller_id AS sellerId, a.amount,
+    o.task, o.token_id AS tokenId, o.workflow_id AS workflowId, a.reason, a.status, a.created_at AS createdAt,
+    a.expires_at AS expiresAt
+  FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
 /** Matches the same order, or the same agent, task and caller, at the same price or a higher one. */
 const STANDING = `
   ${SELECT} WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
@@ -84,11 +74,11 @@ const SET = `UPDATE approvals SET status = ?, decided_at = ? WHERE id = ? AND st
 
 export function createApprovalStore(database: Database): ApprovalStore {
   const rows = (sql: string, ...values: (string | number | null)[]) =>
-    (database.prepare(sql).all(...values) as unknown as ApprovalRow[]).map(fromRow)
+    database.all<ApprovalRow>(sql, ...values).map(fromRow)
   const get = (id: string) => rows(`${SELECT} WHERE a.id = ?`, id)[0]
   const order = (id: string) => {
-    const row = database.prepare('SELECT * FROM orders WHERE id = ?').get(id)
-    return row === undefined ? undefined : toOrder(row as unknown as Parameters<typeof toOrder>[0])
+    const row = database.one<OrderRow>('SELECT * FROM orders WHERE id = ?', id)
+    return row && toOrder(row)
   }
   const fail = (orderId: string, code: string, message: string, now: UnixMs) => {
     const waiting = order(orderId)
@@ -112,14 +102,14 @@ export function createApprovalStore(database: Database): ApprovalStore {
           bind(standing.orderId)
           return standing
         }
-        const open = database.prepare(OPEN).get(asked.tokenId ?? '') as { n: number; own: number }
+        const open = database.one<{ n: number; own: number }>(OPEN, asked.tokenId ?? '')!
         if (open.n >= limits.all) return 'full'
         if (asked.tokenId !== undefined && open.own >= limits.perToken) return 'share'
         bind(asked.id)
         putOrder(database, asked)
         const { id, orderId, agentName, sellerId, reason, createdAt, expiresAt } = approval
-        database.prepare(INSERT).run(id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt)
-        database.prepare('UPDATE orders SET approval_id = ? WHERE id = ?').run(id, orderId)
+        database.run(INSERT, id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt)
+        database.run('UPDATE orders SET approval_id = ? WHERE id = ?', id, orderId)
         return approval
       }),
     decide: (id, verdict, now) =>
@@ -128,7 +118,7 @@ export function createApprovalStore(database: Database): ApprovalStore {
         if (approval === undefined) return undefined
         const isOpen = approval.status === 'pending' && now < approval.expiresAt
         if (!isOpen || order(approval.orderId)?.status !== 'pending') return { approval, decided: false }
-        database.prepare(SET).run(verdict, now, id)
+        database.run(SET, verdict, now, id)
         if (verdict === 'denied') fail(approval.orderId, 'APPROVAL_DENIED', 'the operator has denied it', now)
         return { approval: { ...approval, status: verdict }, decided: true }
       }),
@@ -138,7 +128,7 @@ export function createApprovalStore(database: Database): ApprovalStore {
       return database.write(() => {
         const overdue = rows(OVERDUE, now)
         for (const { id, orderId } of overdue) {
-          database.prepare(SET).run('expired', now, id)
+          database.run(SET, 'expired', now, id)
           fail(orderId, 'APPROVAL_EXPIRED', 'nobody has approved it in time', now)
         }
         return overdue.map((approval) => ({ ...approval, status: 'expired' as const }))
@@ -155,9 +145,10 @@ export function createApprovalStore(database: Database): ApprovalStore {
       return rows(`${SELECT} ${where} ORDER BY a.no DESC LIMIT ?`, ...values, limit)
     },
     approvedFor(orderId) {
-      const row = database
-        .prepare(`SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`)
-        .get(orderId) as { amount: number | null }
+      const row = database.one<{ amount: number | null }>(
+        `SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`,
+        orderId,
+      )!
       return row.amount === null ? undefined : BigInt(row.amount)
     },
   }
@@ -165,18 +156,10 @@ export function createApprovalStore(database: Database): ApprovalStore {
 
 function fromRow(row: ApprovalRow): StoredApproval {
   return {
-    id: row.id,
-    orderId: row.order_id,
-    agentId: row.agent_id,
-    agentName: row.agent_name,
-    sellerId: row.seller_id,
+    ...row,
     amount: BigInt(row.amount),
     task: row.task ?? undefined,
-    tokenId: row.token_id ?? undefined,
-    workflowId: row.workflow_id ?? undefined,
-    reason: row.reason,
-    status: row.status,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
+    tokenId: row.tokenId ?? undefined,
+    workflowId: row.workflowId ?? undefined,
   }
 }

@@ -1,5 +1,5 @@
 import { chmodSync } from 'node:fs'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { DatabaseSync, type SQLInputValue, type StatementResultingChanges, type StatementSync } from 'node:sqlite'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { migrations } from './migrations.ts'
 
@@ -9,10 +9,19 @@ export class StoreError extends CodedError<
   override name = 'StoreError'
 }
 
+/** Values in the order of their placeholders, or one object with their names. */
+type BoundValues = SQLInputValue[] | [Record<string, SQLInputValue>]
+
 /** The node's SQLite database. One process holds it (see lock.ts). Reads are synchronous. */
 export type Database = {
   /** A prepared statement, cached by its text. */
   prepare(sql: string): StatementSync
+  /** The rows of a query, typed by the caller. */
+  all<Row>(sql: string, ...values: BoundValues): Row[]
+  one<Row>(sql: string, ...values: BoundValues): Row | undefined
+  run(sql: string, ...values: BoundValues): StatementResultingChanges
+  /** Like `write`, for one statement. */
+  writeOne(sql: string, ...values: BoundValues): Promise<void>
   /**
    * Runs `fn` in the next grouped transaction and resolves with its value once the commit is on disk
    * (`synchronous=FULL`).
@@ -136,13 +145,22 @@ export function openDatabase(options: DatabaseOptions): Database {
     })
   }
 
+  function write<T>(fn: () => T): Promise<T> {
+    if (!scheduled) setImmediate(flush)
+    scheduled = true
+    return enqueue(fn)
+  }
+
+  const run: Database['run'] = (sql, ...values) => prepare(sql).run(...(values as SQLInputValue[]))
+
   return {
     prepare,
-    write(fn) {
-      if (!scheduled) setImmediate(flush)
-      scheduled = true
-      return enqueue(fn)
-    },
+    all: <Row>(sql: string, ...values: BoundValues) => prepare(sql).all(...(values as SQLInputValue[])) as Row[],
+    one: <Row>(sql: string, ...values: BoundValues) =>
+      prepare(sql).get(...(values as SQLInputValue[])) as Row | undefined,
+    run,
+    write,
+    writeOne: (sql, ...values) => write(() => void run(sql, ...values)),
     writeLater(fn) {
       if (!scheduled) later ??= setTimeout(flush, LATER_MS)
       return enqueue(fn)

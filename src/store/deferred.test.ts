@@ -12,9 +12,9 @@ test.each([
     const asked: string[] = []
     const deferred = createDeferred({
       ...database,
-      prepare(sql) {
+      all(sql, ...values) {
         asked.push(sql)
-        return database.prepare(sql)
+        return database.all(sql, ...values)
       },
     })
     expect(deferred.unrun(1, since)).toEqual([])

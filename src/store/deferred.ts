@@ -35,16 +35,12 @@ const UNRUN = `
 
 export function createDeferred(database: Database): Deferred {
   const ids = (sql: string, ...values: (string | number)[]) =>
-    (database.prepare(sql).all(...values) as { id: Uint8Array }[]).map(({ id }) => toHex(id))
+    database.all<{ id: Uint8Array }>(sql, ...values).map(({ id }) => toHex(id))
   const mark = (value: number, was: string) => (id: Hex) =>
-    database.write(() => {
-      database.prepare(`UPDATE payments SET deferred = ? WHERE id = ? AND ${was}`).run(value, toBytes(id))
-    })
+    database.writeOne(`UPDATE payments SET deferred = ? WHERE id = ? AND ${was}`, value, toBytes(id))
   return {
     keepTask: (id, task) =>
-      database.write(() => {
-        database.prepare(`UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`).run(task, toBytes(id))
-      }),
+      database.writeOne(`UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`, task, toBytes(id)),
     defer: mark(1, 'deferred IS NULL'),
     unheard: mark(3, 'deferred IS NULL'),
     findUnheard: ({ peerId, agentId, task }) =>
@@ -59,7 +55,7 @@ export function createDeferred(database: Database): Deferred {
       )[0],
     taken: mark(2, 'deferred IN (1, 3)'),
     was: (id) =>
-      database.prepare('SELECT 1 FROM payments WHERE id = ? AND deferred IS NOT NULL').get(toBytes(id)) !== undefined,
+      database.one('SELECT 1 FROM payments WHERE id = ? AND deferred IS NOT NULL', toBytes(id)) !== undefined,
     find: ({ peerId, agentId, task }) =>
       ids(
         `SELECT id FROM payments WHERE deferred = 1 AND peer_id = ? AND agent_id = ? AND task = ?

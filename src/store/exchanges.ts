@@ -72,6 +72,9 @@ export function recordExchange(database: Database, exchange: NewExchange): numbe
 /** A payment with several exchanges keeps the first. */
 const NOTE_IN_PAYMENT = `
   UPDATE payments SET exchange_id = coalesce(exchange_id, ?), receipt = coalesce(?, receipt) WHERE id = ?`
+const HISTORY = `
+  SELECT input, output FROM exchanges
+  WHERE agent_id = ? AND caller_id = ? AND output IS NOT NULL ORDER BY id DESC LIMIT ?`
 // Checks `payment_no` too, because ids of purged exchanges may be reused.
 const PAID_OUTPUT = `
   SELECT e.output FROM payments p JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no WHERE p.id = ?`
@@ -93,7 +96,7 @@ const OLDEST_DROPPABLE = `
 export function createExchanges(database: Database, { bytesMax = DATABASE_BYTES_MAX } = {}): Exchanges {
   /** A file does not shrink: its free pages are reused. */
   function usedBytes(): number {
-    const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number
+    const pragma = (name: string) => Object.values(database.one<object>(`PRAGMA ${name}`)!)[0] as number
     return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
   }
 
@@ -104,32 +107,24 @@ export function createExchanges(database: Database, { bytesMax = DATABASE_BYTES_
         const { receipt, paymentId } = exchange
         if (paymentId === undefined) return
         const packed = receipt === undefined ? null : packReceipt(receipt)
-        database.prepare(NOTE_IN_PAYMENT).run(id, packed, toBytes(paymentId))
+        database.run(NOTE_IN_PAYMENT, id, packed, toBytes(paymentId))
       }),
-    history(agentId, callerId, limit) {
-      const rows = database
-        .prepare(`
-          SELECT input, output FROM exchanges
-          WHERE agent_id = ? AND caller_id = ? AND output IS NOT NULL ORDER BY id DESC LIMIT ?`)
-        .all(agentId, callerId, limit)
-      return (rows as { input: string; output: string }[]).reverse()
-    },
-    paidOutput(paymentId) {
-      const row = database.prepare(PAID_OUTPUT).get(toBytes(paymentId))
-      return (row as { output: string | null } | undefined)?.output ?? undefined
-    },
+    history: (agentId, callerId, limit) =>
+      database.all<{ input: string; output: string }>(HISTORY, agentId, callerId, limit).reverse(),
+    paidOutput: (paymentId) =>
+      database.one<{ output: string | null }>(PAID_OUTPUT, toBytes(paymentId))?.output ?? undefined,
     async trim(now) {
-      const drop = () => database.prepare(OLDEST_DROPPABLE).run(now - RESULT_KEPT_MS, TRIM_ROWS).changes
+      const drop = () => database.run(OLDEST_DROPPABLE, now - RESULT_KEPT_MS, TRIM_ROWS).changes
       for (let step = 0; step < TRIM_STEPS_MAX && usedBytes() > bytesMax; step++) {
         if ((await database.write(drop)) === 0) return
       }
     },
     purge: (now) =>
       database.write(() => {
-        const oldest = database.prepare('SELECT created_at FROM exchanges ORDER BY id LIMIT 1').get()
+        const oldest = database.one<{ created_at: number }>('SELECT created_at FROM exchanges ORDER BY id LIMIT 1')
         const before = now - SESSION_KEPT_MS
-        if (oldest === undefined || (oldest as { created_at: number }).created_at >= before) return
-        database.prepare(PURGE).run(PURGE_ROWS_MAX, before, now - RESULT_KEPT_MS)
+        if (oldest === undefined || oldest.created_at >= before) return
+        database.run(PURGE, PURGE_ROWS_MAX, before, now - RESULT_KEPT_MS)
       }),
   }
 }

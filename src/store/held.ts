@@ -21,7 +21,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
 
 /** What open authorizations may still take from the wallet on one network, in atomic units. */
 export function heldByAuthorizations(database: Database, network: string): bigint {
-  return sumOf(database.prepare(ON_NETWORK).get(network))
+  return sumOf(database.one(ON_NETWORK, network))
 }
 
 /**
@@ -30,7 +30,7 @@ export function heldByAuthorizations(database: Database, network: string): bigin
  * Counts every network, because the limits of the budget do.
  */
 export function heldInPeriod(database: Database, period: string): bigint {
-  return sumOf(database.prepare(IN_PERIOD).get(period, Date.parse(period) - DAY_MS))
+  return sumOf(database.one(IN_PERIOD, period, Date.parse(period) - DAY_MS))
 }
 
 function sumOf(row: unknown): bigint {

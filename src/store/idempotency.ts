@@ -56,9 +56,7 @@ export function createIdempotencyKeys(database: Database, runTime: RunTime): Ide
     now: runTime.now,
     async purge() {
       await runTime.save()
-      await database.write(() =>
-        database.prepare('DELETE FROM idempotency_keys WHERE run_ms <= ?').run(runTime.now() - KEY_LIFE_MS),
-      )
+      await database.writeOne('DELETE FROM idempotency_keys WHERE run_ms <= ?', runTime.now() - KEY_LIFE_MS)
     },
   }
 }
@@ -73,13 +71,13 @@ export function bindKey(database: Database, request: KeyedRequest, target: KeyTa
   const known = find(database, request)
   if (known !== undefined) throw new KeyTaken(known)
   const { key, tokenId = '', hash, at } = request
-  database.prepare(PUT).run(key, tokenId, hash, target.kind, target.id, now, at)
+  database.run(PUT, key, tokenId, hash, target.kind, target.id, now, at)
   noteRunTime(database, at)
 }
 
 /** Frees the key of a request that was refused in the same transaction. */
 export function freeKey(database: Database, { key, tokenId = '' }: KeyedRequest): void {
-  database.prepare('DELETE FROM idempotency_keys WHERE key = ? AND token_id = ?').run(key, tokenId)
+  database.run('DELETE FROM idempotency_keys WHERE key = ? AND token_id = ?', key, tokenId)
 }
 
 /** Ends unsigned orders whose caller was cut off by the end of the process. For use inside a transaction. */
@@ -105,7 +103,7 @@ export function endOrdersOfRuns(database: Database, now: UnixMs): void {
 }
 
 function find(database: Database, { key, tokenId = '', hash, at }: KeyedRequest): KeyTarget | undefined {
-  const row = database.prepare(FIND).get(key, tokenId, at - KEY_LIFE_MS) as KeyRow | undefined
+  const row = database.one<KeyRow>(FIND, key, tokenId, at - KEY_LIFE_MS)
   if (row === undefined) return undefined
   if (Buffer.compare(row.hash, hash) === 0) return { kind: row.kind, id: row.target }
   throw new CodedError(

@@ -12,23 +12,15 @@ export interface ImportStore {
   remove(id: string): Promise<void>
 }
 
+const PUT = `
+  INSERT INTO imported_agents (id, listing, created_at, removed) VALUES (?, ?, ?, 0)
+  ON CONFLICT (id) DO UPDATE SET listing = excluded.listing, removed = 0`
+
 export function createImportStore(database: Database): ImportStore {
   return {
-    active: () => database.prepare('SELECT id, listing FROM imported_agents WHERE removed = 0').all() as StoredImport[],
-    listing: (id) =>
-      (database.prepare('SELECT listing FROM imported_agents WHERE id = ?').get(id) as StoredImport | undefined)
-        ?.listing,
-    put: (id, listing, now) =>
-      database.write(() => {
-        database
-          .prepare(`
-            INSERT INTO imported_agents (id, listing, created_at, removed) VALUES (?, ?, ?, 0)
-            ON CONFLICT (id) DO UPDATE SET listing = excluded.listing, removed = 0`)
-          .run(id, listing, now)
-      }),
-    remove: (id) =>
-      database.write(() => {
-        database.prepare('UPDATE imported_agents SET removed = 1 WHERE id = ?').run(id)
-      }),
+    active: () => database.all<StoredImport>('SELECT id, listing FROM imported_agents WHERE removed = 0'),
+    listing: (id) => database.one<StoredImport>('SELECT listing FROM imported_agents WHERE id = ?', id)?.listing,
+    put: (id, listing, now) => database.writeOne(PUT, id, listing, now),
+    remove: (id) => database.writeOne('UPDATE imported_agents SET removed = 1 WHERE id = ?', id),
   }
 }

@@ -47,7 +47,7 @@ describe('T33: a ledger', () => {
     await rename(home, moved)
     await use(moved)
     await use(moved)
-    expect(told).toEqual(['the data directory was moved'])
+    expect(told).toEqual([`the data directory was moved from ${home}`])
   })
 
   test('that is a copy beside the one in use is refused, with the way on; the other one opens', async () => {

@@ -55,7 +55,7 @@ export function readMet(database: Database): UnixMs | undefined {
 }
 
 export async function writeMet(database: Database, at: UnixMs): Promise<void> {
-  await database.write(() => database.prepare(PUT).run(MET_KEY, String(at)))
+  await database.writeOne(PUT, MET_KEY, String(at))
 }
 
 /** Records that the ledger is at home here and that no other node uses it. */
@@ -63,8 +63,8 @@ export async function settleIn(database: Database, home: Home): Promise<void> {
   const text = JSON.stringify(home)
   if (read(database, HOME_KEY) === text && readMet(database) === undefined) return
   await database.write(() => {
-    database.prepare(PUT).run(HOME_KEY, text)
-    database.prepare('DELETE FROM kv WHERE key = ?').run(MET_KEY)
+    database.run(PUT, HOME_KEY, text)
+    database.run('DELETE FROM kv WHERE key = ?', MET_KEY)
   })
 }
 
@@ -126,6 +126,6 @@ export function copiedError(
 }
 
 function read(database: Database, key: string): string | undefined {
-  const row = database.prepare('SELECT value FROM kv WHERE key = ?').get(key) as { value: string } | undefined
+  const row = database.one<{ value: string }>('SELECT value FROM kv WHERE key = ?', key)
   return row?.value
 }

@@ -18,6 +18,7 @@ import {
   toReservation,
 } from './reservation-row.ts'
 import { revisionsOf } from './revisions.ts'
+import type { RowOf } from './row.ts'
 
 export type LedgerDirection = 'in' | 'out'
 export type LedgerState = PaymentState | ReservationState
@@ -114,10 +115,14 @@ const FACTS = {
     FROM authorizations a JOIN orders o ON o.no = a.order_no
     WHERE a.order_no > ?1 AND a.network = coalesce(?3, a.network) ORDER BY a.order_no LIMIT ?2`,
 } as const
-const EXECUTIONS = `SELECT e.*, p.id AS payment_id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
+const EXECUTIONS = `
+  SELECT e.id, e.agent_id AS agentId, e.caller_id AS callerId, e.correlation_id AS correlationId, e.input, e.output, e.error,
+    p.id AS paymentId, e.created_at AS createdAt, e.duration_ms AS durationMs
+  FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
 const EXECUTION_FACTS = `
-  SELECT id AS no, agent_id, caller_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
-  WHERE id > ? ORDER BY id LIMIT ?`
+  SELECT id AS no, agent_id AS agentId, caller_id AS callerId, error IS NOT NULL AS failed, created_at AS createdAt,
+    duration_ms AS durationMs
+  FROM exchanges WHERE id > ? ORDER BY id LIMIT ?`
 /** Executions requested by one token, over this API or over A2A. */
 const OWNED = '(e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
 const EXCHANGES = {
@@ -136,22 +141,8 @@ type FactRow = {
   created_at: number
   owner: string | null
 }
-type ExecutionFactRow = Pick<ExecutionRow, 'agent_id' | 'caller_id' | 'created_at' | 'duration_ms'> & {
-  no: number
-  failed: number
-}
-type ExecutionRow = {
-  id: number
-  agent_id: string
-  caller_id: string
-  correlation_id: string
-  input: string
-  output: string | null
-  error: string | null
-  payment_id: Uint8Array | null
-  created_at: number
-  duration_ms: number
-}
+type ExecutionFactRow = RowOf<Omit<ExecutionFact, 'failed' | 'owner'>> & { failed: number; callerId: string }
+type ExecutionRow = RowOf<StoredExecution>
 
 const TRANSACTION = {
   confirmed: 'a.confirmed_at IS NOT NULL',
@@ -165,12 +156,11 @@ export function createLedgerReader(
   { hasChain = true, network }: { hasChain?: boolean; network?: string } = {},
 ): LedgerReader {
   type Value = string | number | Uint8Array
-  const all = <T>(sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown as T[]
 
   function entries(direction: LedgerDirection, sql: string, ...values: Value[]): LedgerEntry[] {
     return direction === 'in'
-      ? all<PaymentRow>(sql, ...values).map(received)
-      : all<ReservationRow>(sql, ...values).map((row) => made(row, hasChain))
+      ? database.all<PaymentRow>(sql, ...values).map(received)
+      : database.all<ReservationRow>(sql, ...values).map((row) => made(row, hasChain))
   }
 
   function newest(direction: LedgerDirection, before: number, query: LedgerQuery): LedgerEntry[] {
@@ -241,11 +231,11 @@ export function createLedgerReader(
       return { items, next: found.floor === undefined ? undefined : String(found.floor) }
     },
     execution(id) {
-      const [row] = all<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id)
-      return row === undefined ? undefined : toExecution(row)
+      const row = database.one<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id)
+      return row && toExecution(row)
     },
     paymentFacts: (direction, after, limit) =>
-      (database.prepare(FACTS[direction]).all(after, limit, network ?? null) as unknown as FactRow[]).map((row) => ({
+      database.all<FactRow>(FACTS[direction], after, limit, network ?? null).map((row) => ({
         no: row.no,
         state: row.state,
         proven: row.proven === 1,
@@ -257,14 +247,11 @@ export function createLedgerReader(
       })),
     revisions: () => revisionsOf(database),
     executionFacts: (after, limit) =>
-      all<ExecutionFactRow>(EXECUTION_FACTS, after, limit).map((row) => ({
-        no: row.no,
-        agentId: row.agent_id,
-        failed: row.failed === 1,
-        createdAt: row.created_at,
-        durationMs: row.duration_ms,
-        owner: ownerOfCaller(row.caller_id),
-      })),
+      database
+        .all<ExecutionFactRow>(EXECUTION_FACTS, after, limit)
+        .map(({ no, agentId, callerId, failed, createdAt, durationMs }) => {
+          return { no, agentId, failed: failed === 1, createdAt, durationMs, owner: ownerOfCaller(callerId) }
+        }),
   }
 }
 
@@ -285,15 +272,9 @@ function made(row: ReservationRow, hasChain: boolean): LedgerEntry {
 
 function toExecution(row: ExecutionRow): StoredExecution {
   return {
-    id: row.id,
-    agentId: row.agent_id,
-    callerId: row.caller_id,
-    correlationId: row.correlation_id,
-    input: row.input,
+    ...row,
     output: row.output ?? undefined,
     error: row.error ?? undefined,
-    paymentId: row.payment_id === null ? undefined : toHex(row.payment_id),
-    createdAt: row.created_at,
-    durationMs: row.duration_ms,
+    paymentId: row.paymentId === null ? undefined : toHex(row.paymentId),
   }
 }

@@ -90,9 +90,7 @@ type HeldRow = { number: number; shown: number; textKey: number }
 export function createListingIndex(database: Database): ListingIndex {
   const names = createLookAlikes(database)
   const freshWords = new Set<string>()
-  const run = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).run(...values)
-  const one = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as T | undefined
-  const all = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values) as T[]
+  const { all, one, run } = database
 
   function putText(number: number, { name, tags, description, marks }: IndexedText): void {
     run(PUT_TEXT, number, name, tags, description, marks)
@@ -143,7 +141,7 @@ export function createListingIndex(database: Database): ListingIndex {
     merge(listings) {
       const changes = () => one<{ count: number }>(CHANGES)!.count
       const before = changes()
-      database.prepare(MERGE).run(BigInt(MERGED_PER_LISTING * listings))
+      run(MERGE, BigInt(MERGED_PER_LISTING * listings))
       // The command itself counts as one change.
       return changes() - before > 1
     },
@@ -167,8 +165,6 @@ export function createListingIndex(database: Database): ListingIndex {
       while ((await database.write(() => run(HIDE_SOME).changes)) > 0) {}
     },
 
-    async setWhole() {
-      await database.write(() => run('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)', INDEX_KEY, INDEX_VERSION))
-    },
+    setWhole: () => database.writeOne('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)', INDEX_KEY, INDEX_VERSION),
   }
 }

@@ -116,14 +116,12 @@ const FIRST: Record<SortedQuery['sort'], SortPosition> = {
   newest: { price: 0, number: Number.MAX_SAFE_INTEGER },
 }
 
-type Values = Record<string, string | number | bigint>
-
 export function createListingSearch(database: Database): ListingSearch {
-  const all = <T>(sql: string, values: Values) => database.prepare(sql).all(values) as T[]
-  const one = <T>(sql: string, values: Values) => database.prepare(sql).get(values) as T | undefined
+  const { all, one } = database
+
   function countOf(match: string | undefined, limit: number): number {
-    const row = match === undefined ? one(COUNT_ALL, { limit }) : one(COUNT, { match, limit })
-    return (row as { count: number }).count
+    type Row = { count: number }
+    return (match === undefined ? one<Row>(COUNT_ALL, { limit }) : one<Row>(COUNT, { match, limit }))!.count
   }
 
   /** Sets how well words fit listings that contain them. `found` is in the order of numbers. */

@@ -121,9 +121,19 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
 
   function put(row: ListingRow): void {
     const { id, sellerId, version, state, updatedAt, expiresAt, keptUntil, envelope, search, toIndex } = row
-    const { changes: written } = database
-      .prepare(PUT)
-      .run(id, sellerId, version, state, updatedAt, expiresAt, keptUntil, bytesOf(row.hash), envelope, toIndex ?? null)
+    const { changes: written } = database.run(
+      PUT,
+      id,
+      sellerId,
+      version,
+      state,
+      updatedAt,
+      expiresAt,
+      keptUntil,
+      bytesOf(row.hash),
+      envelope,
+      toIndex ?? null,
+    )
     if (written === 0 || toIndex !== undefined) return
     mayMerge = true
     if (state === 'active' && search !== undefined) index.put({ id, sellerId, ...search })
@@ -132,11 +142,11 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
 
   function apply(id: string, change: Change): void {
     if ('put' in change) put(change.put)
-    else if (database.prepare(REMOVE).run(id, change.remove).changes > 0) index.hide(id)
+    else if (database.run(REMOVE, id, change.remove).changes > 0) index.hide(id)
   }
 
   function ownVersion(): number {
-    const row = database.prepare(GET_KEY).get(OWN_VERSION_KEY) as { value: string } | undefined
+    const row = database.one<{ value: string }>(GET_KEY, OWN_VERSION_KEY)
     return row === undefined ? 0 : Number(row.value)
   }
 
@@ -166,14 +176,14 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
       }
     },
 
-    page: (afterId, limit) => database.prepare(PAGE).all(afterId, limit) as StoredEnvelope[],
+    page: (afterId, limit) => database.all<StoredEnvelope>(PAGE, afterId, limit),
 
-    toIndex: (limit) => database.prepare(TO_INDEX).all(limit) as (StoredEnvelope & { seenAt: UnixMs })[],
+    toIndex: (limit) => database.all<StoredEnvelope & { seenAt: UnixMs }>(TO_INDEX, limit),
 
     async reindex(rows, read) {
       const indexOne = (row: (typeof rows)[number]) => {
         const { id, version } = row
-        if (database.prepare(INDEXED).get(id, version) === undefined) return
+        if (database.one(INDEXED, id, version) === undefined) return
         const { sellerId, search } = read(row)
         if (search !== undefined) index.put({ id, sellerId, ...search })
         else index.hide(id)
@@ -193,19 +203,19 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     envelope(id) {
       const change = changes.get(id)
       if (change !== undefined) return 'put' in change ? change.put.envelope : undefined
-      return (database.prepare(GET).get(id) as { envelope: Uint8Array } | undefined)?.envelope
+      return database.one<{ envelope: Uint8Array }>(GET, id)?.envelope
     },
 
     find(updatedAt, hash) {
       const rest = 32 - hash.length
       const [from, until] = [0, 0xff].map((byte) => Buffer.concat([hash, Buffer.alloc(rest, byte)]))
-      return database.prepare(FIND).get(updatedAt, from!, until!) as StoredEnvelope | undefined
+      return database.one<StoredEnvelope>(FIND, updatedAt, from!, until!)
     },
 
     async putOwn(row) {
       await database.write(() => {
         put(row)
-        database.prepare(PUT_KEY).run(OWN_VERSION_KEY, String(Math.max(row.version, ownVersion())))
+        database.run(PUT_KEY, OWN_VERSION_KEY, String(Math.max(row.version, ownVersion())))
       })
     },
 

@@ -58,9 +58,7 @@ const SHARING = `
 
 /** @param pace the pace for comparing listings of others */
 export function createLookAlikes(database: Database, pace = new Pace()): LookAlikes {
-  const run = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).run(...values)
-  const one = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as T | undefined
-  const all = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values) as T[]
+  const { all, one, run } = database
 
   function progress(): Progress {
     const row = one<{ value: string }>(GET_PROGRESS, PROGRESS_KEY)

@@ -55,11 +55,11 @@ export function lookBack(database: Database, book: Book, sought: LookBackQuery, 
     terms.push(`(${[...texts, `${book.agentId} IN (SELECT value FROM json_each(?))`].join(' OR ')})`)
     values.push(...texts.map(() => pattern), JSON.stringify(sought.agentIds ?? []))
   }
-  const last = database
-    .prepare(
-      `SELECT ${key} AS no, ${createdAt} AS at FROM ${table} WHERE ${key} < ? ORDER BY ${key} DESC LIMIT 1 OFFSET ?`,
-    )
-    .get(before, ROWS_MAX - 1) as { no: number; at: number } | undefined
+  const last = database.one<{ no: number; at: number }>(
+    `SELECT ${key} AS no, ${createdAt} AS at FROM ${table} WHERE ${key} < ? ORDER BY ${key} DESC LIMIT 1 OFFSET ?`,
+    before,
+    ROWS_MAX - 1,
+  )
   if (last === undefined) return { terms, values, floor: undefined }
   const isPast = since !== undefined && last.at < since - ORDER_SLACK_MS
   return { terms: [...terms, `${key} >= ?`], values: [...values, last.no], floor: isPast ? undefined : last.no }

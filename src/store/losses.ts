@@ -25,8 +25,8 @@ export function storedLosses(
   { slotMs, payersMax }: { slotMs: number; payersMax: number },
 ): StoredLosses {
   const created = since - LOSING_MAX_MS
-  const slots = database.prepare(BY_TIME).all(slotMs, slotMs, created, since)
-  const payers = database.prepare(BY_PAYER).all(created, since, payersMax)
+  const slots = database.all(BY_TIME, slotMs, slotMs, created, since)
+  const payers = database.all(BY_PAYER, created, since, payersMax)
   return {
     // Sums are read as text: they can exceed a JavaScript number.
     slots: (slots as { at: number; amount: string }[]).map(({ at, amount }) => ({ at, amount: BigInt(amount) })),

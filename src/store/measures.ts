@@ -1,6 +1,7 @@
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
+import type { RowOf } from './row.ts'
 
 /** What this node measured while using an agent. */
 export type Measure = {
@@ -27,23 +28,21 @@ export interface MeasureStore {
   save(measures: readonly (readonly [agentId: string, measure: Measure])[]): Promise<void>
 }
 
-type MeasureRow = {
-  agent_id: string
-  calls: number
-  succeeded: number
-  volume: number
-  last_seen: number | null
-  latencies: string
-}
+type MeasureRow = Omit<RowOf<Measure>, 'latencies'> & { agentId: string; latencies: string }
+
+const SELECT = `
+  SELECT agent_id AS agentId, calls, succeeded, volume, last_seen AS lastSeen, latencies
+  FROM agent_measures ORDER BY updated_no DESC LIMIT ?`
 
 export function createMeasureStore(database: Database): MeasureStore {
   return {
     all() {
-      const rows = database
-        .prepare('SELECT * FROM agent_measures ORDER BY updated_no DESC LIMIT ?')
-        .all(MEASURED_MAX) as unknown as MeasureRow[]
+      const rows = database.all<MeasureRow>(SELECT, MEASURED_MAX)
       const measures = new BoundedMap<string, Measure>(MEASURED_MAX)
-      for (const row of rows.reverse()) measures.set(row.agent_id, toMeasure(row))
+      for (const { agentId, volume, lastSeen, latencies, ...counts } of rows.reverse()) {
+        const kept = JSON.parse(latencies) as number[]
+        measures.set(agentId, { ...counts, volume: BigInt(volume), lastSeen: lastSeen ?? undefined, latencies: kept })
+      }
       return measures
     },
     save: (measures) =>
@@ -63,15 +62,5 @@ export function createMeasureStore(database: Database): MeasureStore {
               (SELECT updated_no FROM agent_measures ORDER BY updated_no DESC LIMIT 1 OFFSET ?)`)
           .run(MEASURED_MAX)
       }),
-  }
-}
-
-function toMeasure(row: MeasureRow): Measure {
-  return {
-    calls: row.calls,
-    succeeded: row.succeeded,
-    volume: BigInt(row.volume),
-    lastSeen: row.last_seen ?? undefined,
-    latencies: JSON.parse(row.latencies) as number[],
   }
 }

@@ -94,11 +94,11 @@ function closing(database: Database, closed: () => Promise<void>): Database {
 
 /** A ledger of an early version has no id: it receives the expected one. */
 async function idOf(database: Database, expected: string | undefined): Promise<string> {
-  const read = () => database.prepare('SELECT value FROM kv WHERE key = ?').get(ID_KEY) as { value: string } | undefined
+  const read = () => database.one<{ value: string }>('SELECT value FROM kv WHERE key = ?', ID_KEY)
   const id = read()?.value
   if (id !== undefined) return id
   await database.write(() =>
-    database.prepare('INSERT INTO kv (key, value) VALUES (?, ?)').run(ID_KEY, expected ?? randomUUID()),
+    database.run('INSERT INTO kv (key, value) VALUES (?, ?)', ID_KEY, expected ?? randomUUID()),
   )
   return read()!.value
 }

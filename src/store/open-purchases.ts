@@ -27,7 +27,8 @@ export interface OpenPurchases {
 }
 
 const pageOf = (condition: string, at: 'valid_before_s' | 'created_at') => `
-  SELECT o.id, a.valid_before_s, a.${at} AS at, a.order_no AS no FROM authorizations a JOIN orders o ON o.no = a.order_no
+  SELECT o.id AS orderId, a.valid_before_s AS validBeforeSeconds, a.${at} AS at, a.order_no AS no
+  FROM authorizations a JOIN orders o ON o.no = a.order_no
   WHERE ${condition} AND a.network = ? AND a.created_at >= ? AND (a.${at}, a.order_no) > (?, ?)
   ORDER BY a.${at}, a.order_no LIMIT ?`
 const PAGES: Record<OpenList, string> = {
@@ -36,19 +37,13 @@ const PAGES: Record<OpenList, string> = {
   unnamed: pageOf("a.state = 'spent' AND a.confirmed_at IS NULL AND a.tx_hash IS NULL", 'created_at'),
   unreceived: pageOf('a.unreceived = 1', 'valid_before_s'),
 }
-type OpenPurchaseRow = { id: string; valid_before_s: number; at: number; no: number }
+type OpenPurchaseRow = Omit<OpenPurchase, 'position'> & OpenPosition
 
 export function openPurchases(database: Database): OpenPurchases {
   return {
-    open(list, { network, limit, after = { at: -1, no: 0 }, since = 0 }) {
-      const rows = database
-        .prepare(PAGES[list])
-        .all(network, since, after.at, after.no, limit) as unknown as OpenPurchaseRow[]
-      return rows.map(({ id, valid_before_s, at, no }) => ({
-        orderId: id,
-        validBeforeSeconds: valid_before_s,
-        position: { at, no },
-      }))
-    },
+    open: (list, { network, limit, after = { at: -1, no: 0 }, since = 0 }) =>
+      database
+        .all<OpenPurchaseRow>(PAGES[list], network, since, after.at, after.no, limit)
+        .map(({ at, no, ...purchase }) => ({ ...purchase, position: { at, no } })),
   }
 }

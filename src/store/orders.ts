@@ -5,6 +5,7 @@ import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
 import { beginningOf, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
 import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import type { RowOf } from './row.ts'
 
 export type OrdersQuery = {
   status?: OrderStatus | undefined
@@ -61,22 +62,25 @@ const ORDERS = {
   texts: [beginningOf('task'), beginningOf('output'), 'error', 'agent_name', 'seller_name', 'agent_id', 'id'],
 } as const
 const OPEN = `status IN ('pending', 'executing')`
+const PENDING = `
+  SELECT id, agent_id AS agentId, workflow_id AS workflowId FROM orders
+  WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL ORDER BY no`
 const FRUITLESS = `status IN ('failed', 'cancelled')`
 
 export function createOrderStore(database: Database): OrderStore {
   const one = (id: string) => {
-    const row = database.prepare(ONE).get(id)
-    return row === undefined ? undefined : toOrder(row as unknown as OrderRow)
+    const row = database.one<OrderRow>(ONE, id)
+    return row && toOrder(row)
   }
   /** Updates one order and returns it if a row changed. */
   const change = (sql: string, id: string, ...values: (string | number | null)[]) =>
-    database.write(() => (database.prepare(sql).run(...values, id).changes === 1 ? one(id) : undefined))
+    database.write(() => (database.run(sql, ...values, id).changes === 1 ? one(id) : undefined))
 
   return {
     place: (order, limits, keyed) =>
       database.write(() => {
         if (keyed !== undefined) bindKey(database, keyed.request, { kind: keyed.kind, id: order.id }, order.createdAt)
-        const { n } = database.prepare(`SELECT count(*) AS n FROM orders WHERE ${OPEN}`).get() as { n: number }
+        const { n } = database.one<{ n: number }>(`SELECT count(*) AS n FROM orders WHERE ${OPEN}`)!
         const refusal = n >= limits.all ? 'full' : isOverShare(database, order.tokenId, limits) ? 'share' : undefined
         if (refusal !== undefined) {
           if (keyed !== undefined) freeKey(database, keyed.request)
@@ -88,7 +92,7 @@ export function createOrderStore(database: Database): OrderStore {
     giveTask: (id, task, { tokenId, now, keyed }) =>
       database.write(() => {
         if (keyed !== undefined) bindKey(database, keyed.request, { kind: keyed.kind, id }, now)
-        const { changes } = database.prepare(GIVE_TASK).run(task, tokenId ?? null, now, id)
+        const { changes } = database.run(GIVE_TASK, task, tokenId ?? null, now, id)
         if (changes === 1) return one(id)
         if (keyed !== undefined) freeKey(database, keyed.request)
         return undefined
@@ -116,13 +120,7 @@ export function createOrderStore(database: Database): OrderStore {
         return one(id)
       }),
     pending: () =>
-      (
-        database
-          .prepare(`
-            SELECT id, agent_id, workflow_id FROM orders
-            WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL ORDER BY no`)
-          .all() as Pick<OrderRow, 'id' | 'agent_id' | 'workflow_id'>[]
-      ).map((row) => ({ id: row.id, agentId: row.agent_id, workflowId: row.workflow_id ?? undefined })),
+      database.all<RowOf<PendingOrder>>(PENDING).map((row) => ({ ...row, workflowId: row.workflowId ?? undefined })),
     list({ limit, ...query }) {
       const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(query.cursor)
       const sought = isSearch(query) ? lookBack(database, ORDERS, query, before) : undefined

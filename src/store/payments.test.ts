@@ -181,12 +181,16 @@ test('T17: everything is there after the database was closed and opened again', 
 
 test('what is under way is found by its index, however many payments there are', async () => {
   const asked: string[] = []
+  const noted = (sql: string) => {
+    asked.push(sql)
+    return sql
+  }
   const watched = createPayments({
     ...database,
-    prepare(sql) {
-      asked.push(sql)
-      return database.prepare(sql)
-    },
+    all: (sql, ...values) => database.all(noted(sql), ...values),
+    one: (sql, ...values) => database.one(noted(sql), ...values),
+    run: (sql, ...values) => database.run(noted(sql), ...values),
+    writeOne: (sql, ...values) => database.writeOne(noted(sql), ...values),
   })
   watched.due(now, 1)
   watched.nextDueAt()

@@ -101,7 +101,9 @@ const PAYING_BACK = `SELECT 1 FROM chain_transactions WHERE purpose = ? AND stat
 
 /** Worded like the index of open payments, so that SQLite uses it. */
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
-const RUNNING = `state IN ('authorized', 'owed') AND state = 'authorized'`
+const VOID_RUNNING = `
+  UPDATE payments SET state = 'voided', error = ?, updated_at = ?
+  WHERE state IN ('authorized', 'owed') AND state = 'authorized'`
 
 const BY_CHALLENGE = `
   SELECT 1 FROM payments WHERE authorization_nonce = ? AND challenge_nonce = authorization_nonce
@@ -129,17 +131,18 @@ export function createPayments(database: Database): Payments {
         now,
         toBytes(progress.id),
       )
-    if (progress.state === 'unsettled') database.prepare(FORGET_TASK).run(toBytes(progress.id))
+    if (progress.state === 'unsettled') database.run(FORGET_TASK, toBytes(progress.id))
   }
   const rows = (sql: string, ...values: (Uint8Array | number)[]) =>
-    (database.prepare(sql).all(...values) as unknown as PaymentRow[]).map(toPayment)
+    database.all<PaymentRow>(sql, ...values).map(toPayment)
 
   const challengeConsumed = (challengeNonce: Hex) => {
     const nonce = toBytes(challengeNonce)
-    return database.prepare(BY_CHALLENGE).get(nonce, nonce) !== undefined
+    return database.one(BY_CHALLENGE, nonce, nonce) !== undefined
   }
-  const count = (where: string) =>
-    (database.prepare(`SELECT count(*) AS n FROM payments WHERE ${where}`).get() as { n: number }).n
+  const first = (column: 'next_attempt_at' | 'created_at') =>
+    database.one<{ at: number | null }>(`SELECT min(${column}) AS at FROM payments WHERE ${OWED}`)!.at ?? undefined
+  const count = (where: string) => database.one<{ n: number }>(`SELECT count(*) AS n FROM payments WHERE ${where}`)!.n
 
   return {
     ...settledLooks(database, toPayment),
@@ -174,24 +177,24 @@ export function createPayments(database: Database): Payments {
       database.write(() => {
         noteRevision(database)
         const { id, attempts = 0, nextAttemptAt = now, unclear = true } = progress
-        return database.prepare(REOPEN).run(attempts, nextAttemptAt, unclear ? 1 : 0, now, toBytes(id)).changes === 1
+        return database.run(REOPEN, attempts, nextAttemptAt, unclear ? 1 : 0, now, toBytes(id)).changes === 1
       }),
     hastenOne: (id, now) =>
       database.write(
         () =>
-          database
-            .prepare(`UPDATE payments SET next_attempt_at = ?, updated_at = ? WHERE id = ? AND state = 'owed'`)
-            .run(now, now, toBytes(id)).changes === 1,
+          database.run(
+            `UPDATE payments SET next_attempt_at = ?, updated_at = ? WHERE id = ? AND state = 'owed'`,
+            now,
+            now,
+            toBytes(id),
+          ).changes === 1,
       ),
-    paidBack: (id, txHash, now) =>
-      database.write(() => {
-        database.prepare(PAY_BACK).run(toBytes(txHash), now, toBytes(id))
-      }),
-    isBeingPaidBack: (id) => database.prepare(PAYING_BACK).get(refundPurpose(id)) !== undefined,
+    paidBack: (id, txHash, now) => database.writeOne(PAY_BACK, toBytes(txHash), now, toBytes(id)),
+    isBeingPaidBack: (id) => database.one(PAYING_BACK, refundPurpose(id)) !== undefined,
     get: (id) => rows('SELECT * FROM payments WHERE id = ?', toBytes(id))[0],
     challengeConsumed,
     authorizationSeen: (network, asset, from, nonce) =>
-      database.prepare(BY_AUTHORIZATION).get(toBytes(nonce), from, asset, network) !== undefined,
+      database.one(BY_AUTHORIZATION, toBytes(nonce), from, asset, network) !== undefined,
     due: (now, limit) =>
       rows(
         `SELECT * FROM payments WHERE ${OWED} AND (next_attempt_at <= ? OR updated_at > ?)
@@ -200,26 +203,11 @@ export function createPayments(database: Database): Payments {
         now + SET_BACK_MS,
         limit,
       ),
-    nextDueAt() {
-      const row = database.prepare(`SELECT min(next_attempt_at) AS at FROM payments WHERE ${OWED}`).get()
-      return (row as { at: number | null }).at ?? undefined
-    },
+    nextDueAt: () => first('next_attempt_at'),
     hasten: (now) =>
-      database.write(() => {
-        database.prepare(`UPDATE payments SET next_attempt_at = ? WHERE ${OWED} AND next_attempt_at > ?`).run(now, now)
-      }),
-    voidRunning: (error, now) =>
-      database.write(() =>
-        Number(
-          database
-            .prepare(`UPDATE payments SET state = 'voided', error = ?, updated_at = ? WHERE ${RUNNING}`)
-            .run(error, now).changes,
-        ),
-      ),
-    oldestOwed() {
-      const row = database.prepare(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`).get()
-      return (row as { at: number | null }).at ?? undefined
-    },
+      database.writeOne(`UPDATE payments SET next_attempt_at = ? WHERE ${OWED} AND next_attempt_at > ?`, now, now),
+    voidRunning: (error, now) => database.write(() => Number(database.run(VOID_RUNNING, error, now).changes)),
+    oldestOwed: () => first('created_at'),
     open: () =>
       rows(`SELECT * FROM payments WHERE ${OWED} AND ${WORK_DONE}`).map(({ id, peerId, signed, requirements }) => ({
         id,

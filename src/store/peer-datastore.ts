@@ -126,9 +126,9 @@ export class PeerDatastore extends BaseDatastore implements Service {
   #save(name: string): void {
     const value = this.#values.get(name)
     if (value === undefined) {
-      this.#database.prepare('DELETE FROM peer_data WHERE key = ?').run(name)
+      this.#database.run('DELETE FROM peer_data WHERE key = ?', name)
     } else {
-      this.#database.prepare('INSERT OR REPLACE INTO peer_data (key, value) VALUES (?, ?)').run(name, value)
+      this.#database.run('INSERT OR REPLACE INTO peer_data (key, value) VALUES (?, ?)', name, value)
     }
   }
 }

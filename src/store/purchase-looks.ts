@@ -54,20 +54,16 @@ export function purchaseLooks(
   sums: Pick<ReturnType<typeof spending>, 'add'>,
 ): PurchaseLooks {
   return {
-    looksDue: (now, limit, network) =>
-      (database.prepare(DUE).all(now, network, limit) as unknown as ReservationRow[]).map(toStored),
-    lookAt: (paymentId, at) =>
-      database.write(() => {
-        database.prepare(LOOK_AT).run(at ?? null, toBytes(paymentId))
-      }),
+    looksDue: (now, limit, network) => database.all<ReservationRow>(DUE, now, network, limit).map(toStored),
+    lookAt: (paymentId, at) => database.writeOne(LOOK_AT, at ?? null, toBytes(paymentId)),
     takeBack: ({ paymentId, txHash, error }, now) =>
       database.write(() => {
         type Row = ReservationRow & { token_id: string | null }
-        const row = database.prepare(RELEASED).get(toBytes(paymentId)) as Row | undefined
+        const row = database.one<Row>(RELEASED, toBytes(paymentId))
         if (row === undefined) return undefined
         noteRevision(database)
-        database.prepare(TAKE_BACK).run(toBytes(txHash), now, row.order_no)
-        database.prepare(TELL_ORDER).run(JSON.stringify(error), now, row.order_no)
+        database.run(TAKE_BACK, toBytes(txHash), now, row.order_no)
+        database.run(TELL_ORDER, JSON.stringify(error), now, row.order_no)
         const { day, seller_id: sellerId, token_id, amount } = row
         sums.add({ day, sellerId, tokenId: token_id ?? undefined }, BigInt(amount))
         return row.order_id
@@ -75,8 +71,7 @@ export function purchaseLooks(
     unconfirm: (paymentId, now) =>
       database.write(() => {
         noteRevision(database)
-        const row = database.prepare(UNCONFIRM).get(now, toBytes(paymentId)) as { id: string } | undefined
-        return row?.id
+        return database.one<{ id: string }>(UNCONFIRM, now, toBytes(paymentId))?.id
       }),
   }
 }

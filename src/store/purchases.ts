@@ -148,15 +148,14 @@ type ReservedRow = ReservationRow & { order_no: number; token_id: string | null 
 
 /** @param options `hasChain`: true if this node can ask the chain about payments */
 export function createPurchases(database: Database, { hasChain = true }: { hasChain?: boolean } = {}): Purchases {
-  type Value = string | number | Uint8Array
-  const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
+  const { one } = database
   const sums = spending(database)
   const toStored = (row: unknown) => toReservation(row as ReservationRow, hasChain)
 
   function end(row: unknown, state: 'spent' | 'released', txHash: Hex | undefined, now: UnixMs): string | undefined {
     if (row === undefined) return undefined
     const signed = row as ReservedRow
-    database.prepare(END).run(state, bytesOrNull(txHash), now, signed.order_no)
+    database.run(END, state, bytesOrNull(txHash), now, signed.order_no)
     if (state === 'released') sums.add(spentBy(signed), -BigInt(signed.amount))
     return signed.order_id
   }
@@ -197,26 +196,20 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
         const receipt = paid.receipt === undefined ? null : packReceipt(paid.receipt)
         const { txHash, receiptNote = null } = paid
         const spend = () =>
-          database.prepare(SPEND).run(bytesOrNull(txHash), receipt, receiptNote, order.updatedAt, order.id).changes
+          database.run(SPEND, bytesOrNull(txHash), receipt, receiptNote, order.updatedAt, order.id).changes
         if (spend() !== 0) return
         // The result of a released purchase arrived late: the purchase counts again and may be released once more.
         const row = one(RELEASED, toBytes(paid.paymentId)) as ReservedRow | undefined
         if (row === undefined) return
         noteRevision(database)
-        database.prepare(TAKE_BACK).run(row.order_no)
+        database.run(TAKE_BACK, row.order_no)
         sums.add(spentBy(row), BigInt(row.amount))
         spend()
       }),
     setTxHash: (paymentId, txHash, now) =>
-      database.write(() => {
-        const row = one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
-        return row?.id
-      }),
+      database.write(() => database.one<{ id: string }>(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId))?.id),
     confirm: (paymentId, txHash, now) =>
-      database.write(() => {
-        const row = one(CONFIRM, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
-        return row?.id
-      }),
+      database.write(() => database.one<{ id: string }>(CONFIRM, toBytes(txHash), now, toBytes(paymentId))?.id),
     resolve: (paymentId, state, txHash, now) =>
       database.write(() => end(one(RESERVED, toBytes(paymentId)), state, txHash, now)),
     giveBack: (paymentId, now) =>
@@ -224,10 +217,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
     ...purchaseLooks(database, toStored, sums),
     ...openPurchases(database),
     paidBack: (paymentId, txHash, now) =>
-      database.write(() => {
-        const row = one(PAY_BACK, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
-        return row?.id
-      }),
+      database.write(() => database.one<{ id: string }>(PAY_BACK, toBytes(txHash), now, toBytes(paymentId))?.id),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     orderOfRun: (run) =>
       mapRow(
@@ -238,9 +228,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
     unearnedFor: (agentId, since) => (one(UNEARNED_FOR, agentId, since) as { n: number }).n,
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
     stopAsking: (paymentId) =>
-      database.write(() => {
-        database.prepare('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?').run(toBytes(paymentId))
-      }),
+      database.writeOne('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?', toBytes(paymentId)),
     reopenUnsigned: (now) =>
       database.write(() => {
         endUnattended(database, now)

@@ -72,12 +72,10 @@ const NEWEST = 999_999_999_999_999
 
 export function createReceiptStore(database: Database): ReceiptStore {
   const read = (direction: Direction, more: string, ...values: (string | number | Uint8Array)[]) =>
-    (database.prepare(`${ledgers[direction].rows} ${more}`).all(...values) as unknown as LedgerReceiptRow[]).map(
-      (row) => ({
-        direction,
-        row,
-      }),
-    )
+    database.all<LedgerReceiptRow>(`${ledgers[direction].rows} ${more}`, ...values).map((row) => ({
+      direction,
+      row,
+    }))
 
   return {
     get(paymentId, ownerId) {

@@ -19,5 +19,5 @@ export function noteRevision(database: Database): void {
  * Rises when a final payment of either direction changes, also by a refund. Sums over final payments are then outdated.
  */
 export function revisionsOf(database: Database): number {
-  return (database.prepare(REFUNDS).get() as { n: number }).n + (noted.get(database) ?? 0)
+  return database.one<{ n: number }>(REFUNDS)!.n + (noted.get(database) ?? 0)
 }

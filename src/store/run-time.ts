@@ -17,7 +17,7 @@ export interface RunTime {
 const NOTE = 'UPDATE run_time SET ms = max(ms, ?)'
 
 export function createRunTime(database: Database, clock: Clock): RunTime {
-  const { ms } = database.prepare('SELECT ms FROM run_time').get() as { ms: number }
+  const { ms } = database.one<{ ms: number }>('SELECT ms FROM run_time')!
   const from = monotonicOf(clock)
   const now = () => Math.round(ms + Math.max(0, monotonicOf(clock) - from))
   return { now, save: () => database.write(() => noteRunTime(database, now())) }
@@ -25,5 +25,5 @@ export function createRunTime(database: Database, clock: Clock): RunTime {
 
 /** For use inside a transaction that stores something with this age. */
 export function noteRunTime(database: Database, now: number): void {
-  database.prepare(NOTE).run(now)
+  database.run(NOTE, now)
 }

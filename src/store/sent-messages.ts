@@ -51,31 +51,26 @@ export function createSentMessageStore(
   let puts = 0
   return {
     find: ({ tokenId = '', agentId, messageId }) =>
-      database.prepare(FIND).get(tokenId, agentId, messageId, runTime.now() - MESSAGE_LIFE_MS) as
-        | StoredMessage
-        | undefined,
+      database.one(FIND, tokenId, agentId, messageId, runTime.now() - MESSAGE_LIFE_MS) as StoredMessage | undefined,
     put: ({ tokenId = '', agentId, messageId }, { hash, taskId, contextId }) =>
       database.write(() => {
         const now = runTime.now()
-        database.prepare(PUT).run(tokenId, agentId, messageId, hash, taskId, contextId, now)
+        database.run(PUT, tokenId, agentId, messageId, hash, taskId, contextId, now)
         noteRunTime(database, now)
-        if (++puts % lookEvery === 0) database.prepare(TRIM).run(tokenId, messagesMax)
+        if (++puts % lookEvery === 0) database.run(TRIM, tokenId, messagesMax)
       }),
     end: (taskId, { text, ...ended }) =>
       database.write(() => {
         const kept = JSON.stringify({ ...ended, text: text.slice(0, TEXT_LENGTH_MAX) })
-        database.prepare('UPDATE sent_messages SET ended = ? WHERE task_id = ?').run(kept, taskId)
+        database.run('UPDATE sent_messages SET ended = ? WHERE task_id = ?', kept, taskId)
       }),
     ended(agentId, taskId) {
       type Row = { tokenId: string; contextId: string; ended: string }
-      const row = database.prepare(ENDED).get(taskId, agentId) as Row | undefined
+      const row = database.one<Row>(ENDED, taskId, agentId)
       if (row === undefined) return undefined
       const tokenId = row.tokenId === '' ? undefined : row.tokenId
       return { ...(JSON.parse(row.ended) as TaskEnd), tokenId, contextId: row.contextId }
     },
-    purge: () =>
-      database.write(() => {
-        database.prepare('DELETE FROM sent_messages WHERE run_ms <= ?').run(runTime.now() - MESSAGE_LIFE_MS)
-      }),
+    purge: () => database.writeOne('DELETE FROM sent_messages WHERE run_ms <= ?', runTime.now() - MESSAGE_LIFE_MS),
   }
 }

@@ -6,6 +6,7 @@ import type { Database } from './database.ts'
 import { toHex } from './hex.ts'
 import { type Order, type OrderRow, toOrder } from './order-row.ts'
 import type { PaymentState } from './payments.ts'
+import type { RowOf } from './row.ts'
 
 /** The payment that this node received for an exchange. */
 export type ExchangePayment = {
@@ -44,30 +45,16 @@ export interface SessionStore {
   ownExchanges(agentId: string, query: PageQuery, owner?: string | undefined): Page<Order>
 }
 
-type ExchangeRow = {
-  id: number
-  correlation_id: string
-  input: string
-  output: string | null
-  error: string | null
-  created_at: number
-  duration_ms: number
-  payment_id: Uint8Array | null
-  network: string
-  asset: string
-  amount: number
-  payer: string
-  pay_to: string
-  tx_hash: Uint8Array | null
-  state: PaymentState
-}
+type ExchangeRow = Omit<RowOf<StoredExchange>, 'payment'> &
+  Omit<RowOf<ExchangePayment>, 'paymentId'> & { id: number; paymentId: Uint8Array | null }
 
 const NEXT_CALLER = `
   SELECT caller_id FROM exchanges WHERE agent_id = ? AND caller_id > ? ORDER BY caller_id LIMIT 1`
 const EDGE = 'SELECT created_at, duration_ms FROM exchanges WHERE agent_id = ? AND caller_id = ? ORDER BY id'
 const EXCHANGES = `
-  SELECT e.id, e.correlation_id, e.input, e.output, e.error, e.created_at, e.duration_ms, p.id AS payment_id, p.network,
-    p.asset, p.amount, p.payer, p.pay_to, p.tx_hash, p.state
+  SELECT e.id, e.correlation_id AS correlationId, e.input, e.output, e.error, e.created_at AS createdAt,
+    e.duration_ms AS durationMs, p.id AS paymentId, p.network, p.asset, p.amount, p.payer, p.pay_to AS payTo,
+    p.tx_hash AS txHash, p.state
   FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
   WHERE e.agent_id = ? AND e.caller_id = ? AND e.id < ? ORDER BY e.id DESC`
 const OWN = `agent_id = ?1 AND correlation_id IS NOT NULL AND +status IN ('completed', 'failed', 'cancelled')
@@ -76,7 +63,7 @@ const OWN_EDGE = `SELECT coalesce(started_at, created_at) AS created_at, updated
 const OWN_EXCHANGES = `SELECT * FROM orders WHERE ${OWN} AND no < ?3 ORDER BY no DESC`
 
 export function createSessionStore(database: Database): SessionStore {
-  const one = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).get(...values)
+  const { one } = database
   const before = (cursor: string | undefined) => (cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor))
 
   return {
@@ -84,7 +71,7 @@ export function createSessionStore(database: Database): SessionStore {
       // Jump from caller to caller in the index: a session may have any number of exchanges.
       const callers: string[] = []
       for (let last = after; callers.length < limit; ) {
-        const row = one(NEXT_CALLER, agentId, last) as { caller_id: string } | undefined
+        const row = one<{ caller_id: string }>(NEXT_CALLER, agentId, last)
         if (row === undefined) break
         callers.push(row.caller_id)
         last = row.caller_id
@@ -93,8 +80,8 @@ export function createSessionStore(database: Database): SessionStore {
     },
     span(agentId, callerId) {
       type Edge = { created_at: number; duration_ms: number }
-      const first = one(`${EDGE} LIMIT 1`, agentId, callerId) as Edge | undefined
-      const last = one(`${EDGE} DESC LIMIT 1`, agentId, callerId) as Edge | undefined
+      const first = one<Edge>(`${EDGE} LIMIT 1`, agentId, callerId)
+      const last = one<Edge>(`${EDGE} DESC LIMIT 1`, agentId, callerId)
       if (first === undefined || last === undefined) return undefined
       return { createdAt: first.created_at, updatedAt: last.created_at + last.duration_ms }
     },
@@ -108,8 +95,8 @@ export function createSessionStore(database: Database): SessionStore {
     },
     ownSpan(agentId, owner) {
       type Edge = { created_at: number; updated_at: number }
-      const first = one(`${OWN_EDGE} LIMIT 1`, agentId, owner ?? null) as Edge | undefined
-      const last = one(`${OWN_EDGE} DESC LIMIT 1`, agentId, owner ?? null) as Edge | undefined
+      const first = one<Edge>(`${OWN_EDGE} LIMIT 1`, agentId, owner ?? null)
+      const last = one<Edge>(`${OWN_EDGE} DESC LIMIT 1`, agentId, owner ?? null)
       if (first === undefined || last === undefined) return undefined
       return { createdAt: first.created_at, updatedAt: last.updated_at }
     },
@@ -146,25 +133,13 @@ function readBack<Row, T>(
 }
 
 function toExchange(row: ExchangeRow): StoredExchange {
-  return {
-    correlationId: row.correlation_id,
-    input: row.input,
-    output: row.output ?? undefined,
-    error: row.error ?? undefined,
-    createdAt: row.created_at,
-    durationMs: row.duration_ms,
-    payment:
-      row.payment_id === null
-        ? undefined
-        : {
-            paymentId: toHex(row.payment_id),
-            network: row.network,
-            asset: row.asset,
-            amount: BigInt(row.amount),
-            payer: row.payer,
-            payTo: row.pay_to,
-            txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
-            state: row.state,
-          },
-  }
+  const { correlationId, input, createdAt, durationMs } = row
+  const answer = { output: row.output ?? undefined, error: row.error ?? undefined }
+  return { correlationId, input, ...answer, createdAt, durationMs, payment: paymentOf(row) }
+}
+
+function paymentOf({ paymentId, network, asset, amount, payer, payTo, txHash, state }: ExchangeRow) {
+  if (paymentId === null) return undefined
+  const payment = { paymentId: toHex(paymentId), network, asset, amount: BigInt(amount), payer, payTo, state }
+  return { ...payment, txHash: txHash === null ? undefined : toHex(txHash) }
 }

@@ -31,18 +31,17 @@ export function settledLooks<Row, Payment>(
   toPayment: (row: Row) => Payment,
 ): SettledLooks<Payment> {
   return {
-    settledDue: (now, limit) =>
-      (database.prepare(DUE).all(now, limit) as unknown as Row[]).map((row) => toPayment(row)),
-    nextLookAt: () => (database.prepare(NEXT).get() as { at: number | null }).at ?? undefined,
+    settledDue: (now, limit) => database.all<Row>(DUE, now, limit).map((row) => toPayment(row)),
+    nextLookAt: () => database.one<{ at: number | null }>(NEXT)!.at ?? undefined,
     lookAgain: (id, at, txHash) =>
       database.writeLater(() => {
-        database.prepare(LOOK_AGAIN).run(at ?? null, txHash === undefined ? null : toBytes(txHash), toBytes(id))
+        database.run(LOOK_AGAIN, at ?? null, txHash === undefined ? null : toBytes(txHash), toBytes(id))
       }),
     takeBack: (owed, now) =>
       database.write(() => {
         noteRevision(database)
         const { id, attempts = 0, nextAttemptAt = now, error = null } = owed
-        return database.prepare(TAKE_BACK).run(attempts, nextAttemptAt, error, now, toBytes(id)).changes === 1
+        return database.run(TAKE_BACK, attempts, nextAttemptAt, error, now, toBytes(id)).changes === 1
       }),
   }
 }

@@ -34,7 +34,7 @@ function placesOf({ day, sellerId, tokenId }: Expense): Place[] {
 /** The sums behind budgets. Call `add` inside a transaction. */
 export function spending(database: Database) {
   const at = ({ period, scope }: Pick<Place, 'period' | 'scope'>) => {
-    const row = database.prepare('SELECT amount FROM spending WHERE period = ? AND scope = ?').get(period, scope)
+    const row = database.one('SELECT amount FROM spending WHERE period = ? AND scope = ?', period, scope)
     return BigInt((row as { amount: number } | undefined)?.amount ?? 0)
   }
   return {
@@ -50,7 +50,7 @@ export function spending(database: Database) {
     },
     /** A negative amount subtracts. */
     add(spent: Expense, amount: bigint): void {
-      for (const { period, scope } of placesOf(spent)) database.prepare(ADD).run(period, scope, amount)
+      for (const { period, scope } of placesOf(spent)) database.run(ADD, period, scope, amount)
     },
     /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
     in: (period: string) => at({ period, scope: '' }),

@@ -58,7 +58,7 @@ const FIND = `
 export function createTaskRecords(database: Database): TaskRecords {
   return {
     find(agentId, taskId) {
-      const row = database.prepare(FIND).get(taskId, agentId) as TaskRow | undefined
+      const row = database.one<TaskRow>(FIND, taskId, agentId)
       return row && toRecord(row)
     },
   }

@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Scope } from '../schema/caller.ts'
 import type { Database } from './database.ts'
+import type { RowOf } from './row.ts'
 
 /** An API token. Only a hash of its secret is stored. */
 export type StoredToken = {
@@ -27,59 +28,45 @@ export interface TokenStore {
   revoke(id: string, now: UnixMs): Promise<boolean>
 }
 
-type TokenRow = {
-  id: string
-  name: string
-  scope: Scope
-  hash: Uint8Array
-  budget: number | null
-  per_day: number | null
-  created_at: number
-  expires_at: number | null
-  revoked_at: number | null
-}
+type TokenRow = RowOf<StoredToken>
 
 const INSERT = `
   INSERT INTO tokens (id, name, scope, hash, budget, per_day, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+const SELECT = `
+  SELECT id, name, scope, hash, budget, per_day AS perDay, created_at AS createdAt, expires_at AS expiresAt,
+    revoked_at AS revokedAt
+  FROM tokens`
 
 export function createTokenStore(database: Database): TokenStore {
   return {
     add: (token, tokensMax) =>
       database.write(() => {
-        const { n } = database.prepare('SELECT count(*) AS n FROM tokens WHERE revoked_at IS NULL').get() as {
-          n: number
-        }
+        const { n } = database.one<{ n: number }>('SELECT count(*) AS n FROM tokens WHERE revoked_at IS NULL')!
         if (n >= tokensMax) return false
         const { id, name, scope, hash, budget, perDay, createdAt, expiresAt } = token
-        database
-          .prepare(INSERT)
-          .run(id, name, scope, hash, budget ?? null, perDay ?? null, createdAt, expiresAt ?? null)
+        database.run(INSERT, id, name, scope, hash, budget ?? null, perDay ?? null, createdAt, expiresAt ?? null)
         return true
       }),
     get(id) {
-      const row = database.prepare('SELECT * FROM tokens WHERE id = ?').get(id)
-      return row === undefined ? undefined : fromRow(row as unknown as TokenRow)
+      const row = database.one<TokenRow>(`${SELECT} WHERE id = ?`, id)
+      return row && fromRow(row)
     },
-    list: () => (database.prepare('SELECT * FROM tokens ORDER BY no DESC').all() as unknown as TokenRow[]).map(fromRow),
+    list: () => database.all<TokenRow>(`${SELECT} ORDER BY no DESC`).map(fromRow),
     revoke: (id, now) =>
       database.write(
         () =>
-          database.prepare('UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL').run(now, id)
-            .changes === 1,
+          database.run('UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL', now, id).changes === 1,
       ),
   }
 }
 
 function fromRow(row: TokenRow): StoredToken {
   return {
-    id: row.id,
-    name: row.name,
-    scope: row.scope,
-    hash: row.hash,
+    ...row,
     budget: row.budget === null ? undefined : BigInt(row.budget),
-    perDay: row.per_day === null ? undefined : BigInt(row.per_day),
-    createdAt: row.created_at,
-    expiresAt: row.expires_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
+    perDay: row.perDay === null ? undefined : BigInt(row.perDay),
+    expiresAt: row.expiresAt ?? undefined,
+    revokedAt: row.revokedAt ?? undefined,
   }
 }

@@ -63,15 +63,28 @@ type TransactionRow = {
   state: EndedTransaction['state']
 }
 
+const OPEN = `SELECT * FROM chain_transactions WHERE state = 'sent' AND network = ? AND account = ? ORDER BY no`
+const WITH_KEY = `
+  SELECT * FROM chain_transactions WHERE idempotency_key = ? AND network = ? AND account = ? ORDER BY no DESC`
+const ENDED = `
+  SELECT hash, state FROM chain_transactions
+  WHERE purpose = ? AND state <> 'sent' AND network = ? AND account = ? ORDER BY no`
+const MINED = `
+  SELECT * FROM chain_transactions
+  WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`
+const NEXT_NONCE = `
+  SELECT coalesce(max(account_nonce) + 1, 0) AS next FROM chain_transactions
+  WHERE state IN ('mined', 'failed') AND network = ? AND account = ?`
+
 export function createTransactions(database: Database): Transactions {
   /** Cached, because every served call reads it. */
   let tokens: Map<string, string> | undefined
   const keyOf = (agentId: string, network: string) => `${network} ${agentId}`
   const all = () => {
     tokens ??= new Map(
-      (database.prepare('SELECT agent_id, network, token_id FROM agent_tokens').all() as Record<string, string>[]).map(
-        ({ agent_id, network, token_id }) => [keyOf(agent_id!, network!), token_id!],
-      ),
+      database
+        .all<Record<string, string>>('SELECT agent_id, network, token_id FROM agent_tokens')
+        .map(({ agent_id, network, token_id }) => [keyOf(agent_id!, network!), token_id!]),
     )
     return tokens
   }
@@ -100,47 +113,23 @@ export function createTransactions(database: Database): Transactions {
           )
       }),
     open: (network, account) =>
-      (
-        database
-          .prepare(`SELECT * FROM chain_transactions WHERE state = 'sent' AND network = ? AND account = ? ORDER BY no`)
-          .all(network, toBytes(account)) as unknown as TransactionRow[]
-      ).map(toTransaction),
+      database.all<TransactionRow>(OPEN, network, toBytes(account)).map((row) => toTransaction(row)),
     withKey: (network, account, key) =>
-      (
-        database
-          .prepare(`
-            SELECT * FROM chain_transactions WHERE idempotency_key = ? AND network = ? AND account = ? ORDER BY no DESC`)
-          .all(key, network, toBytes(account)) as unknown as TransactionRow[]
-      ).map((row) => ({ ...toTransaction(row), state: row.state })),
+      database
+        .all<TransactionRow>(WITH_KEY, key, network, toBytes(account))
+        .map((row) => ({ ...toTransaction(row), state: row.state })),
     ended: (network, account, purpose) =>
-      (
-        database
-          .prepare(`
-            SELECT hash, state FROM chain_transactions
-            WHERE purpose = ? AND state <> 'sent' AND network = ? AND account = ? ORDER BY no`)
-          .all(purpose, network, toBytes(account)) as { hash: Uint8Array; state: TransactionEnd }[]
-      ).map(({ hash, state }) => ({ hash: toHex(hash), state })),
+      database
+        .all<{ hash: Uint8Array; state: TransactionEnd }>(ENDED, purpose, network, toBytes(account))
+        .map(({ hash, state }) => ({ hash: toHex(hash), state })),
     minedInstead({ network, account, accountNonce, purpose }) {
-      const row = database
-        .prepare(`
-          SELECT * FROM chain_transactions
-          WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`)
-        .get(purpose, accountNonce, network, toBytes(account)) as TransactionRow | undefined
+      const row = database.one<TransactionRow>(MINED, purpose, accountNonce, network, toBytes(account))
       return row && toTransaction(row)
     },
-    nextNonce(network, account) {
-      const row = database
-        .prepare(`
-          SELECT max(account_nonce) AS last FROM chain_transactions
-          WHERE state IN ('mined', 'failed') AND network = ? AND account = ?`)
-        .get(network, toBytes(account)) as { last: number | null }
-      return row.last === null ? 0 : row.last + 1
-    },
+    nextNonce: (network, account) => database.one<{ next: number }>(NEXT_NONCE, network, toBytes(account))!.next,
     end: (hash, end, now, token) =>
       database.write(() => {
-        database
-          .prepare('UPDATE chain_transactions SET state = ?, updated_at = ? WHERE hash = ?')
-          .run(end, now, toBytes(hash))
+        database.run('UPDATE chain_transactions SET state = ?, updated_at = ? WHERE hash = ?', end, now, toBytes(hash))
         if (token === undefined) return
         database
           .prepare(`

@@ -34,28 +34,21 @@ export interface WebhookStore {
 }
 
 type WebhookRow = { id: string; url: string; events: string; secret: string; created_at: number }
-type DeliveryRow = {
-  no: number
-  id: string
-  webhook_id: string
-  body: string
-  attempts: number
-  next_attempt_at: number
-}
 
 const COUNT = 'SELECT count(*) AS n FROM webhook_deliveries WHERE webhook_id = ?'
+const DUE = `
+  SELECT no, id, webhook_id AS webhookId, body, attempts, next_attempt_at AS nextAttemptAt FROM webhook_deliveries
+  WHERE webhook_id = ? AND next_attempt_at <= ? ORDER BY next_attempt_at, no LIMIT 1`
 const DROP_OLDEST = `
   DELETE FROM webhook_deliveries WHERE no IN (SELECT no FROM webhook_deliveries WHERE webhook_id = ? ORDER BY no LIMIT ?)`
 
+const DROP_OTHERS = 'DELETE FROM webhook_deliveries WHERE webhook_id NOT IN (SELECT value FROM json_each(?))'
+
 export function createWebhookStore(database: Database): WebhookStore {
-  const run = (sql: string, ...values: (string | number)[]) =>
-    database.write(() => {
-      database.prepare(sql).run(...values)
-    })
-  const pending = (id: string) => (database.prepare(COUNT).get(id) as { n: number }).n
+  const pending = (id: string) => database.one<{ n: number }>(COUNT, id)!.n
   return {
     all: () =>
-      (database.prepare('SELECT * FROM webhooks ORDER BY created_at, id').all() as WebhookRow[]).map((row) => ({
+      database.all<WebhookRow>('SELECT * FROM webhooks ORDER BY created_at, id').map((row) => ({
         id: row.id,
         url: row.url,
         events: JSON.parse(row.events) as string[],
@@ -64,17 +57,22 @@ export function createWebhookStore(database: Database): WebhookStore {
       })),
     add: ({ id, url, events, secret, createdAt }, countMax) =>
       database.write(() => {
-        const { n } = database.prepare('SELECT count(*) AS n FROM webhooks').get() as { n: number }
+        const { n } = database.one<{ n: number }>('SELECT count(*) AS n FROM webhooks')!
         if (n >= countMax) return false
-        database
-          .prepare('INSERT INTO webhooks (id, url, events, secret, created_at) VALUES (?, ?, ?, ?, ?)')
-          .run(id, url, JSON.stringify(events), secret, createdAt)
+        database.run(
+          'INSERT INTO webhooks (id, url, events, secret, created_at) VALUES (?, ?, ?, ?, ?)',
+          id,
+          url,
+          JSON.stringify(events),
+          secret,
+          createdAt,
+        )
         return true
       }),
     remove: (id) =>
       database.write(() => {
-        database.prepare('DELETE FROM webhook_deliveries WHERE webhook_id = ?').run(id)
-        database.prepare('DELETE FROM webhooks WHERE id = ?').run(id)
+        database.run('DELETE FROM webhook_deliveries WHERE webhook_id = ?', id)
+        database.run('DELETE FROM webhooks WHERE id = ?', id)
       }),
     enqueue: (deliveries, waitingMax) =>
       database.write(() => {
@@ -82,47 +80,34 @@ export function createWebhookStore(database: Database): WebhookStore {
         for (const { id, webhookId, body, now } of deliveries) {
           const over = pending(webhookId) + 1 - waitingMax
           if (over > 0) {
-            database.prepare(DROP_OLDEST).run(webhookId, over)
+            database.run(DROP_OLDEST, webhookId, over)
             dropped.set(webhookId, (dropped.get(webhookId) ?? 0) + over)
           }
-          database
-            .prepare('INSERT INTO webhook_deliveries (id, webhook_id, body, next_attempt_at) VALUES (?, ?, ?, ?)')
-            .run(id, webhookId, body, now)
+          database.run(
+            'INSERT INTO webhook_deliveries (id, webhook_id, body, next_attempt_at) VALUES (?, ?, ?, ?)',
+            id,
+            webhookId,
+            body,
+            now,
+          )
         }
         return dropped
       }),
     due(webhookId, now) {
-      const row = database
-        .prepare(
-          `SELECT * FROM webhook_deliveries WHERE webhook_id = ? AND next_attempt_at <= ?
-           ORDER BY next_attempt_at, no LIMIT 1`,
-        )
-        .get(webhookId, now) as DeliveryRow | undefined
-      return row && toDelivery(row)
+      return database.one<Delivery>(DUE, webhookId, now)
     },
     nextDueAt(webhookId) {
       const sql = 'SELECT min(next_attempt_at) AS at FROM webhook_deliveries WHERE webhook_id = ?'
-      return (database.prepare(sql).get(webhookId) as { at: number | null }).at ?? undefined
+      return database.one<{ at: number | null }>(sql, webhookId)!.at ?? undefined
     },
     pending,
     retry: (no, nextAttemptAt) =>
-      run('UPDATE webhook_deliveries SET attempts = attempts + 1, next_attempt_at = ? WHERE no = ?', nextAttemptAt, no),
-    done: (no) => run('DELETE FROM webhook_deliveries WHERE no = ?', no),
-    keepOnly: (ids) =>
-      run(
-        `DELETE FROM webhook_deliveries WHERE webhook_id NOT IN (SELECT value FROM json_each(?))`,
-        JSON.stringify(ids),
+      database.writeOne(
+        'UPDATE webhook_deliveries SET attempts = attempts + 1, next_attempt_at = ? WHERE no = ?',
+        nextAttemptAt,
+        no,
       ),
-  }
-}
-
-function toDelivery(row: DeliveryRow): Delivery {
-  return {
-    no: row.no,
-    id: row.id,
-    webhookId: row.webhook_id,
-    body: row.body,
-    attempts: row.attempts,
-    nextAttemptAt: row.next_attempt_at,
+    done: (no) => database.writeOne('DELETE FROM webhook_deliveries WHERE no = ?', no),
+    keepOnly: (ids) => database.writeOne(DROP_OTHERS, JSON.stringify(ids)),
   }
 }

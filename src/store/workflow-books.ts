@@ -12,7 +12,7 @@ const BOOKS = `
 
 export function workflowBooks(database: Database, id: string): WorkflowBooks {
   const books: WorkflowBooks = { paid: 0n, held: 0n, notCharged: 0n }
-  const rows = database.prepare(BOOKS).all(id) as { released: number; paid: number; amount: string }[]
+  const rows = database.all<{ released: number; paid: number; amount: string }>(BOOKS, id)
   for (const { released, paid, amount } of rows) {
     books[released === 1 ? 'notCharged' : paid === 1 ? 'paid' : 'held'] += BigInt(amount)
   }

@@ -7,6 +7,7 @@ import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
 import type { LookBackQuery } from './look-back.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
+import type { RowOf } from './row.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
 
 /** A step ready to run: every choice is made. */
@@ -90,30 +91,8 @@ export interface WorkflowStore {
   books(id: string): WorkflowBooks
 }
 
-type WorkflowRow = {
-  no: number
-  id: string
-  name: string | null
-  input: string
-  budget: number | null
-  status: WorkflowStatus
-  created_at: number
-  updated_at: number
-  token_id: string | null
-}
-type StepRow = {
-  id: string
-  plan: string
-  price: number
-  status: StepStatus
-  agent: number
-  tries: number
-  order_id: string | null
-  error: string | null
-  refused_at: number | null
-  started_at: number | null
-  ended_at: number | null
-}
+type WorkflowRow = Omit<RowOf<StoredWorkflow>, 'steps'> & { no: number }
+type StepRow = Omit<RowOf<StoredStep>, keyof StepPlan | 'error'> & { id: string; plan: string; error: string | null }
 
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE token_id = ?) AS own FROM workflows WHERE status IN ('pending', 'running')`
@@ -123,14 +102,18 @@ const INSERT = `
 const INSERT_STEP = `
   INSERT INTO workflow_steps (workflow_no, position, id, plan, price, status)
   VALUES ((SELECT no FROM workflows WHERE id = ?), ?, ?, ?, ?, ?)`
+const COLUMNS = 'no, id, name, budget, status, created_at AS createdAt, updated_at AS updatedAt, token_id AS tokenId'
 /** Without the input, which may be megabytes. */
-const LISTED = `no, id, name, '' AS input, budget, status, created_at, updated_at, token_id`
+const LISTED = `${COLUMNS}, '' AS input`
 const SET_STATUS = 'UPDATE workflows SET status = ?, updated_at = ? WHERE id = ?'
 const UPDATE_STEP = `
   UPDATE workflow_steps SET status = ?, agent = ?, tries = ?, order_id = ?, error = ?, refused_at = ?, started_at = ?,
     ended_at = ?
   WHERE workflow_no = (SELECT no FROM workflows WHERE id = ?) AND id = ?`
-const STEPS = 'SELECT * FROM workflow_steps WHERE workflow_no = ? ORDER BY position'
+const STEPS = `
+  SELECT id, plan, price, status, agent, tries, order_id AS orderId, error, refused_at AS refusedAt,
+    started_at AS startedAt, ended_at AS endedAt
+  FROM workflow_steps WHERE workflow_no = ? ORDER BY position`
 const UNFINISHED = `
   SELECT id FROM workflows WHERE status IN ('pending', 'running')
     OR no IN (SELECT workflow_no FROM workflow_steps WHERE status = 'running') ORDER BY no`
@@ -142,21 +125,16 @@ const SPENDING = `
       AS perhaps
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ?`
 export function createWorkflowStore(database: Database): WorkflowStore {
-  const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values)
-  const read = (row: WorkflowRow): StoredWorkflow => ({
-    id: row.id,
+  const read = ({ no, ...row }: WorkflowRow): StoredWorkflow => ({
+    ...row,
     name: row.name ?? undefined,
-    input: row.input,
     budget: row.budget === null ? undefined : BigInt(row.budget),
-    status: row.status,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    tokenId: row.token_id ?? undefined,
-    steps: (database.prepare(STEPS).all(row.no) as unknown as StepRow[]).map(toStep),
+    tokenId: row.tokenId ?? undefined,
+    steps: database.all<StepRow>(STEPS, no).map(toStep),
   })
   const get = (id: string) => {
-    const row = one('SELECT * FROM workflows WHERE id = ?', id)
-    return row === undefined ? undefined : read(row as unknown as WorkflowRow)
+    const row = database.one<WorkflowRow>(`SELECT ${COLUMNS}, input FROM workflows WHERE id = ?`, id)
+    return row && read(row)
   }
 
   function change(id: string, steps: readonly StoredStep[], { id: stepId, ...changed }: StepChange): void {
@@ -184,18 +162,16 @@ export function createWorkflowStore(database: Database): WorkflowStore {
       database.write(() => {
         const { id, name, input, budget, status, createdAt, updatedAt, tokenId, steps } = workflow
         if (request !== undefined) bindKey(database, request, { kind: 'workflow', id }, createdAt)
-        const open = one(OPEN, tokenId ?? '') as { n: number; own: number }
+        const open = database.one<{ n: number; own: number }>(OPEN, tokenId ?? '')!
         const refusal =
           open.n >= limits.all ? 'full' : tokenId !== undefined && open.own >= limits.perToken ? 'share' : undefined
         if (refusal !== undefined) {
           if (request !== undefined) freeKey(database, request)
           return refusal
         }
-        database
-          .prepare(INSERT)
-          .run(id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null)
+        database.run(INSERT, id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null)
         for (const [position, step] of steps.entries()) {
-          database.prepare(INSERT_STEP).run(id, position, step.id, writePlan(step), step.price, step.status)
+          database.run(INSERT_STEP, id, position, step.id, writePlan(step), step.price, step.status)
         }
         return 'placed'
       }),
@@ -203,7 +179,7 @@ export function createWorkflowStore(database: Database): WorkflowStore {
       database.write(() => {
         const { steps } = get(id)!
         for (const changed of changes) change(id, steps, changed)
-        database.prepare(SET_STATUS).run(status, now, id)
+        database.run(SET_STATUS, status, now, id)
       }),
     begin: (id, changed, order, now) =>
       database.write(() => {
@@ -211,7 +187,7 @@ export function createWorkflowStore(database: Database): WorkflowStore {
         if (status !== 'pending' && status !== 'running') throw new Error(`workflow ${id} is ${status}`)
         change(id, steps, { ...changed, status: 'running', orderId: order.id, error: undefined, refusedAt: undefined })
         putOrder(database, order)
-        database.prepare(SET_STATUS).run('running', now, id)
+        database.run(SET_STATUS, 'running', now, id)
       }),
     get,
     list({ status, ownerId, limit, cursor, text, since, until }) {
@@ -229,16 +205,13 @@ export function createWorkflowStore(database: Database): WorkflowStore {
       const rows = database.prepare(`SELECT ${LISTED} FROM workflows ${where} ORDER BY no DESC LIMIT ?`)
       return readPage(rows.all(...values, limit + 1) as unknown as WorkflowRow[], limit, read)
     },
-    unfinished: () => (database.prepare(UNFINISHED).all() as { id: string }[]).map(({ id }) => id),
+    unfinished: () => database.all<{ id: string }>(UNFINISHED).map(({ id }) => id),
     orders: (id) =>
-      (
-        database.prepare('SELECT id, step_id FROM orders WHERE workflow_id = ? ORDER BY no').all(id) as {
-          id: string
-          step_id: string
-        }[]
-      ).map((row) => ({ id: row.id, stepId: row.step_id })),
+      database
+        .all<{ id: string; step_id: string }>('SELECT id, step_id FROM orders WHERE workflow_id = ? ORDER BY no', id)
+        .map((row) => ({ id: row.id, stepId: row.step_id })),
     spending(id) {
-      const { sure, perhaps } = one(SPENDING, id) as { sure: number; perhaps: number }
+      const { sure, perhaps } = database.one<{ sure: number; perhaps: number }>(SPENDING, id)!
       return { sure: BigInt(sure), perhaps: BigInt(perhaps) }
     },
     books: (id) => workflowBooks(database, id),
@@ -270,20 +243,17 @@ function writePlan({ agents, input, dependsOn, maxPrice, retries, rebuy }: StepP
   return JSON.stringify({ ...plan, ...(maxPrice !== undefined && { maxPrice: maxPrice.toString() }) })
 }
 
-function toStep(row: StepRow): StoredStep {
-  const { maxPrice, ...plan } = JSON.parse(row.plan) as WrittenPlan
+function toStep({ plan: written, ...row }: StepRow): StoredStep {
+  const { maxPrice, ...plan } = JSON.parse(written) as WrittenPlan
   return {
-    id: row.id,
+    ...row,
     ...plan,
     maxPrice: maxPrice === undefined ? undefined : BigInt(maxPrice),
     price: BigInt(row.price),
-    status: row.status,
-    agent: row.agent,
-    tries: row.tries,
-    orderId: row.order_id ?? undefined,
+    orderId: row.orderId ?? undefined,
     error: row.error === null ? undefined : (JSON.parse(row.error) as OrderError),
-    refusedAt: row.refused_at ?? undefined,
-    startedAt: row.started_at ?? undefined,
-    endedAt: row.ended_at ?? undefined,
+    refusedAt: row.refusedAt ?? undefined,
+    startedAt: row.startedAt ?? undefined,
+    endedAt: row.endedAt ?? undefined,
   }
 }
