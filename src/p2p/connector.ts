@@ -101,11 +101,8 @@ export class Connector {
       if (nameOf(error) === 'UnsupportedProtocolError') {
         throw new CodedError('PROTOCOL_UNSUPPORTED', `peer ${peerId} does not speak ${protocol}`, { cause: error })
       }
-      throw unreachable(
-        peerId,
-        signal.aborted ? `no answer in time (${reasonOf(signal.reason)})` : reasonOf(error),
-        error,
-      )
+      const reason = signal.aborted ? `no answer in time (${reasonOf(signal.reason)})` : reasonOf(error)
+      throw unreachable(peerId, reason, error)
     }
   }
 
@@ -179,17 +176,10 @@ export class Connector {
     signal: AbortSignal,
   ): Promise<Connection> {
     const { transportManager } = this.#deps.libp2p.services.inside
-    const connection = await this.#dials.dial(
-      `${peerId} ${relayed} ${wanted} ${listed} ${most}`,
-      (shared) =>
-        dialFirst(
-          addresses,
-          (address, attempt) => transportManager.dial(address, { signal: attempt, wanted }),
-          this.#timing,
-          shared,
-        ),
-      signal,
-    )
+    const dialOne = (address: Multiaddr, attempt: AbortSignal) =>
+      transportManager.dial(address, { signal: attempt, wanted })
+    const dialAll = (shared: AbortSignal) => dialFirst(addresses, dialOne, this.#timing, shared)
+    const connection = await this.#dials.dial(`${peerId} ${relayed} ${wanted} ${listed} ${most}`, dialAll, signal)
     // Both transports compare the key with the dialed address. Check it again here, because payments depend on this
     // peer id.
     if (connection.remotePeer.toString() !== peerId) {

@@ -12,7 +12,6 @@ import { guardDht } from './libp2p-fixes/dht-guard.ts'
 
 /** The market's own DHT, separate from the public DHT. */
 export const DHT_PROTOCOL = '/node/kad/1.0.0'
-/** The public DHT of all libp2p nodes. */
 export const PUBLIC_DHT_PROTOCOL = '/ipfs/kad/1.0.0'
 /** Public nodes that are operated for joining the public DHT. */
 export const PUBLIC_BOOTSTRAP: readonly string[] = [
@@ -66,9 +65,7 @@ export function createPublicDht(
 }
 
 function bounded(components: KadDHTComponents): KadDHTComponents {
-  const records = new BoundedDatastore(new MemoryDatastore(), {
-    entriesMax: RECORDS_MAX,
-    valueBytesMax: RECORD_BYTES_MAX,
-  })
+  const limits = { entriesMax: RECORDS_MAX, valueBytesMax: RECORD_BYTES_MAX }
+  const records = new BoundedDatastore(new MemoryDatastore(), limits)
   return Object.create(components, { datastore: { value: records } })
 }

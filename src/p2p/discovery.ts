@@ -56,7 +56,6 @@ export class Discovery {
     deps.libp2p.addEventListener('peer:discovery', (event) => this.offer(event.detail))
   }
 
-  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#wake(), { once: true })
     await Promise.all([this.#dialCandidates(signal), this.#rejoin(signal)])

@@ -166,10 +166,8 @@ export class Gossip {
       try {
         return results[await orAborted(receive(message.data, fromPeerId), AbortSignal.timeout(JUDGE_TIMEOUT_MS))]
       } catch (error) {
-        this.#logger.error(
-          { operation: topic, peer_id: fromPeerId, err: error },
-          'a gossip message could not be judged',
-        )
+        const fields = { operation: topic, peer_id: fromPeerId, err: error }
+        this.#logger.error(fields, 'a gossip message could not be judged')
         return results.ignore
       } finally {
         this.#judgedTotal -= 1

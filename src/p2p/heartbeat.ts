@@ -146,7 +146,6 @@ class ConnectionWatch {
     return other !== undefined && (await this.#answers(other, timeoutMs))
   }
 
-  /** True if the peer at the other end is alive. */
   async #answers(connection: Connection, timeoutMs: number): Promise<boolean> {
     const { logger } = this.#deps
     const limit = AbortSignal.any([this.#signal, AbortSignal.timeout(timeoutMs)])

@@ -1,4 +1,3 @@
-import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -11,13 +10,10 @@ import { Discovery, type DiscoveryTiming } from './discovery.ts'
 import { Gossip } from './gossip.ts'
 import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
 import type { Identity } from './identity.ts'
-import type { InboundLimits } from './inbound-places.ts'
-import type { ListenFailure } from './libp2p-fixes/listen-failures.ts'
-import type { PortReuse } from './libp2p-fixes/port-reuse.ts'
 import { ListedAddresses } from './listed-addresses.ts'
-import { createModules, type Node } from './modules.ts'
+import { createModules, type ModulesOptions } from './modules.ts'
 import { namesIn, type PeerAddresses, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
-import { type Dns, NamedPeers, type NamedPeersTiming, systemDns } from './named-peers.ts'
+import { NamedPeers, type NamedPeersTiming, systemDns } from './named-peers.ts'
 import { hostIn, isPrivateHost } from './networks.ts'
 import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
@@ -32,18 +28,12 @@ import { ReachedPeers } from './reached-peers.ts'
 import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
 import type { PortMapping, PortMappingTiming } from './upnp/port-mapping.ts'
 
-export type HostOptions = {
-  /** Port for both TCP and QUIC. With 0 each chooses a free port. */
-  port: number
-  listenHosts: readonly string[]
+export type HostOptions = Omit<ModulesOptions, 'announce' | 'publicDht'> & {
   bootstrap: readonly string[]
   /** Addresses at which the operator says this node can be reached. They are trusted. */
   announce: readonly string[]
-  mdns: boolean
   /** Relays that this node may be reached through, in addition to those it finds. */
   relays?: readonly string[]
-  /** True if this node is a relay for others. */
-  relay?: boolean
   /** True to ask the router to forward the port. */
   upnp?: boolean
   /**
@@ -58,11 +48,6 @@ export type HostOptions = {
   dialPrivate?: boolean | undefined
   /** Connections that one address may have to this node. */
   connectionsPerAddress?: number
-  version: string
-  /** Other limits for inbound connections, for tests. */
-  inbound?: Partial<InboundLimits>
-  /** Another resolver for names, for tests. */
-  dns?: Dns
   timing?: Partial<HostTiming>
 }
 
@@ -114,45 +99,20 @@ const TIMING: HostTiming = {
 const PEERS_MET = 8
 
 /** The parts of the host, and the options that it got. */
-export type Parts = {
-  libp2p: Node
-  listenFailures: ListenFailure[]
-  addresses: OwnAddresses
-  gossip: Gossip
-  book: PeerBook
-  connector: Connector
-  discovery: Discovery
-  relays: Relays
-  proof: AddressProof
-  dialBack: DialBack
-  mapping: PortMapping | undefined
-  punch: HolePunch
-  /** Protocols that may be spoken over a relay. */
-  relayed: Set<string>
-  /** Peers to stay connected with: bootstrap peers and relays that the operator named. */
-  kept: readonly PeerAddresses[]
-  /** Names that lead to more such peers. */
-  named: readonly NamedPeers[]
-  /** Peers for joining the public DHT. */
-  publicPeers: readonly PeerAddresses[]
-  announce: readonly Multiaddr[]
-  reuse: PortReuse | undefined
-  port: number
-  mdns: boolean
-  timing: HostTiming
-  dns: Dns
-}
+export type Parts = Awaited<ReturnType<typeof createParts>>
 
 /** @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST` */
-export async function createParts(options: HostOptions, deps: HostDeps): Promise<Parts> {
+export async function createParts(options: HostOptions, deps: HostDeps) {
   const { identity, logger, clock } = deps
   const configured = parseRelays(options.relays ?? [], identity.peerId)
+  /** Peers to stay connected with: bootstrap peers and relays that the operator named. */
   const kept = parseBootstrap([...options.bootstrap, ...(options.relays ?? [])], identity.peerId)
   const publicDht =
     options.publicDht === true
       ? { bootstrap: PUBLIC_BOOTSTRAP, privateAddresses: false }
       : options.publicDht || undefined
   const publicPeers = parseBootstrap(publicDht?.bootstrap ?? [], identity.peerId)
+  /** Names that lead to more such peers. */
   const named = namesIn([...options.bootstrap, ...(options.relays ?? [])]).map((name) => new NamedPeers(name))
   const namedRelays = namesIn(options.relays ?? [])
   const announce = parseAnnounce(options.announce, identity.peerId)
@@ -173,6 +133,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const reached = new ReachedPeers({ ...deps, libp2p })
   budget.isReached = (peerId, place) => reached.has(peerId, place)
   const book = new PeerBook(libp2p)
+  /** Protocols that may be spoken over a relay. */
   const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
   const isPrivateMarket = kept.some(({ addresses }) => addresses.some((address) => isPrivateHost(hostIn(address))))
@@ -212,33 +173,10 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     const listening = () => libp2p.services.inside.transportManager.getAddrs()
     mapping = new PortMapping(timing, { logger, listening, mapped: proof.mapped.bind(proof) })
   }
-  const told = {
-    reuse,
-    kept,
-    named,
-    publicPeers,
-    announce,
-    port: options.port,
-    mdns: options.mdns,
-    timing,
-    dns: options.dns ?? systemDns,
-  }
-  return {
-    libp2p,
-    listenFailures,
-    addresses,
-    gossip,
-    book,
-    connector,
-    discovery,
-    relays,
-    proof,
-    dialBack,
-    mapping,
-    punch,
-    relayed,
-    ...told,
-  }
+  const { port, mdns, dns = systemDns } = options
+  const settings = { port, mdns, dns, timing, announce, kept, named, publicPeers, reuse, relayed }
+  const reach = { addresses, relays, proof, dialBack, mapping, punch }
+  return { libp2p, listenFailures, gossip, book, connector, discovery, ...reach, ...settings }
 }
 
 /** Runs everything that works in the background of the host, until the signal aborts. */

@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Connection, Stream } from '@libp2p/interface'
 import type { Service } from '../lib/lifecycle.ts'
-import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
 import { STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
 import { DHT_PROTOCOL, PUBLIC_DHT_PROTOCOL } from './dht.ts'
@@ -31,7 +30,6 @@ export interface Host extends Service {
    * addresses.
    */
   addresses(): string[]
-  /** Whether others can reach this node. */
   reachability(): Reachability
   peers(): PeerView[]
   /** Whether this node has found the market, and how it searches. */
@@ -89,177 +87,122 @@ const LEAVE_MAX_MS = 500
  * @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST`; from `start`: `PORT_IN_USE`, `LISTEN_FAILED`
  */
 export async function createHost(options: HostOptions, deps: HostDeps): Promise<Host> {
-  return new Libp2pHost(deps, await createParts(options, deps))
+  return hostOf(await createParts(options, deps), deps)
 }
 
-class Libp2pHost implements Host {
-  readonly name = 'p2p'
-  readonly peerId: string
-  readonly did: string
-  readonly #logger: Logger
-  readonly #parts: Parts
-  readonly #closing = new AbortController()
-  #background: Promise<unknown> = Promise.resolve()
-  #startedAt = 0
+function hostOf(parts: Parts, { identity: { peerId, did }, logger }: HostDeps): Host {
+  const { libp2p, listenFailures: failures, addresses, gossip, book, connector, relays, mapping, announce } = parts
+  const closing = new AbortController()
+  setMaxListeners(0, closing.signal)
+  let background: Promise<unknown> = Promise.resolve()
+  let startedAt = 0
+  const listening = () => libp2p.services.inside.transportManager.getAddrs()
 
-  constructor({ identity, logger }: HostDeps, parts: Parts) {
-    this.peerId = identity.peerId
-    this.did = identity.did
-    this.#logger = logger
-    this.#parts = parts
-    setMaxListeners(0, this.#closing.signal)
-  }
-
-  async start(): Promise<void> {
-    const { libp2p, listenFailures: failures, gossip, addresses } = this.#parts
-    if (this.#parts.reuse !== undefined) await checkUnshared(this.#parts.port)
-    await libp2p.start()
-    try {
-      const listening = libp2p.services.inside.transportManager.getAddrs()
-      checkListening({ port: this.#parts.port, listening, failures }, { logger: this.#logger })
-      if (this.#parts.announce.length === 0) addresses.warnOfUnannounced(listening)
-    } catch (error) {
-      await libp2p.stop()
-      throw error
-    }
-    gossip.start()
-    addresses.check()
-    this.#startedAt = performance.now()
-    this.#background = runParts(this.#parts, { logger: this.#logger }, this.#closing.signal)
-  }
-
-  async stop(): Promise<void> {
-    const { libp2p, gossip } = this.#parts
-    if (libp2p.status !== 'started') return
-    this.#closing.abort(new Error('the host is stopping'))
-    gossip.stop()
-    await Promise.all(libp2p.getPeers().map((peer) => renewAddresses(libp2p, peer)))
-    await this.#takeLeave()
-    if (!(await within(STOP_MAX_MS, Promise.resolve(libp2p.stop())))) {
-      this.#logger.warn({}, `peers did not disconnect within ${STOP_MAX_MS} ms; stopping anyway`)
-    }
-    await this.#background
-  }
-
-  addresses(): string[] {
-    return this.#parts.addresses.list()
-  }
-
-  reachability(): Reachability {
-    const { libp2p, relays, book, announce, mapping } = this.#parts
-    const tcp = libp2p.services.inside.transportManager.getAddrs().find((address) => transportOf(address) === 'tcp')
-    return reachabilityOf({
-      addresses: libp2p.getMultiaddrs(),
-      announced: announce,
-      relays: relays.list(),
-      connectedTo: libp2p.getConnections().map(({ remoteAddr }) => remoteAddr),
-      forwarding: mapping?.state(),
-      relaysOffered: book.countSpeaking(HOP_PROTOCOL),
-      port: tcp === undefined ? this.#parts.port : Number(tcp.getComponents()[1]?.value),
-      uptimeMs: performance.now() - this.#startedAt,
-    })
-  }
-
-  search(): MarketSearch {
-    const { book, kept, named, mdns, libp2p } = this.#parts
-    return marketSearchOf({
-      met: book.countSpeaking(DHT_PROTOCOL),
-      bootstrap: kept.length + named.length,
-      mdns,
-      publicPeers: libp2p.services.publicDht && book.countSpeaking(PUBLIC_DHT_PROTOCOL),
-      uptimeMs: performance.now() - this.#startedAt,
-    })
-  }
-
-  peers(): PeerView[] {
-    return this.#parts.book.views()
-  }
-
-  speaks(peerId: string, protocol: string): boolean | undefined {
-    return this.#parts.book.speaks(peerId, protocol)
-  }
-
-  siteOf(peerId: string): string | undefined {
-    const { book } = this.#parts
-    const connection = [...book.connections(peerId), ...book.relayed(peerId)][0]
-    return connection === undefined ? undefined : siteOf(hostIn(connection.remoteAddr))
-  }
-
-  async handle(protocol: string, handler: HandleStream, { relayed } = { relayed: false }): Promise<void> {
-    if (relayed) this.#parts.relayed.add(protocol)
-    await this.#parts.libp2p.handle(
-      protocol,
-      (stream, { remotePeer }) => {
+  return {
+    name: 'p2p',
+    peerId,
+    did,
+    async start() {
+      if (parts.reuse !== undefined) await checkUnshared(parts.port)
+      await libp2p.start()
+      try {
+        checkListening({ port: parts.port, listening: listening(), failures }, { logger })
+        if (announce.length === 0) addresses.warnOfUnannounced(listening())
+      } catch (error) {
+        await libp2p.stop()
+        throw error
+      }
+      gossip.start()
+      addresses.check()
+      startedAt = performance.now()
+      background = runParts(parts, { logger }, closing.signal)
+    },
+    async stop() {
+      if (libp2p.status !== 'started') return
+      closing.abort(new Error('the host is stopping'))
+      gossip.stop()
+      await Promise.all(libp2p.getPeers().map((peer) => renewAddresses(libp2p, peer)))
+      await takeLeave(libp2p.getConnections())
+      if (!(await within(STOP_MAX_MS, Promise.resolve(libp2p.stop())))) {
+        logger.warn({}, `peers did not disconnect within ${STOP_MAX_MS} ms; stopping anyway`)
+      }
+      await background
+    },
+    addresses: () => addresses.list(),
+    reachability() {
+      const tcp = listening().find((address) => transportOf(address) === 'tcp')
+      return reachabilityOf({
+        addresses: libp2p.getMultiaddrs(),
+        announced: announce,
+        relays: relays.list(),
+        connectedTo: libp2p.getConnections().map(({ remoteAddr }) => remoteAddr),
+        forwarding: mapping?.state(),
+        relaysOffered: book.countSpeaking(HOP_PROTOCOL),
+        port: tcp === undefined ? parts.port : Number(tcp.getComponents()[1]?.value),
+        uptimeMs: performance.now() - startedAt,
+      })
+    },
+    search: () =>
+      marketSearchOf({
+        met: book.countSpeaking(DHT_PROTOCOL),
+        bootstrap: parts.kept.length + parts.named.length,
+        mdns: parts.mdns,
+        publicPeers: libp2p.services.publicDht && book.countSpeaking(PUBLIC_DHT_PROTOCOL),
+        uptimeMs: performance.now() - startedAt,
+      }),
+    peers: () => book.views(),
+    speaks: (peer, protocol) => book.speaks(peer, protocol),
+    siteOf(peer) {
+      const connection = [...book.connections(peer), ...book.relayed(peer)][0]
+      return connection && siteOf(hostIn(connection.remoteAddr))
+    },
+    async handle(protocol, handler, { relayed } = { relayed: false }) {
+      if (relayed) parts.relayed.add(protocol)
+      const onStream = (stream: Stream, { remotePeer }: Connection) => {
         try {
           handler(stream, remotePeer.toString())
         } catch (error) {
-          this.#logger.error({ operation: protocol, err: error }, 'a stream handler failed')
+          logger.error({ operation: protocol, err: error }, 'a stream handler failed')
           stream.abort(new Error('the handler failed'))
         }
-      },
-      {
-        maxInboundStreams: STREAMS_PER_PROTOCOL_MAX,
-        maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX,
-        runOnLimitedConnection: relayed,
-      },
-    )
+      }
+      const limits = { maxInboundStreams: STREAMS_PER_PROTOCOL_MAX, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX }
+      await libp2p.handle(protocol, onStream, { ...limits, runOnLimitedConnection: relayed })
+    },
+    openStream: (peer, protocol, signal) => connector.openStream(peer, protocol, signal),
+    superseded: (stream) => connector.superseded(stream),
+    probe: (peer, signal) => probe(peer, parts, signal),
+    subscribe: (topic, receive) => gossip.subscribe(topic, receive),
+    publish: (topic, data) => gossip.publish(topic, data),
+    onPeerConnect: (listener) => reportPeers(parts, listener),
+    onAddressesChange: (listener) => addresses.onChange(listener),
   }
+}
 
-  async openStream(
-    peer: { peerId: string; addrs: readonly string[] },
-    protocol: string,
-    signal: AbortSignal,
-  ): Promise<Stream> {
-    return await this.#parts.connector.openStream(peer, protocol, signal)
+function reportPeers({ libp2p, book }: Parts, listener: (peerId: string) => void): () => void {
+  const onOpen = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
+    const peerId = remotePeer.toString()
+    if (limits === undefined && book.connections(peerId).length === 1) listener(peerId)
   }
+  // What ran over the closed connection must start again over another connection.
+  const onClose = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
+    const peerId = remotePeer.toString()
+    if (limits === undefined && book.connections(peerId).length > 0) listener(peerId)
+  }
+  libp2p.addEventListener('connection:open', onOpen)
+  libp2p.addEventListener('connection:close', onClose)
+  return () => {
+    libp2p.removeEventListener('connection:open', onOpen)
+    libp2p.removeEventListener('connection:close', onClose)
+  }
+}
 
-  superseded(stream: Stream): boolean {
-    return this.#parts.connector.superseded(stream)
-  }
-
-  async probe(peer: { peerId: string; addrs: readonly string[] }, signal: AbortSignal): Promise<number> {
-    return await probe(peer, this.#parts, signal)
-  }
-
-  subscribe(topic: string, receive: Receive): void {
-    this.#parts.gossip.subscribe(topic, receive)
-  }
-
-  async publish(topic: string, data: Uint8Array): Promise<number> {
-    return await this.#parts.gossip.publish(topic, data)
-  }
-
-  onPeerConnect(listener: (peerId: string) => void): () => void {
-    const { libp2p, book } = this.#parts
-    const onOpen = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
-      const peerId = remotePeer.toString()
-      if (limits === undefined && book.connections(peerId).length === 1) listener(peerId)
-    }
-    // What ran over the closed connection must start again over another connection.
-    const onClose = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
-      const peerId = remotePeer.toString()
-      if (limits === undefined && book.connections(peerId).length > 0) listener(peerId)
-    }
-    libp2p.addEventListener('connection:open', onOpen)
-    libp2p.addEventListener('connection:close', onClose)
-    return () => {
-      libp2p.removeEventListener('connection:open', onOpen)
-      libp2p.removeEventListener('connection:close', onClose)
-    }
-  }
-
-  onAddressesChange(listener: () => void): () => void {
-    return this.#parts.addresses.onChange(listener)
-  }
-
-  /**
-   * Closes each connection only after the data sent over it has left. libp2p's own stop destroys inbound connections.
-   * The last gossip would be lost, for example that this node's agents are off the market.
-   */
-  async #takeLeave(): Promise<void> {
-    const signal = AbortSignal.timeout(LEAVE_MAX_MS)
-    const connections = this.#parts.libp2p.getConnections()
-    setMaxListeners(0, signal)
-    await Promise.allSettled(connections.map((connection) => connection.close({ signal })))
-  }
+/**
+ * Closes each connection only after the data sent over it has left. libp2p's own stop destroys inbound connections. The
+ * last gossip would be lost, for example that this node's agents are off the market.
+ */
+async function takeLeave(connections: readonly Connection[]): Promise<void> {
+  const signal = AbortSignal.timeout(LEAVE_MAX_MS)
+  setMaxListeners(0, signal)
+  await Promise.allSettled(connections.map((connection) => connection.close({ signal })))
 }

@@ -52,7 +52,6 @@ function identityOf(privateKey: PrivateKey): Identity {
   return Object.defineProperty(identity, 'privateKey', { value: privateKey }) as Identity
 }
 
-/** The key in the file, or undefined if there is no file. */
 async function readKey(path: string, logger: Logger): Promise<PrivateKey | undefined> {
   let file: FileHandle
   try {

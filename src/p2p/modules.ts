@@ -26,9 +26,9 @@ import { takeBackAfterEnd } from './libp2p-fixes/half-closed.ts'
 import type { Inside } from './libp2p-fixes/inside.ts'
 import { skipKnownProtocols } from './libp2p-fixes/known-protocols.ts'
 import { type ListenFailure, noteFailures } from './libp2p-fixes/listen-failures.ts'
-import { dialFromPort, type PortReuse, tryPortReuse } from './libp2p-fixes/port-reuse.ts'
+import { dialFromPort, tryPortReuse } from './libp2p-fixes/port-reuse.ts'
 import { tellResets } from './libp2p-fixes/quic-resets.ts'
-import { createRelayTransport, type Reservations } from './libp2p-fixes/relay-transport.ts'
+import { createRelayTransport } from './libp2p-fixes/relay-transport.ts'
 import { keepInterfacesSteady } from './libp2p-fixes/steady-interfaces.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
 import type { Dns } from './named-peers.ts'
@@ -59,7 +59,8 @@ type Services = {
 
 export type Node = Libp2p<Services>
 
-type ModulesOptions = {
+export type ModulesOptions = {
+  /** Port for both TCP and QUIC. With 0 each chooses a free port. */
   port: number
   listenHosts: readonly string[]
   announce: readonly Multiaddr[]
@@ -89,16 +90,7 @@ type ModulesDeps = {
 }
 
 /** Builds the libp2p modules that this node runs. Nothing listens yet. `listenFailures` fills while libp2p starts. */
-export async function createModules(
-  options: ModulesOptions,
-  deps: ModulesDeps,
-): Promise<{
-  libp2p: Node
-  listenFailures: ListenFailure[]
-  reservations: Reservations
-  tcp: Transport
-  reuse: PortReuse | undefined
-}> {
+export async function createModules(options: ModulesOptions, deps: ModulesDeps) {
   const { publicDht } = options
   const budget = deps.budget ?? new DialBudget()
   const listenFailures: ListenFailure[] = []

@@ -108,7 +108,6 @@ export function isDialable(address: Multiaddr): boolean {
   return relay !== undefined && peerIdIn(relay) !== undefined && isDirect(relay)
 }
 
-/** True if the address leads over a relay. */
 export function isRelayed(address: Multiaddr): boolean {
   return address.getComponents().some(({ name }) => name === CIRCUIT)
 }

@@ -17,7 +17,6 @@ export type Dns = {
   query(domain: string, options: { types: number[]; signal: AbortSignal }): Promise<{ Answer: { data: string }[] }>
 }
 
-/** Asks the name servers of this machine. */
 export const systemDns = {
   async query(domain: string) {
     const records = await dns.resolveTxt(domain)
@@ -52,12 +51,10 @@ export class NamedPeers {
     this.name = name
   }
 
-  /** True if the name leads to the peer. */
   has(peerId: string): boolean {
     return this.#kept.has(peerId)
   }
 
-  /** Runs until the signal aborts. */
   async run(timing: NamedPeersTiming, deps: NamedPeersDeps, signal: AbortSignal): Promise<void> {
     const { name } = this
     const running = new Set<Promise<void>>()
@@ -72,11 +69,8 @@ export class NamedPeers {
         if (signal.aborted) break
         failures += 1
         const log = failures === 1 || failures % 20 === 0 ? deps.logger.warn : deps.logger.debug
-        log.call(
-          deps.logger,
-          { address: name, count: failures, err: error },
-          'a bootstrap name leads nowhere; trying again',
-        )
+        const fields = { address: name, count: failures, err: error }
+        log.call(deps.logger, fields, 'a bootstrap name leads nowhere; trying again')
       }
     } while (await idle(failures > 0 ? backoffMs(failures, timing.retry) : timing.askNamesEveryMs, signal))
     for (const one of this.#kept.values()) one.abort(signal.reason)

@@ -48,7 +48,6 @@ export class PeerBook {
     return this.#known.get(peerId)?.protocols?.has(protocol)
   }
 
-  /** Number of connected peers known to speak a protocol. */
   countSpeaking(protocol: string): number {
     return this.#known.values().reduce((count, { protocols }) => count + (protocols?.has(protocol) ? 1 : 0), 0)
   }

@@ -46,7 +46,6 @@ export class ReachedPeers {
     })).toReversed()
   }
 
-  /** True if the peer was reached at this place. */
   has(peerId: string, place: string): boolean {
     return this.#peers.get(peerId)?.addresses.some((address) => placeIn(multiaddr(address)) === place) ?? false
   }

@@ -78,7 +78,6 @@ export class AddressProof {
     deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#observed(detail))
   }
 
-  /** Runs until the signal aborts. */
   async run(timing: ProofTiming, signal: AbortSignal): Promise<void> {
     while (await idle(timing.proofLookMs, signal)) {
       if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
@@ -266,7 +265,6 @@ export class AddressProof {
   }
 }
 
-/** Key of a peer and an address. */
 function keyOf({ remotePeer }: Connection, text: string): string {
   return `${remotePeer} ${text}`
 }

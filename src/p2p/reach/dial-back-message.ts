@@ -85,7 +85,8 @@ function field(at: number, value: Uint8Array): Uint8Array {
   return Buffer.concat([Uint8Array.from([(at << 3) | 2, ...varint(value.length)]), value])
 }
 
-function varint(value: number): number[] {
+/** A number as protobuf writes it. */
+export function varint(value: number): number[] {
   const bytes = []
   for (; value >= 0x80; value >>>= 7) bytes.push((value & 0x7f) | 0x80)
   return [...bytes, value]

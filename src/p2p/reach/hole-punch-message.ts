@@ -1,4 +1,5 @@
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { varint } from './dial-back-message.ts'
 
 /**
  * The messages that two peers exchange before they dial at the same time (libp2p's specification of DCUtR; protobuf).
@@ -53,10 +54,4 @@ export function decodeHolePunch(bytes: Uint8Array): HolePunchMessage {
   }
   if (type === undefined) throw new Error('the message has no known type')
   return { type, addresses }
-}
-
-function varint(value: number): number[] {
-  const bytes = []
-  for (; value >= 0x80; value >>>= 7) bytes.push((value & 0x7f) | 0x80)
-  return [...bytes, value]
 }

@@ -31,7 +31,6 @@ type HolePunchDeps = {
   logger: Logger
   book: PeerBook
   connector: Connector
-  /** The TCP transport. */
   tcp: Transport
   /**
    * Undefined if this platform cannot dial from the listening port. Then only peers that can be dialed get a direct
@@ -59,15 +58,11 @@ export class HolePunch {
     deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#noteObserved(detail))
   }
 
-  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { libp2p, logger } = this.#deps
     const options = { runOnLimitedConnection: true, maxInboundStreams: 1, maxOutboundStreams: 1 }
-    await libp2p.handle(
-      HOLE_PUNCH_PROTOCOL,
-      (stream, connection) => void this.#answer(stream, connection, signal),
-      options,
-    )
+    const answer = (stream: Stream, connection: Connection) => void this.#answer(stream, connection, signal)
+    await libp2p.handle(HOLE_PUNCH_PROTOCOL, answer, options)
     const onOpen = ({ detail: connection }: CustomEvent<Connection>) => {
       if (connection.direction !== 'inbound' || connection.limits === undefined) return
       this.#replace(connection, signal).catch((error: unknown) => {
@@ -103,7 +98,6 @@ export class HolePunch {
     }
   }
 
-  /** Dials the caller if it has a public address. */
   async #dialPublic({ remotePeer }: Connection, signal: AbortSignal): Promise<boolean> {
     const { libp2p, connector, logger } = this.#deps
     const { addresses } = await libp2p.peerStore.get(remotePeer)
@@ -192,10 +186,8 @@ export class HolePunch {
       if (isWinner !== direct) controller.abort(new Error('another address answered first'))
     }
     if (direct.remotePeer.toString() !== peerId) throw new Error('another peer answered')
-    logger.info(
-      { peer_id: peerId, address: direct.remoteAddr.toString() },
-      'a direct connection works; the relay is no longer needed',
-    )
+    const fields = { peer_id: peerId, address: direct.remoteAddr.toString() }
+    logger.info(fields, 'a direct connection works; the relay is no longer needed')
   }
 
   /**

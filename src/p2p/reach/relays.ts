@@ -56,7 +56,6 @@ export class Relays {
     return [...this.#held].filter((peerId) => this.#deps.reservations.has(peerId))
   }
 
-  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const from = performance.now() + this.#timing.relayAfterMs
     while (await idle(this.#timing.relayLookMs, signal)) {

@@ -50,7 +50,6 @@ export type PublicPort = PortMap & { externalHost: string }
 
 export type PortMappingDeps = {
   logger: Logger
-  /** The addresses that this node listens on. */
   listening(): readonly Multiaddr[]
   /** Called with the forwarded ports, each time they change. */
   mapped(ports: readonly PublicPort[]): void
@@ -129,10 +128,8 @@ export class PortMapping {
   async #find(signal: AbortSignal): Promise<Forwarding> {
     this.#router = undefined
     const locations = await (this.#deps.search ?? searchRouters)(signal)
-    let best: Forwarding = {
-      state: 'failed',
-      says: 'no router on this network offers it (UPnP may be switched off there)',
-    }
+    const says = 'no router on this network offers it (UPnP may be switched off there)'
+    let best: Forwarding = { state: 'failed', says }
     for (const location of locations.slice(0, ROUTERS_MAX)) {
       try {
         const router = await readRouter(location, signal)
@@ -205,10 +202,8 @@ export class PortMapping {
     if (router === undefined) return
     const given = this.#made.splice(0).map(async (map) => {
       await deleteMapping(router, map, signal).catch((error: unknown) => {
-        this.#deps.logger.debug(
-          { address: `${map.protocol} ${map.port}`, err: error },
-          'the router keeps passing a port on for a while',
-        )
+        const fields = { address: `${map.protocol} ${map.port}`, err: error }
+        this.#deps.logger.debug(fields, 'the router keeps passing a port on for a while')
       })
     })
     await Promise.all(given)
