@@ -16,9 +16,14 @@ export type Option<T = unknown> = {
   schema?: z.ZodType<T>
   /** The option may be repeated. */
   many?: true
+  /** What to say where the option is not given. Without it, the option may be left out. */
+  missing?: string
 }
 type Options = Readonly<Record<string, Option>>
-export type ValuesOf<O extends Options> = { [K in keyof O]?: (O[K] extends Option<infer T> ? T : never) | undefined }
+type ValueOf<O> = O extends Option<infer T> ? T : never
+export type ValuesOf<O extends Options> = { [K in keyof O]?: ValueOf<O[K]> | undefined } & {
+  [K in keyof O as O[K] extends { missing: string } ? K : never]: ValueOf<O[K]>
+}
 
 /** The API of a node elsewhere, and its token. */
 export type RemoteAddress = { url: string; token: string | undefined }
@@ -107,6 +112,10 @@ export function repeated<T>(flags: string, description: string, schema: z.ZodTyp
   return { flags, description, schema, many: true }
 }
 
+export function required<T>(row: Option<T>, missing: string): Option<T> & { missing: string } {
+  return { ...row, missing }
+}
+
 export function flag(flags: string, description: string): Option<boolean> {
   return { flags, description }
 }
@@ -126,8 +135,11 @@ const remoteOptions = {
   token: option('--token <token>', 'token for that API (safer: STOA_API_TOKEN)', z.string().min(1, 'a token')),
 } as const
 
-export const agentOption = option(
-  '--agent-id <agent>',
-  'the agent: its id, the start of its id, its name, or seller/name (required)',
-  z.string(),
+export const agentOption = required(
+  option(
+    '--agent-id <agent>',
+    'the agent: its id, the start of its id, its name, or seller/name (required)',
+    z.string(),
+  ),
+  '--agent-id is missing: `stoa agent discover` lists the agents',
 )

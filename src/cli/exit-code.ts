@@ -33,77 +33,27 @@ export function exitCodesTable(): string {
   return ['| Status | Meaning |', '|---|---|', ...rows].join('\n')
 }
 
-/** Exit status by error code, matching http/server/problem and the x402 error table. Any other code: failed. */
-const byErrorCode: Readonly<Record<string, ExitCode>> = {
-  CONFIG_INVALID: exitCodes.usage,
-  USAGE: exitCodes.usage,
-  INVALID_REQUEST: exitCodes.usage,
-  INPUT_TOO_LARGE: exitCodes.usage,
-  BODY_TOO_LARGE: exitCodes.usage,
-  AGENTS_FILE_INVALID: exitCodes.usage,
-  WORKFLOW_INVALID: exitCodes.usage,
-  UNKNOWN_AGENT: exitCodes.notFound,
-  UNKNOWN_RESOURCE: exitCodes.notFound,
-  UNKNOWN_ORDER: exitCodes.notFound,
-  UNKNOWN_RECEIPT: exitCodes.notFound,
-  UNKNOWN_PAYMENT: exitCodes.notFound,
-  UNKNOWN_EXECUTION: exitCodes.notFound,
-  TRANSACTION_UNKNOWN: exitCodes.notFound,
-  UNKNOWN_IDENTITY: exitCodes.notFound,
-  UNKNOWN_SESSION: exitCodes.notFound,
-  UNKNOWN_WEBHOOK: exitCodes.notFound,
-  UNKNOWN_WORKFLOW: exitCodes.notFound,
-  UNKNOWN_TOKEN: exitCodes.notFound,
-  UNKNOWN_APPROVAL: exitCodes.notFound,
-  UNKNOWN_ALARM: exitCodes.notFound,
-  NOT_FOUND: exitCodes.notFound,
-  OVER_PRICE: exitCodes.refused,
-  OVER_BUDGET: exitCodes.refused,
-  WALLET_NO_GAS: exitCodes.refused,
-  LISTING_MISMATCH: exitCodes.refused,
-  NETWORK_MISMATCH: exitCodes.refused,
-  SETTLES_FIRST: exitCodes.refused,
-  IMPORT_REFUSED: exitCodes.refused,
-  INSUFFICIENT_FUNDS: exitCodes.refused,
-  SETTLEMENT_NOT_FINAL: exitCodes.refused,
-  WALLET_HAS_CODE: exitCodes.refused,
-  SCOPE_TOO_LOW: exitCodes.refused,
-  SELLER_NOT_ALLOWED: exitCodes.refused,
-  APPROVAL_REQUIRED: exitCodes.refused,
-  APPROVAL_DENIED: exitCodes.refused,
-  APPROVAL_EXPIRED: exitCodes.refused,
-  TOKEN_ENDED: exitCodes.refused,
-  SELLER_FAILED: exitCodes.sellerFailed,
-  RESULT_PENDING: exitCodes.sellerFailed,
-  INVALID_MESSAGE: exitCodes.sellerFailed,
-  PAYMENT_REQUIRED: exitCodes.sellerFailed,
-  PAYMENT_INVALID: exitCodes.sellerFailed,
-  PAYMENT_NONCE_MISMATCH: exitCodes.sellerFailed,
-  PAYMENT_NONCE_EXPIRED: exitCodes.sellerFailed,
-  PAYMENT_NONCE_USED: exitCodes.sellerFailed,
-  PAYMENT_AMOUNT_WRONG: exitCodes.sellerFailed,
-  SETTLEMENT_FAILED: exitCodes.sellerFailed,
-  EXECUTION_FAILED: exitCodes.sellerFailed,
-  OVERLOADED: exitCodes.sellerFailed,
-  AGENT_FAILED: exitCodes.sellerFailed,
-  AGENT_TIMEOUT: exitCodes.sellerFailed,
-  AGENT_OUTPUT_TOO_LARGE: exitCodes.sellerFailed,
-  AGENT_NOT_RUNNABLE: exitCodes.sellerFailed,
-  AGENT_CANCELLED: exitCodes.sellerFailed,
-  NODE_UNREACHABLE: exitCodes.unreachable,
-  API_UNREACHABLE: exitCodes.unreachable,
-  API_CONNECTION_LOST: exitCodes.unreachable,
-  API_TIMEOUT: exitCodes.unreachable,
-  API_ANSWER_INVALID: exitCodes.unreachable,
-  SELLER_UNREACHABLE: exitCodes.unreachable,
-  PEER_UNREACHABLE: exitCodes.unreachable,
-  PROTOCOL_UNSUPPORTED: exitCodes.unreachable,
-  CHAIN_UNAVAILABLE: exitCodes.unreachable,
-  CHAIN_WRONG: exitCodes.unreachable,
-  TRANSACTION_PENDING: exitCodes.unreachable,
-  DEADLINE: exitCodes.unreachable,
-  STOPPING: exitCodes.unreachable,
+/** Error codes by exit status, matching http/server/problem and the x402 error table. Any other code: failed. */
+const errorCodes: { readonly [Name in keyof typeof exitCodes]?: string } = {
+  usage: `CONFIG_INVALID USAGE INVALID_REQUEST INPUT_TOO_LARGE BODY_TOO_LARGE AGENTS_FILE_INVALID WORKFLOW_INVALID`,
+  notFound: `UNKNOWN_AGENT UNKNOWN_RESOURCE UNKNOWN_ORDER UNKNOWN_RECEIPT UNKNOWN_PAYMENT UNKNOWN_EXECUTION
+    TRANSACTION_UNKNOWN UNKNOWN_IDENTITY UNKNOWN_SESSION UNKNOWN_WEBHOOK UNKNOWN_WORKFLOW UNKNOWN_TOKEN
+    UNKNOWN_APPROVAL UNKNOWN_ALARM NOT_FOUND`,
+  refused: `OVER_PRICE OVER_BUDGET WALLET_NO_GAS LISTING_MISMATCH NETWORK_MISMATCH SETTLES_FIRST IMPORT_REFUSED
+    INSUFFICIENT_FUNDS SETTLEMENT_NOT_FINAL WALLET_HAS_CODE SCOPE_TOO_LOW SELLER_NOT_ALLOWED APPROVAL_REQUIRED
+    APPROVAL_DENIED APPROVAL_EXPIRED TOKEN_ENDED`,
+  sellerFailed: `SELLER_FAILED RESULT_PENDING INVALID_MESSAGE PAYMENT_REQUIRED PAYMENT_INVALID
+    PAYMENT_NONCE_MISMATCH PAYMENT_NONCE_EXPIRED PAYMENT_NONCE_USED PAYMENT_AMOUNT_WRONG SETTLEMENT_FAILED
+    EXECUTION_FAILED OVERLOADED AGENT_FAILED AGENT_TIMEOUT AGENT_OUTPUT_TOO_LARGE AGENT_NOT_RUNNABLE AGENT_CANCELLED`,
+  unreachable: `NODE_UNREACHABLE API_UNREACHABLE API_CONNECTION_LOST API_TIMEOUT API_ANSWER_INVALID
+    SELLER_UNREACHABLE PEER_UNREACHABLE PROTOCOL_UNSUPPORTED CHAIN_UNAVAILABLE CHAIN_WRONG TRANSACTION_PENDING
+    DEADLINE STOPPING`,
 }
+const byErrorCode = new Map(
+  Object.entries(errorCodes).flatMap(([name, codes]) =>
+    codes.split(/\s+/).map((code) => [code, exitCodes[name as keyof typeof exitCodes]] as const),
+  ),
+)
 
 /** Invalid input on the command line. */
 export class UsageError extends CodedError<'USAGE'> {
@@ -124,5 +74,5 @@ export function exitCodeOf(error: unknown): ExitCode {
 
 /** The exit status for an error code that was reported, not thrown. */
 export function exitCodeFor(code: string): ExitCode {
-  return Object.hasOwn(byErrorCode, code) ? byErrorCode[code]! : exitCodes.failed
+  return byErrorCode.get(code) ?? exitCodes.failed
 }

@@ -209,9 +209,10 @@ function commanderOption({ flags, description, many }: Option): CommanderOption 
 /** Parses the values of a command's options by their schemas. @throws UsageError that names the flag */
 function readValues(command: Command, given: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
-  for (const [name, { flags, schema }] of Object.entries(command.options)) {
+  for (const [name, { flags, schema, missing }] of Object.entries(command.options)) {
     const flag = /--[a-z0-9-]+/.exec(flags)![0]
     const value = given[attributeOf(flag)]
+    if (value === undefined && missing !== undefined) throw new UsageError(missing)
     // Commander sets `--no-x` to true if it is not given. Only given options are settings.
     if (value === undefined || (flag.startsWith('--no-') && value === true)) continue
     const parsed = schema === undefined ? undefined : z.safeParse(schema, value)

@@ -10,8 +10,8 @@ export const HOUR_MS = 60 * 60 * 1000
 /** Runs per agent that latency figures cover: the latest. */
 const DURATIONS_MAX = 200
 
-type Day = { earned: bigint; paid: bigint; executions: number; failed: number; bought: number }
 type Hour = { earned: bigint; paid: bigint; executions: number; failed: number }
+type Day = Hour & { bought: number }
 type AgentSums = { calls: number; failed: number; earned: bigint; durations: number[]; lastAt: UnixMs }
 
 /** Sums counted so far. The keys of `days` and `hours` count days and hours since 1970, UTC. */
@@ -24,17 +24,11 @@ export class Sums {
   readonly owned = new Map<string, Sums>()
 
   day(at: UnixMs): Day {
-    return getOr(this.days, Math.floor(at / DAY_MS), () => ({
-      earned: 0n,
-      paid: 0n,
-      executions: 0,
-      failed: 0,
-      bought: 0,
-    }))
+    return getOr(this.days, Math.floor(at / DAY_MS), noDay)
   }
 
   hour(at: UnixMs): Hour {
-    return getOr(this.hours, Math.floor(at / HOUR_MS), () => ({ earned: 0n, paid: 0n, executions: 0, failed: 0 }))
+    return getOr(this.hours, Math.floor(at / HOUR_MS), noHour)
   }
 
   agent(id: string): AgentSums {
@@ -79,14 +73,11 @@ export class Sums {
 }
 
 export function mergedDay(parts: readonly Sums[], number: number): Day {
-  const merged: Day = { earned: 0n, paid: 0n, executions: 0, failed: 0, bought: 0 }
+  const merged = noDay()
   for (const sums of parts) {
     const day = sums.days.get(number)
     if (day === undefined) continue
-    merged.earned += day.earned
-    merged.paid += day.paid
-    merged.executions += day.executions
-    merged.failed += day.failed
+    addHour(merged, day)
     merged.bought += day.bought
   }
   return merged
@@ -95,11 +86,7 @@ export function mergedDay(parts: readonly Sums[], number: number): Day {
 export function mergedHours(parts: readonly Sums[]): [number, Hour][] {
   const merged = new Map<number, Hour>()
   for (const [number, hour] of parts.flatMap((sums) => [...sums.hours])) {
-    const sum = getOr(merged, number, () => ({ earned: 0n, paid: 0n, executions: 0, failed: 0 }))
-    sum.earned += hour.earned
-    sum.paid += hour.paid
-    sum.executions += hour.executions
-    sum.failed += hour.failed
+    addHour(getOr(merged, number, noHour), hour)
   }
   return [...merged]
 }
@@ -124,6 +111,16 @@ export function agentsOf(parts: readonly Sums[]): [string, AgentSums][] {
   }
   return [...merged].sort(([, a], [, b]) => (a.earned === b.earned ? b.calls - a.calls : a.earned < b.earned ? 1 : -1))
 }
+
+function addHour(sum: Hour, { earned, paid, executions, failed }: Hour): void {
+  sum.earned += earned
+  sum.paid += paid
+  sum.executions += executions
+  sum.failed += failed
+}
+
+const noHour = (): Hour => ({ earned: 0n, paid: 0n, executions: 0, failed: 0 })
+const noDay = (): Day => ({ ...noHour(), bought: 0 })
 
 function none(): { amount: bigint; payments: number } {
   return { amount: 0n, payments: 0 }

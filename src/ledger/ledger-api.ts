@@ -1,4 +1,5 @@
 import { isoTime } from '../lib/clock.ts'
+import { defined } from '../lib/defined.ts'
 import { CodedError } from '../lib/errors.ts'
 import { maySee } from '../listings/market-error.ts'
 import { type Caller, isCallerSeen, OPERATOR, ownerSeen } from '../schema/caller.ts'
@@ -134,9 +135,7 @@ function executionRecord(row: StoredExecution, agentName: string | undefined): E
     caller_id: row.callerId,
     correlation_id: row.correlationId,
     input: row.input,
-    ...(row.output !== undefined && { output: row.output }),
-    ...(row.error !== undefined && { error: row.error }),
-    ...(row.paymentId !== undefined && { payment_id: row.paymentId }),
+    ...defined({ output: row.output, error: row.error, payment_id: row.paymentId }),
     created_at: isoTime(row.createdAt),
     duration_ms: row.durationMs,
   }

@@ -1,4 +1,5 @@
 import { isoTime } from '../lib/clock.ts'
+import { defined } from '../lib/defined.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
@@ -13,28 +14,21 @@ export function orderRecord(
   reservation: StoredReservation | undefined,
   known?: ReturnType<NamesOf>,
 ): OrderRecord {
-  const agentName = order.agentName ?? known?.name
-  const sellerName = order.sellerName ?? known?.seller_name
+  const { error, correlationId, approvalId, workflowId, stepId, boughtFor } = order
   return {
     id: order.id,
     agent_id: order.agentId,
-    ...(agentName !== undefined && { agent_name: agentName }),
+    ...defined({ agent_name: order.agentName ?? known?.name }),
     seller_id: order.sellerId ?? null,
-    ...(sellerName !== undefined && { seller_name: sellerName }),
+    ...defined({ seller_name: order.sellerName ?? known?.seller_name }),
     price: order.price,
     price_atomic: order.price.toString(),
     status: order.status,
     task: order.task ?? null,
     ...(order.output !== undefined && resultFields({ ...order, output: order.output })),
-    ...(order.error !== undefined && { error: order.error }),
-    ...(order.correlationId !== undefined && { correlation_id: order.correlationId }),
-    ...(reservation !== undefined && { payment: signedPayment(reservation) }),
-    ...(order.approvalId !== undefined && { approval_id: order.approvalId }),
-    ...(order.workflowId !== undefined && { workflow_id: order.workflowId }),
-    ...(order.stepId !== undefined && { step_id: order.stepId }),
-    ...(order.boughtFor !== undefined && {
-      bought_for: { agent_id: order.boughtFor.agentId, agent_name: order.boughtFor.agentName },
-    }),
+    ...defined({ error, correlation_id: correlationId, payment: reservation && signedPayment(reservation) }),
+    ...defined({ approval_id: approvalId, workflow_id: workflowId, step_id: stepId }),
+    ...(boughtFor !== undefined && { bought_for: { agent_id: boughtFor.agentId, agent_name: boughtFor.agentName } }),
     ...(order.cancelRequested === true && { cancel_requested: true }),
     created_at: isoTime(order.createdAt),
     updated_at: isoTime(order.updatedAt),

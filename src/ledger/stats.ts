@@ -97,6 +97,10 @@ function statsOf(
 ): Stats {
   const today = Math.floor(now / DAY_MS)
   const text = (amount: bigint) => formatAmount(amount, decimals)
+  const both = ({ earned, paid }: { earned: bigint; paid: bigint }) => ({
+    ...{ earned: text(earned), earned_atomic: earned.toString() },
+    ...{ paid: text(paid), paid_atomic: paid.toString() },
+  })
   const dayNumbers = [...new Set(parts.flatMap((sums) => [...sums.days.keys()]))].sort((a, b) => a - b)
   const daySums = dayNumbers.map((number) => ({ number, ...mergedDay(parts, number) }))
   const sumOf = (key: 'earned' | 'paid') => {
@@ -125,20 +129,16 @@ function statsOf(
     refunded: open('refunded'),
     days: daySums
       .filter(({ number }) => number > today - days)
-      .map(({ number, earned, paid, executions, failed, bought }) => ({
+      .map(({ number, executions, failed, bought, ...sums }) => ({
         day: isoTime(number * DAY_MS).slice(0, 10),
-        ...{ earned: text(earned), earned_atomic: earned.toString() },
-        ...{ paid: text(paid), paid_atomic: paid.toString() },
-        ...{ executions, failed, bought },
+        ...{ ...both(sums), executions, failed, bought },
       })),
     hours: mergedHours(parts)
       .filter(([number]) => number > oldestHour)
       .sort(([a], [b]) => a - b)
-      .map(([number, { earned, paid, executions, failed }]) => ({
+      .map(([number, { executions, failed, ...sums }]) => ({
         hour: isoTime(number * HOUR_MS),
-        ...{ earned: text(earned), earned_atomic: earned.toString() },
-        ...{ paid: text(paid), paid_atomic: paid.toString() },
-        ...{ executions, failed },
+        ...{ ...both(sums), executions, failed },
       })),
     agents: agentsOf(parts).map(([agentId, sums]) => {
       const name = nameOf(agentId)

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { HostedAgent } from '../agents/hosted-agent.ts'
 import type { Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
+import { defined } from '../lib/defined.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
 import { AgentDefinition, privateFields, runsOwn } from '../schema/agent.ts'
@@ -106,14 +107,13 @@ function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAge
     description: definition.description,
     price: definition.price,
     price_atomic: definition.price.toString(),
-    ...(definition.max_price !== undefined && { max_price: definition.max_price }),
-    ...(definition.model !== undefined && { model: definition.model }),
+    ...defined({ max_price: definition.max_price, model: definition.model }),
     runs: model,
     ...privateOf(definition),
     tags: definition.tags ?? [],
-    ...(definition.image !== undefined && { image: definition.image }),
+    ...defined({ image: definition.image }),
     timeout_seconds: Math.round(timeoutMs / 1000),
-    ...(definition.streaming !== undefined && { streaming: definition.streaming }),
+    ...defined({ streaming: definition.streaming }),
     paused: definition.paused === true,
     listed,
     runnable: lacks === undefined,
@@ -123,6 +123,6 @@ function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAge
 }
 
 function privateOf(definition: AgentDefinition): Pick<OwnAgent, keyof typeof privateFields> {
-  const given = Object.keys(privateFields).map((name) => [name, definition[name as keyof typeof privateFields]])
-  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
+  const names = Object.keys(privateFields) as (keyof typeof privateFields)[]
+  return defined(Object.fromEntries(names.map((name) => [name, definition[name]])))
 }

@@ -6,7 +6,7 @@ import { formatPrice } from '../../schema/amount.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { isAlive } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
-import { type Context, command, option, repeated } from '../command.ts'
+import { type Context, command, option, repeated, required } from '../command.ts'
 import { CliError, UsageError } from '../exit-code.ts'
 import { columns, priceText, printableLine } from '../text/terminal-text.ts'
 import { inspectAgents } from './agent-notices.ts'
@@ -88,11 +88,9 @@ export const agentConfigAdd = command({
     const definition = readDefinition({
       ...flags,
       ...readModelOptions(flags),
+      ...{ tags: tag, timeout_seconds: runTimeout, api_key_env: apiKeyEnv },
       ...(argv !== undefined && { command: await placedWords(argv) }),
-      ...(tag !== undefined && { tags: tag }),
       ...(maxPrice !== undefined && { max_price: priceNumber(maxPrice) }),
-      ...(runTimeout !== undefined && { timeout_seconds: runTimeout }),
-      ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),
     })
     const { config, secrets } = await context.loadConfig(flags)
     const [notice] = await inspectAgents([definition], secrets, config.dataDir)
@@ -147,9 +145,13 @@ export const agentConfigRemove = command({
   local: true,
   summary: 'Remove an agent from agents.yaml',
   examples: ['stoa agent config remove --name Translator'],
-  options: { name: option('--name <name>', 'the agent to remove (required)', Text) },
+  options: {
+    name: required(
+      option('--name <name>', 'the agent to remove (required)', Text),
+      '--name is missing: `stoa agent config list` lists the names',
+    ),
+  },
   async run(context, { name, ...flags }) {
-    if (name === undefined) throw new UsageError('--name is missing: `stoa agent config list` lists the names')
     const { config } = await context.loadConfig(flags)
     const path = dataFile(config.dataDir, 'agents')
     if (!(await removeAgentFromFile(path, name.trim()))) {

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { countText, UsdcText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import { poll } from '../../lib/wait.ts'
 import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
@@ -78,14 +79,8 @@ export const agentDiscover = command({
     const query: AgentQuery = {
       include: 'stats',
       ...(q !== '' && { q }),
-      ...(maxPrice !== undefined && { max_price: maxPrice }),
-      ...(free === true && { free: true }),
-      ...(online === true && { online: true }),
       ...(anyNetwork === true && { network: 'any' as const }),
-      ...(tags !== undefined && { tags }),
-      ...(seller !== undefined && { seller_id: seller }),
-      ...(sort !== undefined && { sort }),
-      ...(explain === true && { explain: true }),
+      ...defined({ max_price: maxPrice, free, online, tags, seller_id: seller, sort, explain }),
     }
     const shownMax = limit ?? (q === '' ? LIMIT_MAX : FOUND_MAX)
     const { config, secrets } = await context.loadConfig(flags)

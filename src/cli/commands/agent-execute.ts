@@ -1,10 +1,11 @@
 import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { countText, UsdcText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import { orAborted, pause, poll } from '../../lib/wait.ts'
 import type { ExecutionPayment, ExecutionResult } from '../../schema/api.ts'
 import { agentOption, type Context, command, flag, option } from '../command.ts'
-import { CliError, UsageError } from '../exit-code.ts'
+import { CliError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { withOwnNode } from '../node-access/own-node.ts'
 import { agentIdOf } from '../node-access/references.ts'
@@ -12,11 +13,11 @@ import { findRunningNode } from '../node-access/running-node.ts'
 import type { ExecuteRequest } from '../parts.ts'
 import { badge } from '../text/badge.ts'
 import { metText, namePeerText } from '../text/market-search-text.ts'
-import { settlementText, writeResult } from '../text/market-text.ts'
+import { settlementText, withDeadline, writeResult } from '../text/market-text.ts'
 import { showProgress } from '../text/show-progress.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
-import { keyed, keyOption, readTask, taskOptions } from './task.ts'
+import { keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 600
 /** How long a short-lived node searches for the agent. */
@@ -64,31 +65,21 @@ export const agentExecute = command({
     { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, idempotencyKey, ...flags },
     dash,
   ) {
-    if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
     const text = await readTask(context.io, { task, input, dash })
     const { config, secrets } = await context.loadConfig(flags)
-    const limit = AbortSignal.timeout(timeout * 1000)
-    const signal = AbortSignal.any([context.io.signal, limit])
     const shown = stream ? showProgress(context) : undefined
     const request = {
-      ...{ agentId, input: text, signal },
-      ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
-      ...keyed(idempotencyKey),
-      ...(shown && { onProgress: shown.onProgress }),
+      ...{ agentId, input: text },
+      ...defined({ maxPriceAtomic: maxPrice, idempotencyKey, onProgress: shown?.onProgress }),
     }
-    try {
-      const result = await execute(context, { config, secrets, port: flags.port }, request)
-      if (shown !== undefined) shown.end(result)
-      else if (context.json) context.printJson(result)
-      else writeResult(context, result)
-      if (!context.json) tellCost(context, result)
-      return
-    } catch (error) {
-      if (!limit.aborted || context.io.signal.aborted) throw error
-      throw new CliError('DEADLINE', `no result within ${timeout} s: set a longer limit with --timeout`, {
-        cause: error,
-      })
-    }
+    const late = `no result within ${timeout} s: set a longer limit with --timeout`
+    const result = await withDeadline(context, { seconds: timeout, late }, (signal) =>
+      execute(context, { config, secrets, port: flags.port }, { ...request, signal }),
+    )
+    if (shown !== undefined) shown.end(result)
+    else if (context.json) context.printJson(result)
+    else writeResult(context, result)
+    if (!context.json) tellCost(context, result)
   },
 })
 

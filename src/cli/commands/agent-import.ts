@@ -1,5 +1,7 @@
 import * as z from 'zod'
+import { defined } from '../../lib/defined.ts'
 import { Listing } from '../../schema/listing.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import { command, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
@@ -30,9 +32,7 @@ export const agentImport = command({
     const node = await moneyNode(context, flags)
     const agent = {
       ...{ peer, agent_id: agentId, price },
-      ...(name !== undefined && { name }),
-      ...(description !== undefined && { description }),
-      ...(payTo !== undefined && { pay_to: payTo as `0x${string}` }),
+      ...defined({ name, description, pay_to: payTo as Hex | undefined }),
     }
     const listing = await node.importAgent(agent, { signal: context.io.signal })
     if (context.json) context.printJson(z.encode(Listing, listing))

@@ -1,6 +1,5 @@
 import * as z from 'zod'
-import { agentOption, command, option } from '../command.ts'
-import { UsageError } from '../exit-code.ts'
+import { agentOption, command, option, required } from '../command.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { waiting } from '../text/spinner.ts'
@@ -27,10 +26,9 @@ export const agentRegisterOnchain = command({
       z.string(),
     ),
   },
-  async run(context, { agentId: id, uri, ...flags }) {
-    const given = needed(id)
+  async run(context, { agentId, uri, ...flags }) {
     const node = await remoteNode(context, flags)
-    const agent = await agentIdOf(node, given, context.io)
+    const agent = await agentIdOf(node, agentId, context.io)
     const made = await waiting(context, 'waiting for the chain', () =>
       node.registerOnchain(agent, { uri }, { signal: context.io.signal }),
     )
@@ -58,14 +56,15 @@ export const agentFeedback = command({
   ],
   options: {
     agentId: agentOption,
-    score: option('--score <0-100>', 'how well the agent did (required)', ScoreText),
+    score: required(
+      option('--score <0-100>', 'how well the agent did (required)', ScoreText),
+      '--score is missing: give a number from 0 to 100',
+    ),
     tag: option('--tag <word>', 'a word that groups ratings', TagText),
   },
-  async run(context, { agentId: id, score, tag, ...flags }) {
-    const given = needed(id)
-    if (score === undefined) throw new UsageError('--score is missing: give a number from 0 to 100')
+  async run(context, { agentId, score, tag, ...flags }) {
     const node = await remoteNode(context, flags)
-    const agent = await agentIdOf(node, given, context.io)
+    const agent = await agentIdOf(node, agentId, context.io)
     const feedback = { score, ...(tag !== undefined && { tag1: tag }) }
     const rated = await waiting(context, 'waiting for the chain', () =>
       node.giveFeedback(agent, feedback, { signal: context.io.signal }),
@@ -73,8 +72,3 @@ export const agentFeedback = command({
     context.printResult(rated, `rated token ${rated.token_id}: ${rated.score} of 100 (transaction ${rated.tx_hash})`)
   },
 })
-
-function needed(id: string | undefined): string {
-  if (id !== undefined) return id
-  throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
-}

@@ -1,6 +1,5 @@
 import * as z from 'zod'
 import { UsdcText } from '../../config/values.ts'
-import { type AgentDefinition, privateFields } from '../../schema/agent.ts'
 import { Listing } from '../../schema/listing.ts'
 import { command, option, repeated } from '../command.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
@@ -26,28 +25,10 @@ export const agentRegister = command({
     streaming: streamingOption,
   },
   async run(context, { tag, ...flags }) {
-    const { name, description, price, model, tags, image, streaming, ...rest } = readDefinition({
-      ...flags,
-      ...readModelOptions(flags),
-      ...(tag !== undefined && { tags: tag }),
-    })
+    const definition = readDefinition({ ...flags, ...readModelOptions(flags), tags: tag })
     const node = await remoteNode(context, flags)
-    const definition = {
-      name,
-      description,
-      price,
-      ...(model !== undefined && { model }),
-      ...(tags !== undefined && { tags }),
-      ...(image !== undefined && { image }),
-      ...(streaming !== undefined && { streaming }),
-      ...privateOf(rest),
-    }
     const listing = await node.registerAgent(definition, { signal: context.io.signal })
     const what = `${printableLine(listing.name)} is on the market for ${priceText(listing.price)}: ${listing.id}`
     context.printResult(z.encode(Listing, listing), what)
   },
 })
-
-function privateOf(definition: Partial<AgentDefinition>): Pick<AgentDefinition, keyof typeof privateFields> {
-  return Object.fromEntries(Object.entries(definition).filter(([name]) => Object.hasOwn(privateFields, name)))
-}

@@ -1,8 +1,9 @@
 import { resolve } from 'node:path'
 import * as z from 'zod'
 import { countText } from '../../config/values.ts'
-import { type AgentDefinition, reasoningEfforts } from '../../schema/agent.ts'
-import { option } from '../command.ts'
+import { defined } from '../../lib/defined.ts'
+import { reasoningEfforts } from '../../schema/agent.ts'
+import { option, type ValuesOf } from '../command.ts'
 
 const TemperatureText = z
   .string()
@@ -35,30 +36,14 @@ export const instructionsFileOption = option(
   z.string().min(1, 'a path'),
 )
 
-type ModelOptions = {
-  instructions?: string | undefined
-  instructionsFile?: string | undefined
-  temperature?: number | undefined
-  maxOutputTokens?: number | undefined
-  reasoning?: AgentDefinition['reasoning']
-}
+type ModelFlags = ValuesOf<typeof modelOptions & { instructionsFile: typeof instructionsFileOption }>
 
 /**
  * Returns the given fields of a definition. Stores the full path of a file, because a node may start in another
  * directory.
  */
-export function readModelOptions({
-  instructions,
-  instructionsFile,
-  temperature,
-  maxOutputTokens,
-  reasoning,
-}: ModelOptions) {
-  return {
-    ...(instructions !== undefined && { instructions }),
-    ...(instructionsFile !== undefined && { instructions_file: resolve(instructionsFile) }),
-    ...(temperature !== undefined && { temperature }),
-    ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
-    ...(reasoning !== undefined && { reasoning }),
-  }
+export function readModelOptions(flags: ModelFlags) {
+  const { instructions, instructionsFile, temperature, maxOutputTokens, reasoning } = flags
+  const instructions_file = instructionsFile === undefined ? undefined : resolve(instructionsFile)
+  return defined({ instructions, instructions_file, temperature, max_output_tokens: maxOutputTokens, reasoning })
 }

@@ -1,9 +1,10 @@
 import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { type OrderRecord, OrderRecord as OrderSchema, orderStatuses } from '../../schema/order.ts'
-import { agentOption, type Context, command, flag, option } from '../command.ts'
-import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { agentOption, type Context, command, flag, option, required } from '../command.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf, orderIdOf } from '../node-access/references.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
@@ -18,11 +19,12 @@ import {
   printList,
   tellMore,
   waitForEnd,
+  withDeadline,
   writeResult,
 } from '../text/market-text.ts'
 import { withSpinner } from '../text/spinner.ts'
 import { columns, priceText, printableLine } from '../text/terminal-text.ts'
-import { keyed, keyOption, readTask, taskOptions } from './task.ts'
+import { keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 3600
 const ORDER = {
@@ -47,21 +49,22 @@ export const orderCreate = command({
   ],
   options: {
     agentId: agentOption,
-    price: option('--price <usdc>', 'the most to pay (required)', UsdcText),
+    price: required(
+      option('--price <usdc>', 'the most to pay (required)', UsdcText),
+      '--price is missing: give the most that this order may cost, in USDC',
+    ),
     ...taskOptions,
     ...keyOption('order'),
     ...waitOptions,
   },
   async run(context, { agentId, price, task, input, idempotencyKey, wait, timeout, ...flags }) {
-    if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
-    if (price === undefined) throw new UsageError('--price is missing: give the most that this order may cost, in USDC')
     const hasTask = task !== undefined || input !== undefined
     if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give one with --task <text>')
     const text = hasTask ? await readTask(context.io, { task, input }) : undefined
     const node = await moneyNode(context, flags)
     const { signal } = context.io
     const id = await agentIdOf(node, agentId, { signal })
-    const order = await node.createOrder({ agentId: id, price, task: text }, { signal, ...keyed(idempotencyKey) })
+    const order = await node.createOrder({ agentId: id, price, task: text }, { signal, ...defined({ idempotencyKey }) })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
 })
@@ -78,7 +81,7 @@ export const orderExecute = command({
   async run(context, { task, input, idempotencyKey, wait, timeout, ...flags }, id) {
     const text = await readTask(context.io, { task, input })
     const node = await moneyNode(context, flags)
-    const call = { signal: context.io.signal, ...keyed(idempotencyKey) }
+    const call = { signal: context.io.signal, ...defined({ idempotencyKey }) }
     const order = await node.executeOrder(await orderIdOf(node, id, context.io), text, call)
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
@@ -164,22 +167,17 @@ async function follow(
   order: OrderRecord,
   timeout = TIMEOUT_SECONDS,
 ): Promise<number> {
-  const limit = AbortSignal.timeout(timeout * 1000)
-  const signal = AbortSignal.any([context.io.signal, limit])
   const spinning = context.json ? undefined : context.io.stderr
-  try {
-    const ended = await withSpinner(spinning, `order ${printableLine(order.id, 64)} is running`, () =>
+  const late = `the order did not end within ${timeout} s; it continues; see stoa order show ${order.id} --wait`
+  const ended = await withDeadline(context, { seconds: timeout, late }, (signal) =>
+    withSpinner(spinning, `order ${printableLine(order.id, 64)} is running`, () =>
       waitForEnd((options) => node.order(order.id, options), signal),
-    )
-    if (context.json) context.printJson(encoded(ended))
-    else if (ended.output !== undefined) writeResult(context, { ...ended, output: ended.output })
-    if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
-    return exitCodeOfEnd(ended)
-  } catch (error) {
-    if (!limit.aborted || context.io.signal.aborted) throw error
-    const more = `it continues; see stoa order show ${order.id} --wait`
-    throw new CliError('DEADLINE', `the order did not end within ${timeout} s; ${more}`, { cause: error })
-  }
+    ),
+  )
+  if (context.json) context.printJson(encoded(ended))
+  else if (ended.output !== undefined) writeResult(context, { ...ended, output: ended.output })
+  if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
+  return exitCodeOfEnd(ended)
 }
 
 function tell(context: Context, order: OrderRecord): number {

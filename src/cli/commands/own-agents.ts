@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import type { Settings } from '../../config/settings.ts'
 import { UsdcText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../../schema/own-agent.ts'
 import { type Command, type Context, command, option } from '../command.ts'
@@ -68,11 +69,7 @@ export const agentUpdate = command({
   async run(context, { price, maxPrice, description, model, streaming, ...flags }, given) {
     const change = {
       ...readModelOptions(flags),
-      ...(price !== undefined && { price }),
-      ...(maxPrice !== undefined && { max_price: maxPrice }),
-      ...(description !== undefined && { description }),
-      ...(model !== undefined && { model }),
-      ...(streaming !== undefined && { streaming }),
+      ...defined({ price, max_price: maxPrice, description, model, streaming }),
     }
     if (Object.keys(change).length === 0) {
       const fields = '--price, --max-price, --description, --instructions, --model or --streaming'

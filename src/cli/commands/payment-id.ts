@@ -1,4 +1,5 @@
 import { UsageError } from '../exit-code.ts'
+import { theOne } from '../node-access/references.ts'
 
 const FULL = /^0x[0-9a-fA-F]{64}$/
 const BEGINNING = /^0x[0-9a-fA-F]{6,63}(…|\.\.\.)?$/
@@ -17,10 +18,8 @@ export async function fullPaymentId(given: string, recent: Recent): Promise<stri
     throw new UsageError('a payment id is 0x and 64 hex digits; the first six or more digits are enough')
   const beginning = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
   const { items } = await recent()
-  const [id, another] = [...new Set(items.map(({ payment_id }) => payment_id).filter((id) => id.startsWith(beginning)))]
-  if (id !== undefined && another === undefined) return id
-  const why = id === undefined ? 'none of the newest payments starts' : 'several payments start'
-  throw new UsageError(`${why} with ${beginning}: stoa payment list --json shows the full ids`)
+  const ids = items.map(({ payment_id }) => payment_id).filter((id) => id.startsWith(beginning))
+  return theOne(beginning, ids, 'payment')
 }
 
 /** Returns true if an argument is a payment id and not a file. */

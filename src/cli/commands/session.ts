@@ -2,7 +2,6 @@ import * as z from 'zod'
 import { LOCAL_CALLER } from '../../schema/caller.ts'
 import type { SessionExchange } from '../../schema/session.ts'
 import { agentOption, type Context, command, option } from '../command.ts'
-import { UsageError } from '../exit-code.ts'
 import { agentIdOf, callerIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import { age, LimitText, paymentText, printList, tellMore } from '../text/market-text.ts'
@@ -21,9 +20,8 @@ export const sessionList = command({
   examples: ['stoa session list --agent-id abc…', 'stoa session list --agent-id abc… --json | jq -r ".[].caller_id"'],
   options: { ...options },
   async run(context, { agentId, limit, cursor, ...flags }) {
-    const given = needed(agentId)
     const node = await remoteNode(context, flags)
-    const id = await agentIdOf(node, given, context.io)
+    const id = await agentIdOf(node, agentId, context.io)
     const { items, next } = await node.sessions(id, { limit, cursor }, { signal: context.io.signal })
     const now = context.parts.clock.now()
     printList(context, items, {
@@ -51,9 +49,8 @@ export const sessionShow = command({
     callerId: option('--caller-id <did>', 'the caller from `stoa session list` (default: local)', z.string()),
   },
   async run(context, { agentId, callerId = LOCAL_CALLER, limit, cursor, ...flags }) {
-    const given = needed(agentId)
     const node = await moneyNode(context, flags)
-    const id = await agentIdOf(node, given, context.io)
+    const id = await agentIdOf(node, agentId, context.io)
     const caller = await callerIdOf(node, id, callerId, context.io)
     const { session, next } = await node.session(id, caller, { limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(session)
@@ -71,9 +68,4 @@ function show(context: Context, { created_at, duration_ms, payment, input, outpu
   context.print(`${bold('>')} ${printable(input)}`)
   context.print(output === null ? red(printable(error ?? 'no answer')) : printable(output))
   context.print()
-}
-
-function needed(agentId: string | undefined): string {
-  if (agentId !== undefined) return agentId
-  throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
 }

@@ -27,11 +27,6 @@ export function keyOption(what: 'order' | 'task' | 'workflow') {
   } as const
 }
 
-/** Omits an undefined key, so that the client creates one. */
-export function keyed(idempotencyKey: string | undefined): { idempotencyKey?: string } {
-  return idempotencyKey === undefined ? {} : { idempotencyKey }
-}
-
 /** Reads the task from exactly one of --task, --input and `-`. */
 export async function readTask(
   io: Io,

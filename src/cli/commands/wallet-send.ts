@@ -5,9 +5,9 @@ import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { networkText } from '../../schema/network-kind.ts'
 import { Address, type Hex } from '../../schema/primitives.ts'
 import { type SendTransfer, transferAssets } from '../../schema/transfer.ts'
-import { type Context, command, flag, option } from '../command.ts'
+import { type Context, command, flag, option, required } from '../command.ts'
 import { confirmed } from '../confirm.ts'
-import { exitCodes, UsageError } from '../exit-code.ts'
+import { exitCodes } from '../exit-code.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { badge } from '../text/badge.ts'
 import { waiting } from '../text/spinner.ts'
@@ -30,8 +30,14 @@ export const walletSend = command({
     'stoa wallet send --to 0x2096… --amount 0.01 --asset eth --yes',
   ],
   options: {
-    to: option('--to <address>', 'account of the recipient (required)', AddressText),
-    amount: option('--amount <amount>', 'the amount as a decimal number (required)', AmountText),
+    to: required(
+      option('--to <address>', 'account of the recipient (required)', AddressText),
+      '--to is missing: give the account of the recipient',
+    ),
+    amount: required(
+      option('--amount <amount>', 'the amount as a decimal number (required)', AmountText),
+      '--amount is missing: give the amount to send',
+    ),
     asset: option('--asset <asset>', 'usdc (default) or eth', AssetText),
     yes: flag('--yes', 'skip the question'),
     idempotencyKey: option(
@@ -41,8 +47,6 @@ export const walletSend = command({
     ),
   },
   async run(context, { to, amount, asset = 'USDC', yes, idempotencyKey, ...flags }) {
-    if (to === undefined) throw new UsageError('--to is missing: give the account of the recipient')
-    if (amount === undefined) throw new UsageError('--amount is missing: give the amount to send')
     const { signal } = context.io
     const node = await remoteNode(context, flags)
     const balance = await node.balance({ signal })

@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { UsdcText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import type { CreateWorkflowBody } from '../../schema/workflow.ts'
-import { type Context, option, repeated } from '../command.ts'
+import { type Context, option, repeated, type ValuesOf } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import type { RemoteNode } from '../parts.ts'
@@ -28,18 +29,10 @@ export const workflowOptions = {
   budget: option('--budget <usdc>', 'the most that the whole workflow may cost', UsdcText),
 } as const
 
-type WorkflowOptions = {
-  file?: string | undefined
-  agentId?: string[] | undefined
-  chain?: string | undefined
-  task?: string | undefined
-  input?: string | undefined
-  name?: string | undefined
-  budget?: bigint | undefined
-}
+type WorkflowFlags = ValuesOf<typeof workflowOptions>
 
 /** Builds the request body from the flags. Flags override values in the file. */
-export async function readWorkflow(context: Context, given: WorkflowOptions): Promise<CreateWorkflowBody> {
+export async function readWorkflow(context: Context, given: WorkflowFlags): Promise<CreateWorkflowBody> {
   const { file, chain, task, input, name, budget } = given
   const agentId = given.agentId ?? chain?.split(',').flatMap((id) => id.trim() || [])
   if (file === undefined && agentId === undefined) {
@@ -50,11 +43,7 @@ export async function readWorkflow(context: Context, given: WorkflowOptions): Pr
   const described = file === undefined ? { agent_ids: agentId } : await readBody(context, file)
   const hasTask = task !== undefined || input !== undefined
   const text = hasTask || !('input' in described) ? await readTask(context.io, { task, input }) : undefined
-  const more = {
-    ...(text !== undefined && { input: text }),
-    ...(name !== undefined && { name }),
-    ...(budget !== undefined && { budget: formatPrice(budget) }),
-  }
+  const more = defined({ input: text, name, budget: budget === undefined ? undefined : formatPrice(budget) })
   // The node validates the definition, because it also knows the agents.
   return { ...described, ...more } as CreateWorkflowBody
 }

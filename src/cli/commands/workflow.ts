@@ -1,8 +1,9 @@
 import * as z from 'zod'
 import { countText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import { type WorkflowQuote, type WorkflowRecord, type WorkflowStep, workflowStatuses } from '../../schema/workflow.ts'
 import { type Context, command, flag, option, type ValuesOf } from '../command.ts'
-import { CliError, exitCodes } from '../exit-code.ts'
+import { exitCodes } from '../exit-code.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import {
@@ -15,10 +16,11 @@ import {
   table,
   tellMore,
   waitForEnd,
+  withDeadline,
   writeOutput,
 } from '../text/market-text.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
-import { keyed, keyOption } from './task.ts'
+import { keyOption } from './task.ts'
 import { readWorkflow, withAgentIds, workflowOptions } from './workflow-body.ts'
 
 const TIMEOUT_SECONDS = 3600
@@ -82,7 +84,8 @@ async function begin(
   const node = await moneyNode(context, { dataDir })
   const { signal } = context.io
   const body = given.file === undefined ? await withAgentIds(node, described, { signal }) : described
-  if (dryRun !== true) return { node, workflow: await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }) }
+  if (dryRun !== true)
+    return { node, workflow: await node.createWorkflow(body, { signal, ...defined({ idempotencyKey }) }) }
   tellQuote(context, await node.quoteWorkflow(body, { signal }))
   return undefined
 }
@@ -144,8 +147,6 @@ export const workflowCancel = command({
 
 /** Reports each step as it changes, then writes the output. Returns the exit status for the workflow's outcome. */
 async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord, timeout: number): Promise<number> {
-  const limit = AbortSignal.timeout(timeout * 1000)
-  const signal = AbortSignal.any([context.io.signal, limit])
   const told = new Map<string, string>()
   const seen = ({ steps }: WorkflowRecord) => {
     for (const step of steps) {
@@ -155,17 +156,14 @@ async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord,
     }
   }
   if (!context.json) context.tell(`started workflow ${begun.id}; estimated cost ${begun.estimate} USDC`)
-  try {
-    const ended = await waitForEnd((options) => node.workflow(begun.id, { ...options, waitSeconds: 1 }), signal, seen)
-    if (context.json) context.printJson(ended)
-    else if (ended.status === 'completed') writeOutputs(context, ended)
-    if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
-    return exitCodeOfEnd(ended)
-  } catch (error) {
-    if (!limit.aborted || context.io.signal.aborted) throw error
-    const more = `it continues; see stoa workflow show ${begun.id}`
-    throw new CliError('DEADLINE', `the workflow did not end within ${timeout} s; ${more}`, { cause: error })
-  }
+  const late = `the workflow did not end within ${timeout} s; it continues; see stoa workflow show ${begun.id}`
+  const ended = await withDeadline(context, { seconds: timeout, late }, (signal) =>
+    waitForEnd((options) => node.workflow(begun.id, { ...options, waitSeconds: 1 }), signal, seen),
+  )
+  if (context.json) context.printJson(ended)
+  else if (ended.status === 'completed') writeOutputs(context, ended)
+  if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
+  return exitCodeOfEnd(ended)
 }
 
 /**

@@ -5,6 +5,7 @@ import { setInConfigFile } from '../../config/config-file.ts'
 import { storeKey } from '../../config/keys-file.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { ApiKeyText, PrivateKeyText } from '../../config/values.ts'
+import { defined } from '../../lib/defined.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { type Context, command } from '../command.ts'
@@ -131,10 +132,7 @@ async function apply(
   const wallet = await prepareWallet(context, { dataDir: config.dataDir, secrets }, choices.importKey, deed)
   await setInConfigFile(dataFile(config.dataDir, 'config'), {
     ...original?.settings,
-    ...(network !== undefined && { network }),
-    ...(rpcUrl !== undefined && { rpc_url: rpcUrl }),
-    ...(facilitatorUrl !== undefined && { facilitator_url: facilitatorUrl }),
-    ...(publicDht !== undefined && { 'p2p.public_dht': publicDht }),
+    ...defined({ network, rpc_url: rpcUrl, facilitator_url: facilitatorUrl, 'p2p.public_dht': publicDht }),
   })
   for (const [name, value] of Object.entries(choices.keys)) {
     await storeKey(dataFile(config.dataDir, 'keys'), name, value)

@@ -69,7 +69,8 @@ export async function callerIdOf(
   return found.length === 0 ? given : theOne(given, found, 'session')
 }
 
-function theOne(given: string, ids: readonly string[], what: string): string {
+/** @param ids the newest that start with `given` @throws UsageError for none or several */
+export function theOne(given: string, ids: readonly string[], what: string): string {
   const [id, another] = [...new Set(ids)]
   if (id !== undefined && another === undefined) return id
   const why = id === undefined ? `none of the newest ${what}s starts` : `several ${what}s start`

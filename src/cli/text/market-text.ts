@@ -4,7 +4,7 @@ import type { Book } from '../../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import type { CallError, RecordedPayment } from '../../schema/order.ts'
 import type { Context } from '../command.ts'
-import { exitCodeFor, exitCodes } from '../exit-code.ts'
+import { CliError, exitCodeFor, exitCodes } from '../exit-code.ts'
 import { columns, printable, printableLine } from './terminal-text.ts'
 
 /** Characters of a table's last column in a file or a pipe, which have no width. */
@@ -134,6 +134,21 @@ export function exitCodeOfEnd({ status, error }: { status: string; error?: CallE
     return error === undefined ? exitCodes.failed : exitCodeFor(error.code)
   }
   return exitCodes.done
+}
+
+/** Waits for work for a number of seconds. @throws CliError DEADLINE with the text `late`; any error of the work */
+export async function withDeadline<T>(
+  { io }: Context,
+  { seconds, late }: { seconds: number; late: string },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = AbortSignal.timeout(seconds * 1000)
+  try {
+    return await work(AbortSignal.any([io.signal, limit]))
+  } catch (error) {
+    if (!limit.aborted || io.signal.aborted) throw error
+    throw new CliError('DEADLINE', late, { cause: error })
+  }
 }
 
 /** Polls until the work has ended. Each request waits as long as the node allows. @throws the signal's reason */
