@@ -43,10 +43,10 @@ const STOP_GRACE_MS = 3000
 type RunLimits = { timeoutMs: number; outputBytesMax: number }
 
 /**
- * Runs one task and enforces its limits on any runtime. A timeout or a cancel aborts the runtime and waits at most
- * {@link STOP_GRACE_MS} for it to stop. Both win over a late result. A cancel counts until the runtime calls
- * `onCommitted`. Unexplained errors get a plain message and stay as `cause`. @throws AgentError @internal Exported for
- * its test.
+ * Runs one task within its limits. A timeout or a cancel aborts the runtime and waits at most {@link STOP_GRACE_MS} for
+ * it to stop. Both win over a late result. A cancel counts until the runtime calls `onCommitted`. Unexplained errors
+ * get a plain message and stay as `cause`.
+ * @throws AgentError @internal Exported for its test.
  */
 export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call: AgentCall): Promise<string> {
   if (call.signal.aborted) throw runCanceled()

@@ -23,13 +23,10 @@ const otherNames: Readonly<Record<string, string>> = {
 }
 
 /**
- * Parses the `model` of an agent.
- *
  * model    = provider "/" modelId | "builtin/" name | bare
  * bare     = "gemini-…" → google | "claude-…" → anthropic | "gpt-…", "chatgpt-…", "o1…" → openai
  *
  * Any other name is a model of the server at OPENAI_BASE_URL, if there is one (`Qwen/Qwen3-8B`).
- *
  * @throws AgentError 'AGENT_NOT_RUNNABLE' that says how to write the name.
  */
 export function parseModelName(text: string, options: { hasBaseUrl: boolean }): ModelName {

@@ -58,10 +58,7 @@ export type AgentErrorCode =
 
 export const RUN_CANCELED = 'the task was canceled'
 
-/**
- * Why an agent gave no result. Buyers read the message, so it contains no key, no path and no text of a provider or
- * program.
- */
+/** Buyers read the message, so it contains no key, no path and no text of a provider or program. */
 export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'
 }

@@ -1,10 +1,7 @@
 import type { Hex } from '../schema/primitives.ts'
 import { unavailable } from './rpc.ts'
 
-/*
- * The part of the contract ABI that ERC-8004 needs, written by hand: see usdc.ts for the reason. The tests compare it
- * with an ABI library.
- */
+/* The part of the ABI that ERC-8004 needs, by hand as in usdc.ts. The tests compare it with an ABI library. */
 
 /** An argument of a call: one word, a text, or a list of addresses. Integers may be negative. */
 export type Argument = bigint | { word: Hex } | { address: Hex } | { text: string } | { addresses: readonly Hex[] }

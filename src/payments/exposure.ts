@@ -227,7 +227,6 @@ function lossOf(payment: StoredPayment | undefined): Loss | undefined {
 
 /**
  * Why the chain would refuse this payment; undefined if it would accept it. @throws ChainError
- *
  * @param owes what the account must hold for all open work. Undefined: this payment alone, and only if the transfer
  * cannot be simulated.
  */

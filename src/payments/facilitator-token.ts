@@ -11,7 +11,6 @@ export type FacilitatorHeaders = (method: string, host: string, path: string) =>
 
 /**
  * Signs each request to the Coinbase CDP facilitator with a JWT, valid for 2 minutes, for its method, host and path.
- *
  * @internal Exported for its test.
  * @param secret an Ed25519 key as CDP provides it (base64 of 64 bytes), or a P-256 key in PEM
  * @throws CodedError FACILITATOR_KEY_INVALID; its message never holds the key

@@ -136,10 +136,7 @@ export class Sender {
     })
   }
 
-  /**
-   * Fills nonces below `accountNonce`, without which nothing later is mined: another program dropped their
-   * transactions.
-   */
+  /** Fills nonces below `accountNonce` that another program dropped. Until then nothing later is mined. */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
     const { wallet, transactions, clock } = this.#deps
     const ours = new Set(this.open().map((one) => one.accountNonce))

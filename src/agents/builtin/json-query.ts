@@ -6,12 +6,12 @@ const STEPS_MAX = 64
 type Step = { kind: 'key'; key: string } | { kind: 'index'; index: number } | { kind: 'each' }
 
 /**
- * Extracts values from JSON. The first line is a path, the rest is the JSON.
+ * Extracts values from JSON, which follows a first line with a path.
  *
  * path = "." | { ".key" | '["key"]' | "[3]" | "[-1]" | "[]" }
  *
- * `[]` iterates over an array or the values of an object. Each value is one line of JSON. A missing value is `null`, as
- * in jq. @throws AgentError 'AGENT_FAILED' that says what is wrong with the path or the JSON
+ * `[]` iterates over an array or the values of an object. A value is a line of JSON; a missing one is `null`, as in jq.
+ * @throws AgentError 'AGENT_FAILED' that says what is wrong with the path or the JSON
  */
 export function jsonQuery(input: string): string {
   const lineEnd = input.indexOf('\n')

@@ -73,10 +73,7 @@ export async function requestX402(
   return { demand: { requirements, nonce: challenge_nonce as Hex, text: answer.challengeText, sellerDid } }
 }
 
-/**
- * Limits the wait for the first answer, until `clear` is called. Output alone is not an answer, but it extends the
- * limit once, to the time of a run.
- */
+/** Limits the wait for the first answer, until `clear`. Output alone extends the limit once, to the time of a run. */
 function firstAnswerWithin({ firstAnswerMs, shownWorkMs = firstAnswerMs }: AnswerLimits, signal: AbortSignal) {
   if (firstAnswerMs === undefined) return { signal, begun: () => {}, clear: () => {}, failed: undefined }
   const silent = new AbortController()

@@ -80,10 +80,7 @@ export class Reconciliation {
     return this.#done
   }
 
-  /**
-   * The first message, sent by the side that opens. `salt`: 16 random bytes. Earlier elements than `since` are left
-   * out.
-   */
+  /** The first message, of the side that opens. `salt`: 16 random bytes. `since`: earlier elements are left out. */
   open({ salt, since = 0 }: { salt: Uint8Array; since?: UnixMs }): Uint8Array {
     this.#hash = createSessionHash(salt)
     const from = boundAt(since)
