@@ -93,6 +93,24 @@ test('every link between the pages, and to files of the repository, leads somewh
   expect(pages.flatMap((page) => deadLinks(page, read(page)).map((link) => `${page}: ${link}`))).toEqual([])
 })
 
+/** The files that docs/where-to-change.md names, each with the names in it that the page gives in brackets. */
+const placesIn = (page: string) =>
+  [...page.matchAll(/`([\w.#-]+(?:\/[\w.-]+)*\.(?:tsx?|md|json|yaml)|[\w-]+(?:\/[\w.-]+)*\/)`(?: \(([^)]*)\))?/g)].map(
+    ([, path = '', names = '']) => ({ path, names: [...names.matchAll(/`(#?\w+)`/g)].map(([, name]) => name!) }),
+  )
+
+test('every file that the page on changes names is there, and holds the names that the page gives', () => {
+  const places = placesIn(read('docs/where-to-change.md'))
+  expect(places.length).toBeGreaterThan(150)
+  const pathOf = (path: string) => [`src/${path}`, path].find((it) => existsSync(join(root, it)))
+  expect(places.filter(({ path }) => pathOf(path) === undefined).map(({ path }) => path)).toEqual([])
+  const strange = places.flatMap(({ path, names }) => {
+    const text = names.length === 0 ? '' : read(pathOf(path)!)
+    return names.filter((name) => !new RegExp(`(?<!\\w)${name}\\b`).test(text)).map((name) => `${path}: ${name}`)
+  })
+  expect(strange).toEqual([])
+})
+
 test('every threat names its cure and tests that name the threat', () => {
   const sections = read('docs/threats.md').split(/^### /m).slice(1)
   for (const section of sections) {

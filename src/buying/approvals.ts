@@ -13,6 +13,8 @@ import type { Purchases } from '../store/purchases.ts'
 import { type ApprovalRecordDeps, approvalRecord } from './approval-record.ts'
 import type { Budget } from './budget.ts'
 
+/** Default of `buyer.approval_minutes`. */
+export const APPROVAL_MINUTES = 60
 /** Approvals that wait at the same time: in total, and per token. */
 const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 /** Approvals in one list answer. */
@@ -20,8 +22,8 @@ const LISTED_MAX = 1_000
 const SWEEP_MS = 1_000
 
 type ApprovalsOptions = {
-  /** Time the operator has to decide, in ms. */
-  limitMs: number
+  /** Time the operator has to decide. */
+  approvalMinutes: number
 }
 
 type ApprovalsDeps = ApprovalRecordDeps & {
@@ -60,7 +62,7 @@ export interface Approvals extends Service {
   decideAll(ids: readonly string[], verdict: Verdict): Promise<ApprovalRecord[]>
 }
 
-export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
+export function createApprovals({ approvalMinutes }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
   const { clock, store, budget, purchases } = deps
   const view = (approval: StoredApproval) => approvalRecord(approval, deps)
 
@@ -119,7 +121,7 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
         reason,
         status: 'pending',
         createdAt: now,
-        expiresAt: now + limitMs,
+        expiresAt: now + approvalMinutes * 60_000,
       }
       const waiting: Order = { ...order, status: 'pending', sellerId: listing.seller_id }
       const held = await store.ask(waiting, asked, OPEN_MAX, request)

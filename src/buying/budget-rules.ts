@@ -40,13 +40,6 @@ export function budgetRules(buyer: {
   }
 }
 
-const APPROVAL_MINUTES = 60
-
-/** Time the operator has to approve a purchase, in ms. */
-export function approvalMsOf({ approvalMinutes = APPROVAL_MINUTES }: { approvalMinutes?: number | undefined }): number {
-  return approvalMinutes * 60_000
-}
-
 /** A rule as stored text: decimal USDC, null for no limit, or the list. */
 type RuleText = string | null | readonly string[]
 /** Each rule changed while the node ran, with the configured value at that time. */

@@ -58,8 +58,8 @@ type BuyerOptions = {
   /** The peer id of the node whose own agents buy. */
   sellerId: string
   rules: BudgetRules
-  /** Time the operator has to approve a purchase, in ms. */
-  approvalMs: number
+  /** Time the operator has to approve a purchase. */
+  approvalMinutes: number
   /** Longest payment window that this node signs. Undefined: the default. */
   maxWindowSeconds?: number | undefined
   /** True if this node may pay a seller that settles before its agent runs. */
@@ -116,7 +116,7 @@ export type Buyer = {
 
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, ledger, feed, catalog, replica, trading, openStream } = deps
-  const { callerDid, maxWindowSeconds, allowSettleFirst } = options
+  const { callerDid, approvalMinutes, maxWindowSeconds, allowSettleFirst } = options
   const changes = new Changes()
   const unstored = withUnstoredEnds(ledger.purchases, { logger, changed: (orderId) => changes.tell(orderId) })
   const { purchases } = unstored
@@ -138,7 +138,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     chain: deps.chain,
   })
   const approvals = createApprovals(
-    { limitMs: options.approvalMs },
+    { approvalMinutes },
     {
       ...{ clock, logger, newId: randomUUID, store: approvalStore, purchases, budget },
       token: tokens.record,

@@ -1,6 +1,7 @@
 import type { HostedAgent } from '../agents/hosted-agent.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
-import { approvalMsOf, budgetRules } from '../buying/budget-rules.ts'
+import { APPROVAL_MINUTES } from '../buying/approvals.ts'
+import { budgetRules } from '../buying/budget-rules.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../buying/buyer.ts'
 import { createWalletChecks } from '../buying/wallet-checks.ts'
 import type { Config } from '../config/config.ts'
@@ -36,7 +37,7 @@ export function createBuying({ buyer }: Config, deps: BuyingDeps): { api: Buyer;
       callerDid: identity.did,
       sellerId: identity.peerId,
       rules: budgetRules(buyer),
-      approvalMs: approvalMsOf(buyer),
+      approvalMinutes: buyer.approvalMinutes ?? APPROVAL_MINUTES,
       maxWindowSeconds: buyer.maxWindowSeconds,
       allowSettleFirst: buyer.allowSettleFirst,
     },

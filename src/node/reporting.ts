@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Registry } from '../agents/registry.ts'
-import { approvalMsOf } from '../buying/budget-rules.ts'
+import { APPROVAL_MINUTES } from '../buying/approvals.ts'
 import type { Buyer } from '../buying/buyer.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError } from '../config/config-error.ts'
@@ -98,7 +98,7 @@ function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
     'buyer.monthly_budget': budget.per_month,
     'buyer.seller_daily_budget': budget.per_seller,
     'buyer.auto_approve_below': budget.auto_approve_below,
-    'buyer.approval_minutes': approvalMsOf(buyer) / 60_000,
+    'buyer.approval_minutes': buyer.approvalMinutes ?? APPROVAL_MINUTES,
     'buyer.allow': budget.allow,
     'buyer.deny': budget.deny,
     'seller.unsettled_per_payer': formatPrice(seller.unsettledPerPayerAtomic ?? perPayerMax),

@@ -1,5 +1,6 @@
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Service } from '../lib/lifecycle.ts'
+import { blockedParties } from '../payments/blocked.ts'
 import { Challenges } from '../payments/challenges.ts'
 import { Exposure, type ExposureDeps, type ExposureOptions } from '../payments/exposure.ts'
 import { Settler } from '../payments/settler.ts'
@@ -12,6 +13,8 @@ import { A2A_CALLER } from '../schema/caller.ts'
 
 type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> & {
   exposure: ExposureOptions
+  /** Accounts that cannot pay and peers that are not served. */
+  blocked?: readonly string[] | undefined
   limits: PeerLimitsOptions
   settler?: ConstructorParameters<typeof Settler>[0]
 }
@@ -34,7 +37,7 @@ type SalesDeps = Pick<
 
 /** Sells runs of agents to peers, and settles what they paid. */
 export function createSales(
-  { exposure: exposureOptions, limits, settler: settlerOptions = {}, ...options }: SalesOptions,
+  { exposure: exposureOptions, blocked = [], limits, settler: settlerOptions = {}, ...options }: SalesOptions,
   deps: SalesDeps,
 ): { x402: X402ServerDeps; settler: Service & Settler; settledWork: Service; protocols: Service } {
   const { clock, logger, asset, wallet, didOf, newNonce, agents, slots, ledger, facilitator, chain, chance } = deps
@@ -45,7 +48,7 @@ export function createSales(
   const settler = new Settler(settlerOptions, { clock, logger, payments, facilitator, chain, chance, isOffered })
   const x402: X402ServerDeps = {
     ...{ ...options, clock, logger, asset, wallet, didOf, newNonce, agents, slots },
-    ...{ payments, exchanges, deferred, settler, exposure },
+    ...{ payments, exchanges, deferred, settler, exposure, isBlocked: blockedParties(blocked) },
     limits: new PeerLimits(limits, deps),
     challenges: new Challenges(),
     reruns: new Reruns({ clock }),

@@ -97,15 +97,15 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   const { seller } = config
-  const { perPayerMax, totalMax, checkFrom, blocked } = exposureLimits
+  const { perPayerMax, totalMax, checkFrom } = exposureLimits
   const { x402, settler, settledWork, protocols } = createSales(
     {
       exposure: {
         perPayerMax: seller.unsettledPerPayerAtomic ?? perPayerMax,
         totalMax: seller.unsettledMaxAtomic ?? totalMax,
         checkFrom: seller.checkFundsFromAtomic ?? checkFrom,
-        blocked: seller.block ?? blocked,
       },
+      blocked: seller.block,
       limits: { requestsPerSecond: seller.peerRequestsPerSecond },
       settleFirst: seller.settleFirst,
       // The same key receives payments and signs receipts.

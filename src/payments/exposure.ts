@@ -19,8 +19,6 @@ export type ExposureOptions = {
   totalMax: bigint
   /** From this amount on, the node checks the balance of the payer on chain. */
   checkFrom: bigint
-  /** Accounts that cannot pay and peers that are not served. */
-  blocked: readonly string[]
 }
 
 export type ExposureDeps = {
@@ -38,7 +36,6 @@ export const exposureLimits: ExposureOptions = {
   perPayerMax: parsePrice('10'),
   totalMax: parsePrice('100'),
   checkFrom: parsePrice('1'),
-  blocked: [],
 }
 
 const CHECK_TIMEOUT_MS = 5_000
@@ -61,7 +58,6 @@ const OPEN_MAX = 100_000
 export class Exposure {
   readonly #options: ExposureOptions
   readonly #deps: ExposureDeps
-  readonly #blocked: ReadonlySet<string>
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
   readonly #losses: Losses
@@ -78,7 +74,6 @@ export class Exposure {
   constructor(options: ExposureOptions, deps: ExposureDeps) {
     this.#options = options
     this.#deps = deps
-    this.#blocked = new Set(options.blocked.map((name) => name.toLowerCase()))
     const stored = { slotMs: LOSS_SLOT_MS, payersMax: LOSERS_MAX }
     const lost = deps.payments.lost(deps.clock.now() - DISTRUST_MS, stored)
     this.#losses = new Losses(lost)
@@ -92,10 +87,6 @@ export class Exposure {
   /** Amount of unsettled work, in atomic units. */
   get total(): bigint {
     return this.#total
-  }
-
-  isBlocked(...names: string[]): boolean {
-    return this.#blocked.size > 0 && names.some((name) => this.#blocked.has(name.toLowerCase()))
   }
 
   /** Predicts if this peer's next payment settles first (D45). The peer may still sign with another account. */

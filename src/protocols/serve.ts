@@ -62,7 +62,7 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
   }
 
   function refusalOf(peerId: string): PeerError | undefined {
-    if (!deps.exposure.isBlocked(peerId, deps.didOf(peerId))) return undefined
+    if (!deps.isBlocked(peerId, deps.didOf(peerId))) return undefined
     return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
   }
 

@@ -32,7 +32,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       callerDid: 'did:peer:me',
       sellerId: '12D3KooWMe',
       rules: budgetRules({ dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: maxPrice, ...rules }),
-      approvalMs: 60_000,
+      approvalMinutes: 1,
     },
     {
       clock,

@@ -40,6 +40,7 @@ export type TestSellerOptions = {
   clock?: HandClock
   settleFirst?: boolean
   exposure?: Partial<ExposureOptions>
+  blocked?: readonly string[]
   limits?: Partial<PeerLimitsOptions>
   slots?: { concurrentMax: number; waitingMax: number }
 }
@@ -93,6 +94,7 @@ export class TestSeller {
     this.#sales = createSales(
       {
         exposure: { ...exposureLimits, ...options.exposure },
+        blocked: options.blocked,
         limits: { requestsPerSecond: 1000, ...options.limits },
         settler: { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
         settleFirst: options.settleFirst ?? false,

@@ -1,11 +1,11 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { SessionRecord } from '../api/types.ts'
-import { books } from '../books.ts'
 import { amount, duration } from '../format.ts'
 import { AgentName } from '../parts/agent-name.tsx'
 import { Ago, Badge, PageHead, Words } from '../parts/bits.tsx'
 import { Show } from '../parts/states.tsx'
+import { books } from '../payment-words.ts'
 import { Link } from '../router.tsx'
 
 /** The messages between one caller and one agent. */

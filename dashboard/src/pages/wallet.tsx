@@ -1,12 +1,12 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
-import { books } from '../books.ts'
 import { ether, money, networkName } from '../format.ts'
 import { Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BudgetFacts } from '../parts/budget-facts.tsx'
 import { QrCode } from '../parts/qr-code.tsx'
 import { Problem, Show } from '../parts/states.tsx'
+import { books } from '../payment-words.ts'
 import { Link } from '../router.tsx'
 
 const BALANCE_MS = 20_000

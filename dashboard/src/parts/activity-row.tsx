@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import type { Happening, Kind } from '../api/timeline.ts'
-import { books } from '../books.ts'
 import { amount, duration, money } from '../format.ts'
+import { books } from '../payment-words.ts'
 import { Link } from '../router.tsx'
 import { AgentName } from './agent-name.tsx'
 import { Ago, Badge } from './bits.tsx'

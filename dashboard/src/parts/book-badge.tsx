@@ -1,5 +1,5 @@
 import type { Book } from '../api/types.ts'
-import { books } from '../books.ts'
+import { books } from '../payment-words.ts'
 import { Badge } from './bits.tsx'
 
 /** The book of a payment (D42). */

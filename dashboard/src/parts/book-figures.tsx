@@ -1,6 +1,6 @@
 import type { Book, Stats } from '../api/types.ts'
-import { books } from '../books.ts'
 import { count, money, sentence } from '../format.ts'
+import { books } from '../payment-words.ts'
 import { Figure } from './bits.tsx'
 
 type Sum = { book: Book; value: string; note: string }

@@ -1,6 +1,6 @@
 import type { PaymentRecord } from '../api/types.ts'
-import { meaningOf } from '../books.ts'
 import { amount, explorerUrl, networkName } from '../format.ts'
+import { meaningOf } from '../payment-words.ts'
 import { Ago, Facts, Id, useNow } from './bits.tsx'
 import { BookBadge } from './book-badge.tsx'
 

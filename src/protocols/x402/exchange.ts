@@ -3,6 +3,7 @@ import { type AgentCall, AgentError, type OnOutput } from '../../agents/runtime.
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
+import type { IsBlocked } from '../../payments/blocked.ts'
 import type { Challenges } from '../../payments/challenges.ts'
 import type { Exposure } from '../../payments/exposure.ts'
 import type { Settler } from '../../payments/settler.ts'
@@ -64,6 +65,8 @@ export type X402ServerDeps = {
   /** Runs in progress for buyers that wrap their tasks, by buyer, agent and task. */
   wrappedRuns: Map<string, WrappedRun>
   settleFirst: boolean
+  /** True if one of these accounts or peers is on the operator's list. */
+  isBlocked: IsBlocked
   /** Unsettled exposure. It decides which payments settle first. */
   exposure: Exposure
 }

@@ -287,14 +287,14 @@ test('T19 whoever signs on an empty account leaves no task on the disk of a sell
 
 describe('whoever the operator has blocked', () => {
   test('is not served, over either protocol', async () => {
-    const seller = await start({ exposure: { blocked: ['peer-1'] } })
+    const seller = await start({ blocked: ['peer-1'] })
     expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['UNKNOWN_RESOURCE', 're: task'])
     expect(seller.runs).toHaveLength(1)
   })
 
   test.each([false, true])('pays for nothing, from whichever peer; --settle-first: %s', async (settleFirst) => {
     const blocked = [testWallet(1).address.toUpperCase().replace('0X', '0x')]
-    const seller = await start({ exposure: { blocked }, settleFirst })
+    const seller = await start({ blocked, settleFirst })
     expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['PAYMENT_INVALID', 're: task'])
   })
 })

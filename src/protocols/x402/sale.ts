@@ -100,7 +100,7 @@ function verify(agent: ServedAgent, task: PaidTask, caller: Caller, deps: PaidRu
     throw new PeerError(verification.error, verification.reason)
   }
   const { paymentId: id, payer, signed } = verification.payment
-  if (deps.exposure.isBlocked(payer)) {
+  if (deps.isBlocked(payer)) {
     throw new PeerError('PAYMENT_INVALID', 'this seller takes no payments from this account')
   }
   // Check before asking the chain, which shows payments that this node settled as spent.

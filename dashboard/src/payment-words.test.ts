@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Book } from './api/types.ts'
-import { books, meaningOf } from './books.ts'
+import { books, meaningOf } from './payment-words.ts'
 
 test('D42 each book has a label and a meaning', () => {
   const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']
