@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import type { Config } from '../config/config.ts'
+import { reasonOf } from '../lib/errors.ts'
 import { type Logger, lazyLogger, silentLogger } from '../lib/logger.ts'
 import type { Output } from './io.ts'
 import type { LogFile } from './log-file.ts'
@@ -32,9 +33,7 @@ export function createLog(
         base: null,
         timestamp: pino.stdTimeFunctions.isoTime,
         formatters: { level: (label) => ({ level: label }) },
-        serializers: {
-          err: (error) => (error instanceof DOMException ? plain(error) : pino.stdSerializers.err(error)),
-        },
+        serializers: { err: (thrown) => loggedError(thrown, pino.stdSerializers.err) },
         redact: { paths: hiddenFields.flatMap((name) => [name, `*.${name}`]), censor: '[secret]' },
       },
       {
@@ -47,9 +46,11 @@ export function createLog(
   })
 }
 
-/** Shortens an abort error. pino would print the 25 constants of its class. */
-function plain({ name, message, stack }: DOMException): object {
-  return { type: name, message, stack }
+/** Anything thrown, with a message. pino prints 25 constants of an abort error, and of a closed connection no reason. */
+function loggedError(thrown: unknown, print: (error: Error) => object): object {
+  if (!(thrown instanceof Error)) return { type: typeof thrown, message: reasonOf(thrown) }
+  const { name: type, message, stack } = thrown
+  return thrown instanceof DOMException ? { type, message, stack } : print(thrown)
 }
 
 /** Returns true if a log line has this level or a higher one. */

@@ -40,6 +40,23 @@ test('an aborted call is logged with its reason, without the constants of its cl
   expect(JSON.parse(line).err).toMatchObject({ type: 'Error', message: 'broken' })
 })
 
+test('a connection that ended, or a text that was thrown, is logged with its reason', () => {
+  let line = ''
+  const output = {
+    isTty: false,
+    write(text: string) {
+      line = text
+    },
+  }
+  const log = createLog('warn', output, { redactor: createRedactor({}), style: {} as never })
+  const closed = Object.assign(new Event('close'), { error: new Error('reset by the peer'), held: 'not for the log' })
+  log.warn({ err: closed }, 'a peer cannot be reached')
+  expect(JSON.parse(line).err).toMatchObject({ message: 'reset by the peer' })
+  expect(line).not.toContain('not for the log')
+  log.warn({ err: 'no answer' }, 'a peer cannot be reached')
+  expect(JSON.parse(line).err).toMatchObject({ message: 'no answer' })
+})
+
 test('shows lines of a level or higher, as JSON for programs, without control sequences of peers (T10)', async () => {
   await writeFile(path(), `${line('debug', 'quiet')}${line('warn', 'peer says \u001b[2J')}not json\n`)
   const warned = await cli(['logs', '--level', 'warn', '--json'], { dataDir: dataDir() })
