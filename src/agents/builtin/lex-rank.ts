@@ -6,7 +6,7 @@ const SETTLED = 1e-6
 /** Cosine similarities of sentences, row by row, from 0 to 1. A sentence's similarity to itself is 0. */
 export type Similarities = readonly Float64Array[]
 
-/** Similarity by shared words, rare ones count more (TF-IDF). At most a few hundred sentences: it compares all pairs. */
+/** Similarity by shared words, rare ones count more (TF-IDF). At most some hundred sentences: it compares all pairs. */
 export function similarities(sentences: readonly (readonly string[])[]): Similarities {
   const postings = new Map<string, { sentence: number; weight: number }[]>()
   for (const [sentence, words] of sentences.entries()) {
