@@ -14,7 +14,6 @@ export type Option<T = unknown> = {
   description: string
   /** Undefined for a switch, which takes no text. */
   schema?: z.ZodType<T>
-  /** The option may be repeated. */
   many?: true
   /** What to say where the option is not given. Without it, the option may be left out. */
   missing?: string
@@ -28,7 +27,6 @@ export type ValuesOf<O extends Options> = { [K in keyof O]?: ValueOf<O[K]> | und
 /** The API of a node elsewhere, and its token. */
 export type RemoteAddress = { url: string; token: string | undefined }
 
-/** The environment of a command. */
 export type Context = {
   io: Io
   parts: Parts
@@ -52,16 +50,13 @@ export type Context = {
   run(argv: readonly string[], io: Io): Promise<number>
 }
 
-/** A positional argument. */
 type Argument = {
   name: string
   description: string
-  /** The command also works without it. */
   isOptional?: true
   /** What to say where the argument is not given. Without it, the command checks that itself. */
   missing?: string
   choices?: readonly string[]
-  /** A hint for an invalid argument. */
   hint?: string
 }
 type ArgumentOf<A> = A extends { missing: string } ? string : string | undefined
@@ -71,7 +66,6 @@ export type Command = {
   /** Its words after `stoa`. */
   name: string
   summary: string
-  /** More text for its help page. */
   details?: string
   examples: readonly string[]
   /** The command needs files and processes of this machine, so it cannot use a node elsewhere. */

@@ -36,7 +36,6 @@ export function completionOf(table: () => readonly Command[]): Command {
 
 const helpOnly: readonly Option[] = [{ flags: '--help', description: 'show help' }]
 
-/** Every group and every command of the table. */
 export function placesOf(table: readonly Command[]): Place[] {
   const places = new Map<string, Place>()
   const placeAt = (path: readonly string[]) => {
@@ -60,7 +59,6 @@ export function placesOf(table: readonly Command[]): Place[] {
   return [...places.values()]
 }
 
-/** The values that an option accepts. */
 export function valuesOf({ flags, schema }: Option): readonly string[] | 'files' | 'any' | 'none' {
   if (schema === undefined) return 'none'
   const inner = schema instanceof z.ZodArray ? schema.element : schema
@@ -75,7 +73,6 @@ const longOf = ({ flags }: Option) => /--[a-z0-9-]+/.exec(flags)![0]
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 const inOne = (text: string) => text.replace(/\s+/g, ' ')
 
-/** Groups options by the values they accept, without duplicates. */
 function optionCases(places: readonly Place[]) {
   const byFlag = new Map<string, ReturnType<typeof valuesOf>>()
   for (const option of places.flatMap(({ options }) => options)) {

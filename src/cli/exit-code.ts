@@ -25,7 +25,7 @@ const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   interrupted: 'stopped by Ctrl-C or SIGTERM before the end (`stoa start` exits with 0 instead)',
 }
 
-/** The Markdown table of docs/operations.md. */
+/** The Markdown table of docs/operations.md. @internal Exported for its test. */
 export function exitCodesTable(): string {
   const rows = Object.entries(exitCodes).map(
     ([name, code]) => `| ${code} | ${exitCodeMeanings[name as keyof typeof exitCodes]} |`,
@@ -55,7 +55,6 @@ const byErrorCode = new Map(
   ),
 )
 
-/** Invalid input on the command line. */
 export class UsageError extends CodedError<'USAGE'> {
   override name = 'UsageError'
 
@@ -72,7 +71,6 @@ export function exitCodeOf(error: unknown): ExitCode {
   return exitCodeFor(error instanceof Error && 'code' in error ? String(error.code) : '')
 }
 
-/** The exit status for an error code that was reported, not thrown. */
 export function exitCodeFor(code: string): ExitCode {
   return byErrorCode.get(code) ?? exitCodes.failed
 }

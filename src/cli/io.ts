@@ -1,7 +1,6 @@
 import { isatty } from 'node:tty'
 import type { Environment } from '../config/env.ts'
 
-/** One of the two outputs of a command. */
 export type Output = {
   write(text: string): void
   /** Writes binary data to a file or another program. */
@@ -22,7 +21,6 @@ export type Io = {
   signal: AbortSignal
 }
 
-/** The outputs and the input of this process. */
 export function processIo(environment: Environment, signal: AbortSignal): Io {
   return {
     stdout: outputOf(process.stdout),

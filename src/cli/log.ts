@@ -53,7 +53,6 @@ function loggedError(thrown: unknown, print: (error: Error) => object): object {
   return thrown instanceof DOMException ? { type, message, stack } : print(thrown)
 }
 
-/** Returns true if a log line has this level or a higher one. */
 export function isAtLeast(json: string, level: Config['log']['level']): boolean {
   const order = Object.keys(marks)
   return order.indexOf(lineOf(json).level) >= order.indexOf(level)

@@ -1,7 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-/** Interval of the checks. */
 const LOOK_MS = 10_000
 /** Growth since the start that justifies a collection: this share plus this many bytes. */
 const GROWN_SHARE = 0.25
@@ -27,6 +26,8 @@ type MemoryReliefDeps = {
  *
  * V8 keeps the memory of a burst: the young generation stays large, and buffers wait for a full collection that an idle
  * process never starts. Without this, a node that a peer flooded would stay at several times its usual size.
+ *
+ * @internal Exported for its test.
  */
 export function createMemoryRelief(deps: MemoryReliefDeps): { look(): boolean } {
   let usual: number | undefined
@@ -46,7 +47,6 @@ export function createMemoryRelief(deps: MemoryReliefDeps): { look(): boolean } 
   }
 }
 
-/** Watches the memory of this process until the signal aborts. */
 export function relieveMemory(signal: AbortSignal): void {
   let before = performance.eventLoopUtilization()
   const relief = createMemoryRelief({

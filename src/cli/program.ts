@@ -89,7 +89,7 @@ type Handlers = {
   handle(command: Command, given: Record<string, unknown>, argument: string | undefined): Promise<void>
 }
 
-/** Builds Commander's program from a table of commands. Commander parses the words; the rows do the rest. */
+/** Commander parses the words; the rows of the table do the rest. @internal Exported for its test. */
 function buildProgram(commands: readonly Command[], io: Io, given: Handlers): Commander {
   const handlers = { ...given, names: commands.map(({ name }) => name) }
   const root = dressed(new Commander('stoa'), io, handlers)

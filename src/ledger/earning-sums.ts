@@ -91,7 +91,6 @@ export function mergedHours(parts: readonly Sums[]): [number, Hour][] {
   return [...merged]
 }
 
-/** Agents by earnings, highest first. */
 export function agentsOf(parts: readonly Sums[]): [string, AgentSums][] {
   const merged = new Map<string, AgentSums>()
   for (const [id, sums] of parts.flatMap((part) => [...part.agents])) {

@@ -18,7 +18,6 @@ import type {
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 type LedgerApiDeps = {
-  /** The token that placed an order. */
   ownerOf(orderId: string): string | undefined
   ledger: LedgerReader
   nameOf(agentId: string): string | undefined
@@ -30,7 +29,6 @@ type LedgerApiDeps = {
   refund(id: Hex, signal: AbortSignal): Promise<void>
   /** Checks again what became of an order's payment. */
   look(orderId: string): Promise<void>
-  /** True if an order has its result. */
   isReceived(orderId: string): boolean
 }
 

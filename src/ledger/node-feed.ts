@@ -9,7 +9,6 @@ const LOOK_MS = 1_000
 /** How often the status is published when nothing but its time has changed. */
 const PUBLISH_MS = 10_000
 
-/** Publishes listing changes from the replica, and the node's status. */
 export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChange'>; status(): NodeStatus }): Service {
   const { feed, replica } = deps
   let leave = () => {}

@@ -5,7 +5,6 @@ import type { OrderRecord } from '../schema/order.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { signedPayment } from './payment-view.ts'
 
-/** Returns the names of an agent and its seller, if known. */
 export type NamesOf = (agentId: string) => Pick<Listing, 'name' | 'seller_name'> | undefined
 
 /** An order as the API shows it (D18), with its payment. */

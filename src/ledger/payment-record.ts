@@ -43,7 +43,6 @@ export function receivedPayment(
   }
 }
 
-/** A payment this node has signed. */
 export function madePayment(made: StoredReservation, nameOf: (agentId: string) => string | undefined): PaymentRecord {
   return {
     ...paymentView(factsOf(made, made.txHash)),

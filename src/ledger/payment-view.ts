@@ -31,7 +31,6 @@ export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlem
   }
 }
 
-/** The facts of a payment that this node signed. */
 export function factsOf(reservation: Reservation, txHash: Hex | undefined): PaymentFacts {
   const { paymentId, requirements, envelope, amount } = reservation
   const { network, asset, payTo } = requirements
@@ -90,7 +89,6 @@ export function boughtSettlement({
   return txHash === undefined ? 'pending' : 'claimed'
 }
 
-/** Explains why a payment stays a claim of the seller. */
 export function noteOf({
   state,
   confirmation,

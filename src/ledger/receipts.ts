@@ -10,7 +10,6 @@ import type { ReceiptStore, ReceiptsQuery, StoredReceipt } from '../store/receip
 
 export type ReceiptsDeps = {
   store: ReceiptStore
-  /** Returns the current name of an agent, if known. */
   nameOf(agentId: string): string | undefined
 }
 export type ReceiptSelection = {
@@ -19,7 +18,6 @@ export type ReceiptSelection = {
   cursor?: string | undefined
 }
 
-/** The receipts that this node gave and received. */
 export interface Receipts {
   list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Page<ReceiptRecord>
   get(paymentId: string, caller?: Caller): ReceiptRecord | undefined

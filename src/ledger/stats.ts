@@ -17,11 +17,9 @@ type EarningsDeps = {
   clock: Clock
   ledger: Pick<LedgerReader, 'paymentFacts' | 'executionFacts' | 'revisions'>
   decimals: number
-  /** Returns the name of an agent, if known. */
   nameOf(agentId: string): string | undefined
 }
 
-/** Sums of what a node earned, spent and executed. */
 export interface Earnings {
   /** `owner`: count only what this token requested. */
   stats(options: { days: number; owner?: string | undefined }): Promise<Stats>

@@ -40,7 +40,6 @@ export interface StoaNode {
   stop(): Promise<void>
   addresses(): string[]
   listings(): Listing[]
-  /** Searches the market. */
   readonly market: Search
   /**
    * Lists an agent on the market and stores it in agents.yaml, unless `persist` is false. An agent that runs the
@@ -67,7 +66,6 @@ export interface StoaNode {
   readonly sessions: Sessions
   /** Workflows: several agents, step by step (D20). */
   readonly workflows: WorkflowsApi
-  /** Events of this node as they happen. */
   readonly events: Pick<NodeFeed, 'subscribe' | 'last'>
   status(): NodeStatus
   peers(): PeerStatus[]

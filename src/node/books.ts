@@ -16,7 +16,6 @@ type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
   trust: Pick<Trust, 'refund'>
 }
 
-/** The ledger as the API shows it, and its sums. */
 export function createBooks({ network }: Config, deps: BooksDeps): { ledger: LedgerApi; earnings: Earnings } {
   const { database, clock, asset, catalog, selling, buyer, trust } = deps
   const hasChain = deps.chain !== undefined

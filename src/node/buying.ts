@@ -18,17 +18,14 @@ type BuyingDeps = Pick<
   'identity' | 'wallet' | 'asset' | 'database' | 'runTime' | 'trading' | 'feed' | 'clock' | 'logger' | 'pace' | 'random'
 > &
   Pick<BuyerDeps, 'chain' | 'measures'> & {
-    /** Opens streams to sellers. */
     host: Pick<Host, 'openStream' | 'superseded'>
     chain: Foundation['chain']
     ledger: Ledger
     listings: Pick<Listings, 'catalog' | 'replica'>
-    /** The agents of this node, by id, and the slots in which they run. */
     hosted: ReadonlyMap<string, HostedAgent>
     slots: RunSlots
   }
 
-/** The part of a node that buys. */
 export function createBuying({ buyer }: Config, deps: BuyingDeps): { api: Buyer; streams: Service } {
   const { identity, wallet, chain, clock, logger, host, ledger, hosted, slots, pace } = deps
   const { exchanges } = ledger

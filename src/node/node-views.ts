@@ -25,7 +25,6 @@ export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersi
   }
 }
 
-/** How long a node has run since its start. */
 export class Uptime {
   readonly #clock: Clock
   #startedAt: UnixMs

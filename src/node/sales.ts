@@ -29,9 +29,7 @@ type SalesDeps = Pick<
     ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
     /** Reads what payers hold. */
     funds: ExposureDeps['chain']
-    /** Called for each request of a peer. */
     noteCall?(): void
-    /** Calls a handler with each stream that a peer opens. */
     handle: HandleStreams
   }
 

@@ -39,7 +39,6 @@ type SellingDeps = Pick<
   | 'random'
 > &
   Hosting & {
-    /** Takes the handlers of incoming streams. */
     host: Pick<Host, 'handle'>
     ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
     listings: Pick<Listings, 'replica'>
@@ -125,7 +124,6 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   return {
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
-    /** Returns the models that agents can use. */
     async models(signal: AbortSignal) {
       const { availableModels } = await import('../agents/available-models.ts')
       return availableModels({ keys: secrets.providerKeys, fetch: deps.fetch }, signal)

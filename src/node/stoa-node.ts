@@ -31,7 +31,6 @@ type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed'> & {
   uptime: Uptime
   /** Everything that starts and stops, in start order. */
   stack: ServiceStack
-  /** Closes the database and releases the data directory. */
   release(): Promise<void>
 }
 

@@ -24,7 +24,6 @@ type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
-  /** The name of this node in its listings. */
   sellerName?: string | undefined
   /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
   isAhead(agentId: string): boolean
@@ -32,7 +31,6 @@ type OwnAgentsDeps = {
   tokenOf(agentId: string): string | undefined
   /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
   persist(definition: AgentDefinition): Promise<void>
-  /** Removes a definition from agents.yaml. */
   forget(name: string): Promise<unknown>
 }
 
@@ -57,7 +55,6 @@ export interface OwnAgents {
   relist(id: string): Promise<void>
   /** Runs an own agent for the node's own API, unpaid (D17). */
   run(id: string, call: OwnCall): Promise<string>
-  /** Delists all agents of this node. */
   delistAll(): Promise<void>
   /** Delists listings of this node without an agent, such as agents removed while the node was down. */
   delistUnknown(): Promise<void>
@@ -144,7 +141,6 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 }
 
-/** The agents as the protocols sell them. */
 export function createServedAgents(
   agents: Pick<OwnAgents, 'served'>,
   deps: Pick<OwnAgentsDeps, 'registry' | 'replica' | 'sellerId'> & { trading: { isStopped(): boolean } },

@@ -21,7 +21,6 @@ export type OwnCall = {
 }
 
 type OwnRunsDeps = {
-  /** The agents of this node, by id. */
   agents: { get(id: string): HostedAgent | undefined }
   slots: RunSlots
   exchanges: Exchanges

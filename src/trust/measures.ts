@@ -37,7 +37,6 @@ export interface Measures {
 }
 
 export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures {
-  /** Loaded on first use. */
   let known: BoundedMap<string, Measure> | undefined
   const changed = new Set<string>()
   const all = () => (known ??= store.all())

@@ -24,11 +24,8 @@ export type RegistrationDeps = {
   network: string
   sender: Pick<Sender, 'open' | 'send'>
   transactions: Pick<Transactions, 'tokenOf'>
-  /** Publishes the listing of an own agent again, with its token. */
   relist(agentId: string): Promise<void>
-  /** Returns the image URL of an own agent. */
   imageOf(agentId: string): string | undefined
-  /** The public URL of this node's HTTP side. */
   publicUrl: string | undefined
   /** How long one call waits for its transaction, and how often it checks, in ms. */
   waits?: { waitMs?: number; pollMs?: number }

@@ -17,7 +17,6 @@ export type ReputationDeps = Pick<RegistrationDeps, 'relist' | 'imageOf' | 'publ
   transactions: Transactions
   clock: Clock
   listing(agentId: string): Listing | undefined
-  /** Number of calls that this node made to an agent. */
   calls(agentId: string): number
 }
 
@@ -35,7 +34,6 @@ export interface ReputationApi {
   readonly transactions: Pick<Sender, 'open' | 'send' | 'replace' | 'abandon'>
 }
 
-/** The part that the API uses. */
 export type ReputationCalls = Pick<ReputationApi, 'read' | 'register' | 'rate'> & { transactions: TransactionCalls }
 
 export function createReputation(deps: ReputationDeps): ReputationApi {

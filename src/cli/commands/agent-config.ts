@@ -37,7 +37,6 @@ export const maxPriceOption = option(
   UsdcText,
 )
 
-/** For agents that are stored. */
 export const imageOption = option(
   '--image <url>',
   'https URL of a picture, used in the registration file on the chain (stoa agent register-onchain)',

@@ -107,7 +107,6 @@ export const agentDiscover = command({
 
 type Ask = (query: AgentQuery) => Promise<Page<Listing>> | Page<Listing>
 
-/** Requests pages until there are enough items or no more pages. */
 async function collect(ask: Ask, query: AgentQuery, itemsMax: number): Promise<Page<Listing>> {
   const items: Listing[] = []
   let next: string | undefined

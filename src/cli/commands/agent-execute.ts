@@ -137,7 +137,7 @@ function chargeText(payment: ExecutionPayment): string {
   return `${charge} ${payment.amount} USDC ${charge === 'paid' ? 'to' : 'for'} ${payment.pay_to}, ${settlementText(payment)}`
 }
 
-/** Where neither the id nor the name came up: what was heard meanwhile says why. */
+/** Says why neither the id nor the name came up, from what was heard. @internal Exported for its test. */
 export function notFound(
   agentId: string,
   { p2p }: Pick<Config, 'p2p'>,

@@ -7,7 +7,6 @@ import type { AgentDefinition } from '../../schema/agent.ts'
 /** A problem of an agent that its operator should know before a buyer calls it (D10, T20). */
 export type AgentNotice = {
   definition: AgentDefinition
-  /** What is wrong, and the fix. */
   text: string
   /** True if the agent cannot be registered. */
   broken: boolean

@@ -5,7 +5,6 @@ import { moneyNode } from '../node-access/remote-node.ts'
 import { age, oneOf, printList } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
-/** Approvals decided in one request. */
 const AT_ONCE = 100
 const TASK_LENGTH = 40
 const APPROVAL = { name: 'ids', description: 'ids from `stoa approvals list`, separated by commas' }

@@ -22,7 +22,6 @@ export async function fullPaymentId(given: string, recent: Recent): Promise<stri
   return theOne(beginning, ids, 'payment')
 }
 
-/** Returns true if an argument is a payment id and not a file. */
 export function isPaymentId(given: string): boolean {
   return FULL.test(given) || BEGINNING.test(given)
 }

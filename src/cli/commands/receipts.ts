@@ -154,7 +154,6 @@ async function readReceipts(path: string): Promise<GivenReceipt[]> {
   return read.map(({ data }) => data as GivenReceipt)
 }
 
-/** Reads receipts from the running node, or else from its database. */
 async function kept(context: Context, flags: { dataDir?: string | undefined }, given: string): Promise<GivenReceipt> {
   const { signal } = context.io
   const ask = async (node: RemoteNode) => {

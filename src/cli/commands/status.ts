@@ -8,7 +8,6 @@ import { reachabilityText } from '../text/reachability-text.ts'
 import { shareText } from '../text/start-summary.ts'
 import { columns, printableLine, type Style } from '../text/terminal-text.ts'
 
-/** Interval of `--watch`. */
 const WATCH_MS = 2000
 
 export const status = command({
@@ -58,7 +57,6 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
 }
 
-/** Shown only if the limit is too low. */
 function openFilesRow({ open_files: files }: NodeStatus, warned: (text: string) => string): string[][] {
   if (files?.max === undefined || files.max >= files.wanted) return []
   return [['Open files', warned(`${files.max} at most, ${files.wanted} are needed: stoa doctor`)]]

@@ -26,7 +26,6 @@ const BALANCE_MS = 20_000
 const LOG_LINES = 50
 /** Shown ids kept for completion: the latest. */
 const IDS_MAX = 50
-/** Ids of agents, and of orders and workflows. */
 const idPattern = /\b(?:[a-z2-7]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b/g
 
 const options = {
@@ -152,7 +151,6 @@ function helpLines(table: readonly Command[], width: number, { bold, dim }: Styl
   ]
 }
 
-/** Splits pieces of text into whole lines. */
 function lineWriter(show: (line: string) => void) {
   let rest = ''
   return {
@@ -216,7 +214,6 @@ async function watchStatus(
   }
 }
 
-/** The options as words of `stoa start`. */
 function startWords({ port, apiPort, bootstrap, mdns, network, rpcUrl, logLevel }: Flags): string[] {
   const worded = (flag: string, value: string | number | undefined) => (value === undefined ? [] : [`${flag}=${value}`])
   return [

@@ -11,7 +11,6 @@ import { agentIdOf } from '../node-access/references.ts'
 import type { RemoteNode } from '../parts.ts'
 import { readAll, readTask, taskOptions } from './task.ts'
 
-/** Describes a workflow: by a file, or as a chain of agents by flags. */
 export const workflowOptions = {
   file: option(
     '--file <path>',

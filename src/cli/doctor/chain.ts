@@ -40,7 +40,6 @@ const balance: Check = {
   },
 }
 
-/** Checks of the chain and the facilitator. */
 export const chainChecks: readonly Check[] = [rpc, clock, balance, facilitator]
 
 async function ownAddress(dataDir: string, secrets: Patient['secrets']) {

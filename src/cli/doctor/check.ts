@@ -6,7 +6,6 @@ import type { Diagnosis } from '../../schema/diagnosis.ts'
 import type { RunningNode } from '../node-access/running-node.ts'
 import type { Parts } from '../parts.ts'
 
-/** The input of a check. */
 export type Patient = {
   config: Config
   secrets: Secrets

@@ -122,7 +122,6 @@ const agents: Check = {
   },
 }
 
-/** Checks of this machine's files. */
 export const localChecks: readonly Check[] = [
   nodeVersion,
   openFiles,

@@ -70,7 +70,6 @@ function routerFinding({ state, says }: NonNullable<Reachability['forwarding']>)
   return state === 'asking' ? skip(text) : ok(text)
 }
 
-/** Checks of ports and peers. */
 export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap, reach]
 
 async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {

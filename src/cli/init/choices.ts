@@ -8,7 +8,6 @@ import { commonOptions, flag, option, type ValuesOf } from '../command.ts'
 import { agentOptions } from '../commands/agent-config.ts'
 import { oneOf } from '../text/market-text.ts'
 
-/** The source of the wallet. */
 const walletActions = ['make', 'import', 'keep'] as const
 export type WalletAction = (typeof walletActions)[number]
 
@@ -29,7 +28,6 @@ export type Choices = {
   agent?: AgentDefinition | undefined
   /** Whose models to use, where a flag says so. */
   provider?: ProviderName | undefined
-  /** The settings of the original node. */
   original?: OriginalConfig | undefined
 }
 

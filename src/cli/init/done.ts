@@ -4,7 +4,6 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { Context } from '../command.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 
-/** The outcome of `stoa init`. */
 export type InitResult = {
   config: Config
   wallet: { address: Hex; deed: 'made' | 'imported' | 'kept'; from: 'wallet.key' | 'environment' }
@@ -16,7 +15,6 @@ export type InitResult = {
   dataDirFlag: string | undefined
 }
 
-/** Prints what was set up and which commands come next. */
 export function showDone(context: Context, { config, wallet, keys, agents, notices, dataDirFlag }: InitResult): void {
   if (context.json) {
     context.printJson({
@@ -69,7 +67,6 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
     context.print(line)
 }
 
-/** Quotes text as one shell word. */
 function shellWord(text: string): string {
   return /^[\w./~:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -249,7 +249,6 @@ function refusal(shown: string | undefined, { issues }: { issues: Parameters<typ
   return describeRefusal('', shown, issues[0]!).replace(/^: /, '')
 }
 
-/** The user pressed Ctrl-C or Escape. */
 class UserCanceled extends Error {}
 
 async function answered<T>(asked: Promise<T | typeof CANCEL_SYMBOL>): Promise<T> {

@@ -4,7 +4,6 @@ import type { Io } from '../io.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { findRunningNode } from './running-node.ts'
 
-/** Runs a command line in this process, like `runCli`. */
 /** The node of the text interface: a running one, or one in this process. */
 export type HostedNode = { own: boolean /** Stops a node of this process. */; stop(): Promise<void> }
 

@@ -54,7 +54,6 @@ export async function orderIdOf(
   )
 }
 
-/** Resolves the caller of a session by the start of its DID or peer id. */
 export async function callerIdOf(
   node: Pick<RemoteNode, 'sessions'>,
   agentId: string,

@@ -12,7 +12,6 @@ import type { RemoteNode } from '../parts.ts'
 const ANSWER_MS_MAX = 3000
 const REMOTE_ANSWER_MS_MAX = 10_000
 
-/** A node that runs in another process. */
 export type RunningNode = {
   /** The content of its node file. For a node elsewhere, built from its answers and without a pid. */
   file: Omit<NodeFile, 'pid'> & { pid: number | undefined }

@@ -13,7 +13,6 @@ const GAP = 2
 /** How long one request waits for something to end. */
 const WAIT_SECONDS = 30
 
-/** Options of every paged list. */
 export const LimitText = z
   .string()
   .regex(/^[1-9][0-9]{0,2}$/, `a whole number from 1 to ${PAGE_ITEMS_MAX}`)
@@ -52,7 +51,6 @@ export function table(
   return [style.stdout.bold(head), ...lines]
 }
 
-/** One line per non-empty field of a record. */
 export function recordLines(record: object): string[] {
   const rows = Object.entries(record).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
@@ -123,7 +121,6 @@ export function writeResult(context: Context, result: { output: string; output_b
   }
 }
 
-/** Prints the command for the next page of a list. */
 export function tellMore(context: Context, command: string, next: string | undefined): void {
   if (next !== undefined) context.tell(context.style.stderr.dim(`there are more entries: ${command} --cursor ${next}`))
 }

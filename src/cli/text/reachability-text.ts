@@ -1,7 +1,6 @@
 import type { Reachability } from '../../schema/api.ts'
 import { printableLine } from './terminal-text.ts'
 
-/** How others reach a node, as one line. */
 export function reachabilityText({ state, addresses, relays, reason = '' }: Reachability): string {
   const says = {
     public: `from anywhere, at ${addresses[0] ?? 'its addresses'}`,

@@ -6,7 +6,6 @@ import type { AgentNotice } from '../commands/agent-notices.ts'
 import { badge } from './badge.ts'
 import { columns, priceText, printableLine, type Style } from './terminal-text.ts'
 
-/** What a started node reports. */
 export type Ready = {
   version: string
   peerId: string

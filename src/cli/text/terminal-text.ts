@@ -35,7 +35,6 @@ export function priceText(atomic: bigint): string {
   return atomic === 0n ? 'free' : usdc(atomic)
 }
 
-/** Lines with aligned columns. */
 export function columns(rows: readonly (readonly string[])[], { indent = 0, gap = 2 } = {}): string[] {
   const widths: number[] = []
   for (const row of rows) {
