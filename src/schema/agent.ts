@@ -135,9 +135,7 @@ export const AgentDefinition = z
     module: z.string().min(1).max(4096).optional().meta({
       description: 'a JavaScript or TypeScript file; the node calls its default export with each task',
     }),
-    a2a: HttpUrl.optional().meta({
-      description: 'a remote agent that speaks A2A: URL of the agent or of its card',
-    }),
+    a2a: HttpUrl.optional().meta({ description: 'a remote agent that speaks A2A: URL of the agent or of its card' }),
     max_price: MaxPrice.optional(),
     mcp: z
       .array(ToolServer)

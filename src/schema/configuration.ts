@@ -5,9 +5,7 @@ const Setting = z.object({
   value: z
     .union([z.string(), z.number(), z.boolean(), z.array(z.string())])
     .nullable()
-    .meta({
-      description: 'amounts are USDC as decimal text; null: not set',
-    }),
+    .meta({ description: 'amounts are USDC as decimal text; null: not set' }),
   flag: z.string().optional().meta({ description: 'flag of `stoa start`; overrides the variable' }),
   variable: z.string().optional().meta({ description: 'environment variable; overrides config.yaml' }),
   operation: z

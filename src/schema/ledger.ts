@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { AgentRef } from './api.ts'
 import { Book } from './book.ts'
-import { Limit, NumberCursor, seekFields } from './page.ts'
+import { cursorOf, Limit, seekFields } from './page.ts'
 import { PaymentRecord } from './payment-record.ts'
 
 /** What a node has earned and spent, and what its agents did: reads for its operator. */
@@ -12,10 +12,7 @@ export const PaymentParams = z.strictObject({
   id: z.string().regex(/^0x[0-9a-fA-F]{64}$/, 'is not a payment id: 0x and 64 hex digits'),
 })
 /** The end of a page of two merged lists: a number in each list. */
-export const LedgerCursor = z
-  .string()
-  .regex(/^[0-9]{1,16}\.[0-9]{1,16}$/, 'is not a cursor of this list: use the Link header of the previous page')
-  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
+export const LedgerCursor = cursorOf(/^[0-9]{1,16}\.[0-9]{1,16}$/)
 export const PaymentQuery = z.strictObject({
   direction: PaymentRecord.shape.direction.optional(),
   state: PaymentRecord.shape.state.optional(),
@@ -36,6 +33,15 @@ const Sum = z.object({
 
 const Open = z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() })
 
+const Activity = {
+  earned: z.string(),
+  earned_atomic: z.string(),
+  paid: z.string(),
+  paid_atomic: z.string(),
+  executions: z.int(),
+  failed: z.int(),
+} as const
+
 /** Days and hours are UTC, and only those with activity. Amounts are USDC as decimal text. */
 export const Stats = z
   .object({
@@ -47,31 +53,8 @@ export const Stats = z
     held: Open.meta({ description: 'signed, and may still be charged' }),
     not_charged: Open.meta({ description: 'signed, and can no longer be charged' }),
     refunded: Open.meta({ description: 'paid back by the seller, whether this node was seller or buyer' }),
-    days: z.array(
-      z.object({
-        day: z.string(),
-        earned: z.string(),
-        earned_atomic: z.string(),
-        paid: z.string(),
-        paid_atomic: z.string(),
-        executions: z.int(),
-        failed: z.int(),
-        bought: z.int(),
-      }),
-    ),
-    hours: z
-      .array(
-        z.object({
-          hour: z.string(),
-          earned: z.string(),
-          earned_atomic: z.string(),
-          paid: z.string(),
-          paid_atomic: z.string(),
-          executions: z.int(),
-          failed: z.int(),
-        }),
-      )
-      .meta({ description: 'hours of the last two days' }),
+    days: z.array(z.object({ day: z.string(), ...Activity, bought: z.int() })),
+    hours: z.array(z.object({ hour: z.string(), ...Activity })).meta({ description: 'hours of the last two days' }),
     agents: z.array(
       z.object({
         agent_id: z.string(),
@@ -124,7 +107,5 @@ export const ExecutionQuery = z.strictObject({
     .optional()
     .meta({ description: 'true: only failed executions; false: only executions that did not fail' }),
   ...seekFields,
-  limit: Limit,
-  cursor: NumberCursor.optional(),
 })
 export const ExecutionRecords = z.array(ExecutionRecord)

@@ -3,7 +3,7 @@ import { Price, PriceText } from './amount.ts'
 import { AgentRef, agentOf, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
 import { Book } from './book.ts'
 import { IdempotencyKey } from './idempotency.ts'
-import { Limit, NumberCursor, seekFields } from './page.ts'
+import { seekFields } from './page.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
 export const OrderStatus = z.enum(orderStatuses).meta({
@@ -18,9 +18,7 @@ export const CreateOrder = z
     agent_id: AgentRef.optional(),
     agentId: AgentRef.optional().meta({ description: 'another spelling of `agent_id`' }),
     price: z.union([PriceText, Price]).meta({ description: 'the most to pay, in USDC as decimal text or number' }),
-    task: Task.optional().meta({
-      description: 'task for the agent; an order without a task waits for its execution',
-    }),
+    task: Task.optional().meta({ description: 'task for the agent; an order without a task waits for its execution' }),
   })
   .meta({ id: 'CreateOrder', description: 'Give `agent_id`.' })
   .transform(({ agentId, ...body }, context) => ({ ...body, agent_id: agentOf(body.agent_id, agentId, context) }))
@@ -42,8 +40,6 @@ export const OrderQuery = z.strictObject({
     description: 'only orders made with this key in the last 24 hours',
   }),
   ...seekFields,
-  limit: Limit,
-  cursor: NumberCursor.optional(),
 })
 export type OrderQuery = z.output<typeof OrderQuery>
 

@@ -10,9 +10,7 @@ export const OwnAgent = z
     description: z.string(),
     price: PriceText,
     price_atomic: z.string(),
-    max_price: PriceText.optional().meta({
-      description: 'the most that one run may pay the remote agent, in USDC',
-    }),
+    max_price: PriceText.optional().meta({ description: 'the most that one run may pay the remote agent, in USDC' }),
     model: z.string().optional().meta({ description: 'model from the settings; absent: the best available model' }),
     runs: z.string().meta({ description: 'model that the agent runs on, as shown in its listing' }),
     ...privateFields,

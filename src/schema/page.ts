@@ -14,7 +14,18 @@ export const Limit = z.coerce
 
 const Moment = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text))
 
-/** Search fields for lists of past activity. */
+/** A cursor of a list, as its Link header gives it. */
+export function cursorOf(pattern: RegExp) {
+  return z
+    .string()
+    .regex(pattern, 'is not a cursor of this list: use the Link header of the previous page')
+    .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
+}
+
+/** Cursors of lists whose items are numbered. */
+export const NumberCursor = cursorOf(/^[1-9][0-9]{0,15}$/)
+
+/** Parameters of a search in a list of past activity. */
 export const seekFields = {
   q: z
     .string()
@@ -25,6 +36,8 @@ export const seekFields = {
     .meta({ description: 'only entries whose texts contain this text; only the start of a long text is searched' }),
   since: Moment.optional().meta({ description: 'only entries from this time on' }),
   until: Moment.optional().meta({ description: 'only entries before this time' }),
+  limit: Limit,
+  cursor: NumberCursor.optional(),
 } as const
 const SeekQuery = z.object(seekFields)
 
@@ -32,12 +45,6 @@ const SeekQuery = z.object(seekFields)
 export function soughtOf({ q, since, until }: z.output<typeof SeekQuery>) {
   return { text: q, since, until }
 }
-
-/** Cursors of lists whose items are numbered. */
-export const NumberCursor = z
-  .string()
-  .regex(/^[1-9][0-9]{0,15}$/, 'is not a cursor of this list: use the Link header of the previous page')
-  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
 
 /** For reads that can wait for something to end. */
 export const WaitQuery = z.strictObject({

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { AgentRef } from './api.ts'
-import { Limit } from './page.ts'
+import { cursorOf, Limit } from './page.ts'
 import { Address, Hash32 } from './primitives.ts'
 import { SignedReceipt } from './receipt.ts'
 
@@ -49,10 +49,7 @@ export const ReceiptRecords = z.array(ReceiptRecord)
 
 const selection = { direction: Direction.optional(), agent_id: AgentRef.optional() }
 /** The position in both ledgers where the next page starts. */
-export const ReceiptCursor = z
-  .string()
-  .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is not a cursor of this list: use the Link header of the previous page')
-  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
+export const ReceiptCursor = cursorOf(/^[0-9]{1,15}\.[0-9]{1,15}$/)
 
 export const ReceiptQuery = z.strictObject({ ...selection, limit: Limit, cursor: ReceiptCursor.optional() })
 export type ReceiptQuery = z.output<typeof ReceiptQuery>

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { Price, PriceText } from './amount.ts'
 import { AgentRef, Task } from './api.ts'
 import { CallError, RecordedPayment } from './order.ts'
-import { Limit, NumberCursor, seekFields } from './page.ts'
+import { seekFields } from './page.ts'
 
 /** Steps of one workflow. Bounds its record and the load of one request. */
 export const STEPS_MAX = 64
@@ -17,9 +17,7 @@ export const TEMPLATE_LENGTH_MAX = 256 * 1024
 const StepId = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -')
-  .meta({
-    description: 'id of the step for `depends_on` and `{{steps.<id>.output}}`; default: `step-1` …',
-  })
+  .meta({ description: 'id of the step for `depends_on` and `{{steps.<id>.output}}`; default: `step-1` …' })
 const Cap = z.union([Price, PriceText]).optional()
 
 const StepBody = z
@@ -81,8 +79,7 @@ export type WorkflowDefinition = {
 
 const AgentIds = z.array(AgentRef).min(1, 'has no agents').max(STEPS_MAX)
 
-/** The body of POST /workflows (D20). Strict, like every body that spends. */
-export const CreateWorkflow = z
+const WorkflowBody = z
   .strictObject({
     name: z
       .string()
@@ -107,7 +104,8 @@ export const CreateWorkflow = z
     description: 'Give `steps`, or `agent_ids` for a chain.',
     anyOf: [{ required: ['steps'] }, { required: ['agent_ids'] }, { required: ['agentIds'] }],
   })
-  .transform(readDefinition)
+/** The body of POST /workflows (D20). Strict, like every body that spends. */
+export const CreateWorkflow = WorkflowBody.transform(readDefinition)
 export type CreateWorkflowBody = z.input<typeof CreateWorkflow>
 
 /** Parses a workflow from its API form. @throws z.ZodError */
@@ -115,16 +113,7 @@ export function parseWorkflow(body: CreateWorkflowBody): WorkflowDefinition {
   return CreateWorkflow.parse(body)
 }
 
-type Body = {
-  name?: string | undefined
-  input: string
-  steps?: z.output<typeof StepBody>[] | undefined
-  agent_ids?: string[] | undefined
-  agentIds?: string[] | undefined
-  budget?: bigint | undefined
-}
-
-function readDefinition(body: Body, context: z.core.$RefinementCtx): WorkflowDefinition {
+function readDefinition(body: z.output<typeof WorkflowBody>, context: z.core.$RefinementCtx): WorkflowDefinition {
   const given = [body.steps, body.agent_ids, body.agentIds].filter((list) => list !== undefined)
   if (given.length !== 1) {
     const message = given.length === 0 ? 'is missing: give steps or agent_ids' : 'give only one of steps and agent_ids'
@@ -266,7 +255,5 @@ export const CreateWorkflowQuery = z.strictObject({
 export const WorkflowsQuery = z.strictObject({
   status: WorkflowStatus.optional(),
   ...seekFields,
-  limit: Limit,
-  cursor: NumberCursor.optional(),
 })
 export type WorkflowsQuery = z.output<typeof WorkflowsQuery>

@@ -20,17 +20,21 @@ const AllowSettleFirst = z.unknown().optional().meta({
     'an extension: with `false`, the seller refuses the payment instead of settling it before the agent runs',
 })
 
+const asked = {
+  body: z.base64(),
+  caller_did: did,
+  stream: Stream,
+  allow_settle_first: AllowSettleFirst,
+  hops: Hops,
+}
+
 export const X402Request = z.object({
   ...header,
   resource: z.string().min(1).max(256).meta({ description: 'id of the agent' }),
   /** `result` asks again for the result of a payment (D32). */
   method: z.enum(['execute', 'result']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
-  body: z.base64(),
-  caller_did: did,
-  stream: Stream,
-  allow_settle_first: AllowSettleFirst,
-  hops: Hops,
+  ...asked,
 })
 export const X402PaymentRequired = z.object({
   ...header,
@@ -40,15 +44,7 @@ export const X402PaymentRequired = z.object({
   message: z.string().max(4096),
   seller_did: did,
 })
-export const X402PaidRequest = z.object({
-  ...header,
-  payment: PaymentEnvelope,
-  body: z.base64(),
-  caller_did: did,
-  stream: Stream,
-  allow_settle_first: AllowSettleFirst,
-  hops: Hops,
-})
+export const X402PaidRequest = z.object({ ...header, payment: PaymentEnvelope, ...asked })
 /** An extension: what the agent outputs while it works. Only the response counts. */
 export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })
 export const X402Response = z.object({
