@@ -1,6 +1,6 @@
+import { STOA_EXTENSION, X402_EXTENSION } from '../schema/a2a.ts'
 import { formatPrice, usdc } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
-import { STOA_EXTENSION, X402_EXTENSION } from './extensions.ts'
 
 type Extension = { uri: string; description: string; required: boolean; params?: object }
 type Skill = { id: string; name: string; description: string; tags: string[]; examples?: string[] }

@@ -111,9 +111,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         running,
         ...(shown && { onOutput: shown.onOutput }),
       }
-      const progress = {
-        working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }),
-      }
+      const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }
       const outcome = await deps.work(turn, progress)
       // Replace output that was shown by a failed run with an empty result.
       const isShown = shown?.end() === true

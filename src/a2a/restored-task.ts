@@ -1,9 +1,8 @@
 import { Role, type Task, TaskState } from '@a2a-js/sdk'
-import { paymentKeys as keys } from '../schema/a2a.ts'
+import { paymentKeys as keys, X402_EXTENSION } from '../schema/a2a.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
 import type { EndedTask } from '../store/sent-messages.ts'
 import type { TaskRecord } from '../store/task-records.ts'
-import { X402_EXTENSION } from './extensions.ts'
 import { paid, paymentFailed } from './payment-messages.ts'
 import { resultArtifact, statusOf, textPart } from './task-events.ts'
 

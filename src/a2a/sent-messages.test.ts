@@ -4,10 +4,12 @@ import { HandClock } from '../../test/support/hand-clock.ts'
 import { openDatabase } from '../store/database.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createSentMessageStore } from '../store/sent-messages.ts'
-import { type Delivery, type SentMessage, SentMessages } from './sent-messages.ts'
+import { SentMessages } from './sent-messages.ts'
 
 const HOUR_MS = 60 * 60 * 1000
-const message: SentMessage = { agentId: 'a', owner: undefined, messageId: 'm', asked: 'task' }
+type Delivery = ReturnType<SentMessages['send']>
+
+const message: Parameters<SentMessages['send']>[0] = { agentId: 'a', owner: undefined, messageId: 'm', asked: 'task' }
 const first = (sending: Delivery) => {
   if (sending.kind !== 'first') throw new Error('it was sent before')
   return sending

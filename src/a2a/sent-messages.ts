@@ -9,11 +9,11 @@ import type { TaskIds } from './task-events.ts'
 const SENT_MAX = 20_000
 
 /** Identifies a message: its owner, its agent, its id, and its content. */
-export type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
+type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
 type KnownMessage = { hash: Buffer; at: number; task: Promise<string | undefined> }
 
 /** `again`: the task of the message, once known. `isStored`: an earlier process began it, or it is long ago. */
-export type Delivery =
+type Delivery =
   | { kind: 'first'; begun(task: TaskIds): Promise<void>; over(): void }
   | { kind: 'again'; task: Promise<string | undefined>; isStored: boolean }
 

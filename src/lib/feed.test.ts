@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest'
-import { Feed, type Subscription } from './feed.ts'
+import { Feed } from './feed.ts'
 
 type Topics = { a: string; b: number }
 const feedOf = (options: Partial<ConstructorParameters<typeof Feed>[0]> = {}) =>
   new Feed<Topics>({ life: 'x', ...options })
 
 /** What a subscriber is given until its feed ends, or `count` of it. */
-async function taken(subscription: Subscription<Topics>, count = Number.POSITIVE_INFINITY): Promise<unknown[]> {
+async function taken(
+  subscription: ReturnType<Feed<Topics>['subscribe']>,
+  count = Number.POSITIVE_INFINITY,
+): Promise<unknown[]> {
   const list: unknown[] = []
   while (list.length < count) {
     const { value, done } = await subscription.next()

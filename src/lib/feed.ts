@@ -7,7 +7,7 @@ export type FeedEvent<Topics, Topic extends keyof Topics = keyof Topics> = {
 /** Events before this one were missed. The subscriber must load everything again. */
 export type FeedReset = { readonly id: string; readonly type: 'reset' }
 
-export type Subscription<Topics> = AsyncIterableIterator<FeedEvent<Topics> | FeedReset, undefined>
+type Subscription<Topics> = AsyncIterableIterator<FeedEvent<Topics> | FeedReset, undefined>
 type SubscribeOptions<Topics> = {
   /** Default: all types. */
   types?: readonly (keyof Topics)[] | undefined

@@ -5,8 +5,6 @@ const REST_PER_WORK = 4
 /** After a call, another one is expected for this long. */
 const CALLS_LATELY_MS = 500
 
-type Item = { work: () => void }
-
 type PaceOptions = { sliceMs?: number; now?: () => number }
 
 /**
@@ -17,7 +15,7 @@ type PaceOptions = { sliceMs?: number; now?: () => number }
 export class Pace {
   readonly #sliceMs: number
   readonly #now: () => number
-  readonly #waiting = new Map<string, Item[]>()
+  readonly #waiting = new Map<string, (() => void)[]>()
   #spentMs = 0
   #isResting = false
   #calledAt = Number.NEGATIVE_INFINITY
@@ -40,14 +38,12 @@ export class Pace {
   /** Runs a short piece of work for a party: now if there is time left, else at that party's turn. */
   run<T>(party: string, work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      const item: Item = {
-        work: () => {
-          try {
-            resolve(work())
-          } catch (error) {
-            reject(error)
-          }
-        },
+      const item = () => {
+        try {
+          resolve(work())
+        } catch (error) {
+          reject(error)
+        }
       }
       if (this.#isResting) this.#enqueue(party, item)
       else {
@@ -64,15 +60,15 @@ export class Pace {
     if (!this.#isResting && this.#spentMs >= this.#sliceMs) this.#rest()
   }
 
-  #enqueue(party: string, item: Item): void {
+  #enqueue(party: string, item: () => void): void {
     const items = this.#waiting.get(party)
     if (items === undefined) this.#waiting.set(party, [item])
     else items.push(item)
   }
 
-  #do(item: Item): void {
+  #do(item: () => void): void {
     const from = this.#now()
-    item.work()
+    item()
     this.#spentMs += this.#now() - from
   }
 
@@ -95,7 +91,7 @@ export class Pace {
   }
 
   /** Returns the next piece of work. Parties take turns. */
-  #next(): Item | undefined {
+  #next(): (() => void) | undefined {
     const [first] = this.#waiting
     if (first === undefined) return undefined
     const [party, items] = first

@@ -1,13 +1,8 @@
+import type { Key } from 'ink'
 import { expect, test, vi } from 'vitest'
-import { createControls, type Key } from './controls.ts'
+import { createControls } from './controls.ts'
 import { textOf } from './line-editor.ts'
 import { createScreenState } from './screen-state.ts'
-
-const noKey: Key = {
-  ...{ upArrow: false, downArrow: false, leftArrow: false, rightArrow: false, pageUp: false, pageDown: false },
-  ...{ home: false, end: false, return: false, tab: false, escape: false, backspace: false, delete: false },
-  ...{ ctrl: false, meta: false },
-}
 
 function bench() {
   const state = createScreenState()
@@ -18,7 +13,7 @@ function bench() {
     (text) => ({ from: 0, candidates: words.filter((word) => word.startsWith(text)) }),
     deed,
   )
-  const press = (key: Partial<Key>, input = '') => controls.press(input, { ...noKey, ...key }, 5)
+  const press = (key: Partial<Key>, input = '') => controls.press(input, key, 5)
   return { state, deed, controls, press, text: () => textOf(state.get().line) }
 }
 

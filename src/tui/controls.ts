@@ -1,32 +1,14 @@
+import type { Key } from 'ink'
 import * as editor from './line-editor.ts'
 import { type Line, textOf } from './line-editor.ts'
 import type { ScreenState } from './screen-state.ts'
 
-/** The keys that have a function here, as Ink names them. */
-export type Key = {
-  upArrow: boolean
-  downArrow: boolean
-  leftArrow: boolean
-  rightArrow: boolean
-  pageUp: boolean
-  pageDown: boolean
-  home: boolean
-  end: boolean
-  return: boolean
-  tab: boolean
-  escape: boolean
-  backspace: boolean
-  delete: boolean
-  ctrl: boolean
-  meta: boolean
+type KeyActions = {
+  send(text: string): void
+  /** Ctrl-C: stops the running command, or leaves if none runs. */
+  interrupt(): void
+  leave(): void
 }
-type KeyActions =
-  /** Runs a line. */
-  {
-    send(text: string): void /** Ctrl-C: stops the running command, or leaves if none runs. */
-    interrupt(): void
-    leave(): void
-  }
 
 type Completion = { from: number; candidates: readonly string[] }
 export type Complete = (text: string) => Completion
@@ -72,7 +54,7 @@ export function createControls(state: ScreenState, complete: Complete, actions: 
   const scroll = (by: number) => state.change({ back: Math.max(0, state.get().back + by) })
 
   return {
-    press(input: string, key: Key, page: number): void {
+    press(input: string, key: Partial<Key>, page: number): void {
       if (key.ctrl) controlled[input]?.()
       else if (key.return) send()
       else if (key.tab) fill()

@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { FeedEvent } from '../lib/feed.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Post } from '../lib/post.ts'
 import { within } from '../lib/wait.ts'
+import type { NodeEvents } from '../schema/events.ts'
 import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webhookEvents } from '../schema/webhook.ts'
 import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
 import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
@@ -21,7 +23,7 @@ const ERROR_LENGTH_MAX = 300
 
 export type ConfiguredWebhook = { url: string; events: readonly string[]; secret: string }
 
-export type WebhooksDeps = {
+type WebhooksDeps = {
   clock: Clock
   logger: Logger
   store: WebhookStore
@@ -65,7 +67,7 @@ export class Webhooks implements Service {
     for (const webhook of store.all()) this.#targets.set(webhook.id, { ...webhook, source: 'api' })
     if (this.#targets.size === 0) return
     await store.keepOnly([...this.#targets.keys()])
-    this.#follow()
+    this.#following ??= this.#queueEvents()
     for (const id of this.#targets.keys()) this.#work(id)
   }
 
@@ -92,7 +94,7 @@ export class Webhooks implements Service {
     }
     const target: Target = { ...webhook, source: 'api' }
     this.#targets.set(target.id, target)
-    this.#follow()
+    this.#following ??= this.#queueEvents()
     return this.#view(target)
   }
 
@@ -118,10 +120,6 @@ export class Webhooks implements Service {
     const body = JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { webhook_id: id } })
     const outcome = await this.#send(target, { id: newId(), body })
     return { ...outcome, duration_ms: Math.round(performance.now() - started) }
-  }
-
-  #follow(): void {
-    this.#following ??= this.#queueEvents()
   }
 
   /** Copies events to the disk. After a reset, reads missed ones from the feed's history as far as it goes back. */
@@ -150,7 +148,7 @@ export class Webhooks implements Service {
     }
   }
 
-  async #queue(event: Parameters<typeof readEvent>[0]): Promise<void> {
+  async #queue(event: FeedEvent<NodeEvents>): Promise<void> {
     const { store, clock, newId } = this.#deps
     if (this.#targets.size === 0) return
     const read = readEvent(event)
@@ -268,12 +266,7 @@ export class Webhooks implements Service {
   }
 }
 
-type Event = Exclude<
-  Awaited<ReturnType<ReturnType<NodeFeed['subscribe']>['next']>>['value'],
-  undefined | { type: 'reset' }
->
-
-function readEvent(event: Event): { name: string; body(now: UnixMs): Promise<string> } | undefined {
+function readEvent(event: FeedEvent<NodeEvents>): { name: string; body(now: UnixMs): Promise<string> } | undefined {
   const data = event.read()
   if (data === undefined) return undefined
   return {

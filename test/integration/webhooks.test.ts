@@ -9,7 +9,7 @@ import { createPost } from '../../src/lib/post.ts'
 import type { NodeEvents } from '../../src/schema/events.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createWebhookStore } from '../../src/store/webhooks.ts'
-import { Webhooks, type WebhooksDeps } from '../../src/webhooks/webhooks.ts'
+import { Webhooks } from '../../src/webhooks/webhooks.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { startTestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
@@ -45,7 +45,7 @@ async function listen(status: () => number | undefined = () => 204) {
 }
 
 const database = () => openDatabase({ path: ':memory:' })
-async function start(changes: Partial<WebhooksDeps>) {
+async function start(changes: Partial<ConstructorParameters<typeof Webhooks>[0]>) {
   const feed = changes.feed ?? new Feed<NodeEvents>({ life: 'x' })
   const webhooks = new Webhooks({
     clock: new HandClock(),

@@ -156,13 +156,7 @@ export function problemOf(error: unknown): Problem | undefined {
     return status >= 400 && status < 500 ? problem('INVALID_REQUEST', 'the request cannot be read') : undefined
   }
   if (!hasRow(error.code)) return undefined
-  const { correlationId, approvalId, orderId, retryable, issues } = error as {
-    correlationId?: unknown
-    approvalId?: unknown
-    orderId?: unknown
-    retryable?: unknown
-    issues?: unknown
-  }
+  const { correlationId, approvalId, orderId, retryable, issues } = error as unknown as Record<string, unknown>
   return {
     ...problem(error.code, error.message),
     ...(Array.isArray(issues) && issues.length > 0 && { errors: (issues as Issue[]).slice(0, ISSUES_MAX) }),

@@ -139,9 +139,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
         throw new HttpError(
           'TOKEN_REQUIRED',
           'the request has no token. Send Authorization: Bearer <token>; the token is in api.token',
-          {
-            headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' },
-          },
+          { headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' } },
         )
       }
       // A valid token is never rate limited. Clients behind a proxy share an address, and one must not lock out the
@@ -159,9 +157,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       throw new HttpError(
         'TOKEN_WRONG',
         'the token is not the one in api.token (or NODE_API_TOKEN) of the node, and not one that stoa token list shows',
-        {
-          headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"', connection: 'close' },
-        },
+        { headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"', connection: 'close' } },
       )
     },
 
