@@ -9,7 +9,7 @@ import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { peerNamed } from '../p2p/did.ts'
 import type { ExecutionResult } from '../schema/api.ts'
-import { type Caller, OPERATOR, ownerOfCaller } from '../schema/caller.ts'
+import { OPERATOR, ownerOfCaller } from '../schema/caller.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -31,7 +31,6 @@ type AgentPurchasesDeps = {
   catalog: Pick<Catalog, 'resolve'>
   purchases: Pick<Purchases, 'order' | 'orderOfRun' | 'fruitlessFor' | 'unearnedFor' | 'reservationOf'>
   changes: Changes
-  /** Returns the id of an agent of this node. */
   ownId(name: string): string
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** Waits for an order that was placed before, or answers from the ledger. */
@@ -42,8 +41,7 @@ type AgentPurchasesDeps = {
 }
 
 /**
- * Buys what the agents of this node need for their own work. Uses the same guard, ledger and recovery as every
- * purchase.
+ * Buys what the agents of this node need for their own work, with the guard, ledger and recovery of every purchase.
  *
  * A run buys once (D38). Its order is found by the run's id, even if the run starts again. A run places another order
  * only after its earlier order can never be charged (D33).
@@ -83,13 +81,14 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
       refuseLoop(listing, callerId, origin.hops)
       const run = runOf(name, call, origin.id)
       const agentId = deps.ownId(name)
+      // A run that its caller pays for buys as the operator. An unpaid run buys with its caller's token.
+      const tokenId = origin.isPaid ? undefined : ownerOfCaller(callerId)
       const request: ExecuteRequest = {
         ...waitingOf(call),
         agentId: listing.id,
         input,
         maxPriceAtomic: maxPrice,
-        // A run that its caller pays for buys as the operator. An unpaid run buys with its caller's token.
-        caller: callerOf(origin.isPaid ? undefined : ownerOfCaller(callerId)),
+        caller: tokenId === undefined ? OPERATOR : { scope: 'spend', tokenId },
         boughtFor: { agentId, agentName: name, run, ...(origin.isPaid && { paymentId: origin.id as Hex }) },
         hops: origin.hops + 1,
       }
@@ -107,7 +106,8 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   }
 
   function runOf(name: string, { callerId, input }: AgentCall, id: string): string {
-    return hashOf([deps.ownId(name), callerId, id, input])
+    const identity = JSON.stringify([deps.ownId(name), callerId, id, input])
+    return createHash('sha256').update(identity).digest('hex')
   }
 
   function waitingOf({ signal, onOutput, onCommitted }: AgentCall): RunWaiting {
@@ -117,10 +117,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     return { signal, onSigning: onCommitted, ...(onOutput && { onProgress }) }
   }
 
-  /**
-   * Limits the loss to a seller that takes payments and returns nothing. Strangers whose runs fail are not charged
-   * (T6).
-   */
+  /** Limits the loss to a seller that returns nothing. Strangers whose runs fail are not charged (T6). */
   function refuseFruitless(agentId: string): void {
     const count = purchases.fruitlessFor(agentId, deps.clock.now() - DAY_MS)
     if (count < FRUITLESS_MAX) return
@@ -195,14 +192,6 @@ function loop(reason: string): AgentError {
   return refused('this agent would buy from itself', `${reason}: nothing was signed`)
 }
 
-function callerOf(tokenId: string | undefined): Caller {
-  return tokenId === undefined ? OPERATOR : { scope: 'spend', tokenId }
-}
-
-function hashOf(parts: readonly string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
-}
-
 function fruitless(message: string, orderId: string): AgentError {
   return new AgentError('AGENT_FAILED', message, {
     cause: new Error(`see order ${orderId}: stoa order show ${orderId}`),
@@ -235,8 +224,7 @@ const messages: Readonly<Record<string, BuyerMessage>> = {
 }
 
 function explained(error: unknown): unknown {
-  if (error instanceof AgentError) return error
-  if (!(error instanceof CodedError)) return error
+  if (error instanceof AgentError || !(error instanceof CodedError)) return error
   const [code, message] = messages[error.code] ?? ['AGENT_FAILED', 'the agent behind this one gave no result']
   return new AgentError(code, message, { cause: error })
 }

@@ -15,9 +15,7 @@ export type ApprovalRecordDeps = {
   token(id: string): TokenRecord | undefined
 }
 
-/**
- * Returns an approval as the API shows it. An overdue approval counts as expired, even before the sweep marks it.
- */
+/** An approval as the API shows it. An overdue approval counts as expired, even before the sweep marks it. */
 export function approvalRecord(approval: StoredApproval, deps: ApprovalRecordDeps): ApprovalRecord {
   const isOverdue = approval.status === 'pending' && deps.clock.now() >= approval.expiresAt
   return {

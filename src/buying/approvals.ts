@@ -11,7 +11,7 @@ import type { Order } from '../store/order-row.ts'
 import type { OpenLimits } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type ApprovalRecordDeps, approvalRecord } from './approval-record.ts'
-import type { Budget } from './budget.ts'
+import { type Budget, refusalOf } from './budget.ts'
 
 /** Default of `buyer.approval_minutes`. */
 export const APPROVAL_MINUTES = 60
@@ -21,26 +21,18 @@ const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 const LISTED_MAX = 1_000
 const SWEEP_MS = 1_000
 
-type ApprovalsOptions = {
-  /** Time the operator has to decide. */
-  approvalMinutes: number
-}
-
 type ApprovalsDeps = ApprovalRecordDeps & {
   logger: Logger
   newId(): string
   store: ApprovalStore
   purchases: Pick<Purchases, 'over'>
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
-  /** Called when an approval is new or has changed. */
   published(approval: StoredApproval): void
   /** Called when the order of an approval may run, or has ended. */
   decided(orderId: string, verdict: Verdict | 'expired'): void
 }
 
-/**
- * Purchases that wait for the operator's decision. Stoa asks before it signs; the operator decides outside the call.
- */
+/** Purchases that wait for the operator's decision. The node asks before it signs. */
 export interface Approvals extends Service {
   /**
    * Stores an order that needs an approval, together with the approval. The order stays pending and executes in the
@@ -55,15 +47,12 @@ export interface Approvals extends Service {
   get(id: string, caller?: Caller): ApprovalRecord
   /** @throws MarketError UNKNOWN_APPROVAL, APPROVAL_FINAL */
   decide(id: string, verdict: Verdict): Promise<ApprovalRecord>
-  /**
-   * Decides every approval that is still pending and returns all of them. @throws MarketError UNKNOWN_APPROVAL before
-   * any is decided
-   */
+  /** Decides all that are pending, and returns all. @throws MarketError UNKNOWN_APPROVAL before any is decided */
   decideAll(ids: readonly string[], verdict: Verdict): Promise<ApprovalRecord[]>
 }
 
-export function createApprovals({ approvalMinutes }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
-  const { clock, store, budget, purchases } = deps
+export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): Approvals {
+  const { clock, store, budget } = deps
   const view = (approval: StoredApproval) => approvalRecord(approval, deps)
 
   /** Returns why an order needs an approval. Returns undefined for an order that a limit refuses anyway. */
@@ -71,15 +60,9 @@ export function createApprovals({ approvalMinutes }: ApprovalsOptions, deps: App
     if (listing.local || listing.price === 0n) return undefined
     const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
     const reason = budget.approvalFor(order, wanted)
-    if (reason === undefined) return undefined
-    const spent = { day: budget.day(), sellerId: listing.seller_id, tokenId: order.tokenId }
-    try {
-      const over = purchases.over(spent, listing.price, budget.limitsFor(order, wanted))
-      return over === undefined ? reason : undefined
-    } catch (error) {
-      if (error instanceof MarketError) return undefined
-      throw error
-    }
+    // A call without an approval does not wait for the sums of the ledger.
+    const refusal = reason && refusalOf(order, wanted, deps)
+    return refusal && refusal.code === 'APPROVAL_REQUIRED' ? reason : undefined
   }
 
   function known(id: string, caller = OPERATOR): StoredApproval {

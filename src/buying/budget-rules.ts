@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
 import type { ChangeBudget } from '../schema/budget.ts'
 import type { Database } from '../store/database.ts'
@@ -19,16 +20,7 @@ type Rule = keyof BudgetRules
 const amountRules = ['perCall', 'perSeller', 'perDay', 'perMonth', 'autoApproveBelow'] as const
 const listRules = ['allow', 'deny'] as const
 
-/** The rules from the configuration. */
-export function budgetRules(buyer: {
-  maxPriceAtomic: bigint
-  dailyBudgetAtomic: bigint
-  sellerBudgetAtomic?: bigint | undefined
-  monthlyBudgetAtomic?: bigint | undefined
-  autoApproveBelowAtomic?: bigint | undefined
-  allow?: readonly string[] | undefined
-  deny?: readonly string[] | undefined
-}): BudgetRules {
+export function budgetRules(buyer: Partial<Config['buyer']>): BudgetRules {
   return {
     perCall: buyer.maxPriceAtomic,
     perSeller: buyer.sellerBudgetAtomic,

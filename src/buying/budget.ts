@@ -109,7 +109,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     }
   }
 
-  function limitsFor({ tokenId }: Pick<Order, 'tokenId'>, wanted: SpendingRequest): SpendingLimits {
+  function limitsFor({ tokenId }: OrderOwner, wanted: SpendingRequest): SpendingLimits {
     const { perCall, perDay, perMonth, perSeller } = rules
     const held = tokenId === undefined ? undefined : tokenOf(tokenId)
     checkParties(wanted)
@@ -123,7 +123,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
   }
 
-  function approvalFor({ id }: Pick<Order, 'id'>, { amount }: SpendingRequest): string | undefined {
+  function approvalFor({ id }: OrderOwner, { amount }: SpendingRequest): string | undefined {
     const { autoApproveBelow: below } = rules
     if (below === undefined || amount < below) return undefined
     const approved = deps.approvedFor(id)
@@ -164,6 +164,30 @@ export function overBudget(amount: bigint, { over, spent, max }: LimitExceeded, 
   const { what, fix } = limitTexts[over]
   const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
   return new MarketError('OVER_BUDGET', `${usdc(amount)} is more than ${what} has left: ${used}; ${fix}`)
+}
+
+type RefusalDeps = {
+  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
+  purchases: Pick<Purchases, 'over'>
+}
+
+/** Why this node would not pay now. A purchase within all limits may still need an approval. */
+export function refusalOf(
+  order: OrderOwner,
+  wanted: SpendingRequest,
+  { budget, purchases }: RefusalDeps,
+): MarketError | undefined {
+  try {
+    const limits = budget.limitsFor(order, wanted)
+    const day = budget.day()
+    const over = purchases.over({ day, sellerId: wanted.sellerId, tokenId: order.tokenId }, wanted.amount, limits)
+    if (over !== undefined) return overBudget(wanted.amount, over, day)
+    const reason = budget.approvalFor(order, wanted)
+    return reason === undefined ? undefined : new MarketError('APPROVAL_REQUIRED', reason)
+  } catch (error) {
+    if (error instanceof MarketError) return error
+    throw error
+  }
 }
 
 function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {

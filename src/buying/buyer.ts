@@ -58,7 +58,6 @@ type BuyerOptions = {
   /** The peer id of the node whose own agents buy. */
   sellerId: string
   rules: BudgetRules
-  /** Time the operator has to approve a purchase. */
   approvalMinutes: number
   /** Longest payment window that this node signs. Undefined: the default. */
   maxWindowSeconds?: number | undefined
@@ -88,7 +87,6 @@ export type BuyerDeps = {
   measures: Pick<Measures, 'ended' | 'settled'>
 }
 
-/** The part of a node that buys: calls, orders in the background, and recovery after a crash. */
 export type Buyer = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   agentPurchases: AgentPurchases
@@ -96,7 +94,6 @@ export type Buyer = {
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   /** Checks again what became of an order's payment. */
   look(orderId: string): Promise<void>
-  /** True if an order has its result. */
   isReceived(orderId: string): boolean
   /** Asks a seller for its payment requirements. Pays nothing. */
   askPrice(seller: StreamPeer, resource: string, signal: AbortSignal): Promise<PaymentRequirements>
@@ -137,18 +134,15 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     network: deps.asset.network,
     chain: deps.chain,
   })
-  const approvals = createApprovals(
-    { approvalMinutes },
-    {
-      ...{ clock, logger, newId: randomUUID, store: approvalStore, purchases, budget },
-      token: tokens.record,
-      published({ id, orderId }) {
-        feed.publish('approval', id, () => approvals.get(id))
-        feed.publish('order', orderId, () => orders.get(orderId))
-      },
-      decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
+  const approvals = createApprovals(approvalMinutes, {
+    ...{ clock, logger, newId: randomUUID, store: approvalStore, purchases, budget },
+    token: tokens.record,
+    published({ id, orderId }) {
+      feed.publish('approval', id, () => approvals.get(id))
+      feed.publish('order', orderId, () => orders.get(orderId))
     },
-  )
+    decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
+  })
   const { wallet, funds, runOwn } = deps
   const running: RunOrderDeps = {
     ...shared,

@@ -1,16 +1,6 @@
-import type { Clock } from '../lib/clock.ts'
-import type { Logger } from '../lib/logger.ts'
-import { askChain, askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
-import type { Purchases, StoredReservation } from '../store/purchases.ts'
-
-type ConfirmDeps = {
-  clock: Clock
-  logger: Logger
-  purchases: Pick<Purchases, 'confirm' | 'giveBack'>
-  chain?: PaymentChain | undefined
-  /** Called when the state of an order's payment has changed. */
-  changed(orderId: string): void
-}
+import { askChain, askChainAfter } from '../payments/chain-verdict.ts'
+import type { StoredReservation } from '../store/purchases.ts'
+import type { PaymentCheckDeps } from './second-look.ts'
 
 /**
  * Asks the chain whether a purchase was charged. The seller's claim does not count (D41).
@@ -21,7 +11,7 @@ type ConfirmDeps = {
 export async function confirmOnChain(
   reservation: StoredReservation,
   isOver: boolean,
-  deps: ConfirmDeps,
+  deps: PaymentCheckDeps,
 ): Promise<'released' | undefined> {
   const { purchases, clock, chain, changed, logger } = deps
   const { envelope, requirements, paymentId, orderId, txHash } = reservation

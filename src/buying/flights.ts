@@ -24,7 +24,6 @@ export function watchOf(order: { id: string; correlationId: string }, onProgress
   }
 }
 
-/** An execution under way, and its callers. */
 export class Flight {
   readonly #order: { id: string; correlationId: string }
   readonly #left = new AbortController()

@@ -20,15 +20,8 @@ import type { WalletFunds } from './wallet-checks.ts'
 /** Longest window a seller may ask for: the longest agent time limit (3600 s) plus time to settle (120 s). */
 const ASKED_SECONDS_MAX = 3600 + 120
 
-/**
- * Returns why this node cannot buy an agent: the agent is sold on another network (D37). Own agents run here, unpaid.
- */
-export function foreignNetwork({
-  name,
-  network,
-  local,
-  buyable,
-}: Pick<Listing, 'name' | 'network' | 'local' | 'buyable'>): string | undefined {
+/** Why this node cannot buy an agent: it is sold on another network (D37). Own agents run here, unpaid. */
+export function foreignNetwork({ name, network, local, buyable }: Listing): string | undefined {
   if (local || buyable) return undefined
   return `${name} is sold on ${networkText(network)}, and this node buys only on its own network`
 }
@@ -123,8 +116,7 @@ export class Guard {
     this.#check(requirements)
     // A second challenge for the same order gets the same authorization.
     if (this.reservation !== undefined) {
-      const envelope = { ...this.reservation.envelope, server_nonce: challengeNonce }
-      return { reservation: this.reservation, envelope }
+      return { reservation: this.reservation, envelope: { ...this.reservation.envelope, server_nonce: challengeNonce } }
     }
     const { clock, wallet, purchases, budget, funds, trading } = this.#deps
     await funds?.check(requirements.amount, signal)
@@ -133,12 +125,9 @@ export class Guard {
     trading?.check()
     onSigning?.()
     const now = clock.now()
-    const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
-    const { paymentId, envelope } = wallet.authorize(
-      requirements,
-      { ...nonces, windowSeconds: this.#window(requirements) },
-      now,
-    )
+    const windowSeconds = this.#window(requirements)
+    const terms = { serverNonce: challengeNonce, authorizationNonce: challengeNonce, windowSeconds }
+    const { paymentId, envelope } = wallet.authorize(requirements, terms, now)
     faultPoint('buyer:signed')
     const reservation: Reservation = {
       paymentId,
@@ -149,7 +138,7 @@ export class Guard {
       envelope,
       amount: requirements.amount,
       validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
-      settlesFirst: settlesFirst(requirements, this.#window(requirements)),
+      settlesFirst: settlesFirst(requirements, windowSeconds),
     }
     const day = budget.day()
     const limits = () => budget.limitsFor(this.#order, reservation)
@@ -169,10 +158,7 @@ export class Guard {
     return { reservation, envelope }
   }
 
-  /**
-   * Returns the window in s: the seller's request, capped by the agent's limit + 120 s and the operator's maximum
-   * (D51).
-   */
+  /** The window in s: what the seller asks, capped by the agent's limit + 120 s and the operator's maximum (D51). */
   #window({ maxTimeoutSeconds }: PaymentRequirements): number {
     const { timeoutSeconds = Number.POSITIVE_INFINITY } = this.#terms
     const { maxWindowSeconds = PAYMENT_WINDOW_SECONDS } = this.#deps

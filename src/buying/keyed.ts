@@ -2,9 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Caller } from '../schema/caller.ts'
 import { type IdempotencyKeys, type KeyedRequest, KeyTaken, type KeyTarget } from '../store/idempotency.ts'
 
-/**
- * Returns the request with its key, or undefined without a key. `asked` lists every value that identifies the request.
- */
+/** The request with its key, or undefined without a key. `asked` lists every value that identifies the request. */
 export function keyedRequest(
   key: string | undefined,
   { tokenId }: Caller,

@@ -24,7 +24,6 @@ const RETRY_MS = 10_000
 const CANCEL_WAIT_MS = 10_000
 const STOP_WAIT_MS = 1_000
 
-/** The operations that other parts may use. */
 export type OrdersApi = Pick<Orders, 'create' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
 
 /**

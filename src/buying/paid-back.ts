@@ -1,17 +1,7 @@
-import type { Chain } from '../chain/chain.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Logger } from '../lib/logger.ts'
-import { askChain, type PaymentChain } from '../payments/chain-verdict.ts'
+import { askChain } from '../payments/chain-verdict.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Purchases, StoredReservation } from '../store/purchases.ts'
-
-type PaidBackDeps = {
-  clock: Clock
-  logger: Logger
-  purchases: Purchases
-  chain?: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
-  changed(orderId: string): void
-}
+import type { StoredReservation } from '../store/purchases.ts'
+import type { PaymentCheckDeps } from './second-look.ts'
 
 /**
  * Records that a seller paid back (D45). The chain must show a transfer of the same amount, from the account that was
@@ -20,7 +10,11 @@ type PaidBackDeps = {
  *
  * @returns true if the refund was recorded
  */
-export async function notePaidBack(reservation: StoredReservation, txHash: Hex, deps: PaidBackDeps): Promise<boolean> {
+export async function notePaidBack(
+  reservation: StoredReservation,
+  txHash: Hex,
+  deps: PaymentCheckDeps,
+): Promise<boolean> {
   const { clock, logger, purchases, chain, changed } = deps
   const { orderId, paymentId } = reservation
   if (
@@ -50,7 +44,7 @@ export async function notePaidBack(reservation: StoredReservation, txHash: Hex, 
 async function isPaidBack(
   { requirements, envelope, amount: value, txHash: named }: StoredReservation,
   txHash: Hex,
-  chain: NonNullable<PaidBackDeps['chain']>,
+  chain: NonNullable<PaymentCheckDeps['chain']>,
 ): Promise<boolean> {
   const { authorization } = envelope.payload!
   const verdict = await askChain({ asset: requirements.asset, authorization, named }, chain)

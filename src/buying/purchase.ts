@@ -54,14 +54,12 @@ export type PurchaseDeps = GuardDeps & {
 
 export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: PurchasePayment }
 
-/** Those who wait for a purchase. */
 type Callers = {
   watch?: Watch | undefined
   /** Called right before the signature. From there on the purchase runs to its end. */
   onSigning?(): void
 }
 
-/** One purchase under way. */
 type Purchase = {
   order: RunnableOrder
   terms: Terms

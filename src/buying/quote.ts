@@ -6,11 +6,11 @@ import { differenceFromListing } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
-import { formatPrice } from '../schema/amount.ts'
 import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
-import { type Budget, overBudget, type SpendingRequest } from './budget.ts'
+import { type Budget, refusalOf } from './budget.ts'
+import { amountsOf } from './budget-rules.ts'
 import { checkBuyable, settlesFirstRefused } from './guard.ts'
 import { onStream } from './stream-lease.ts'
 
@@ -56,7 +56,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   const wanted = { agentId: id, sellerId: listing.seller_id, amount: requirements.amount }
   const settlesFirst = saysSettlesFirst(requirements)
   const isForbidden = settlesFirst && deps.allowSettleFirst === false
-  const ours = isForbidden ? settlesFirstRefused() : refusalOf(wanted, deps)
+  const ours = isForbidden ? settlesFirstRefused() : refusalOf({ id: '', tokenId: undefined }, wanted, deps)
   const refusal = difference === undefined ? ours : undefined
   const needsApproval = refusal?.code === 'APPROVAL_REQUIRED'
   const reason = difference === undefined ? refusal?.message : `the seller ${difference}`
@@ -72,10 +72,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   }
 }
 
-/**
- * Returns what a seller asks for one run. @throws MarketError SELLER_UNREACHABLE; PeerError if the seller answers with
- * an error
- */
+/** What a seller asks for one run. @throws MarketError SELLER_UNREACHABLE; PeerError from the seller */
 export async function askPrice(
   seller: StreamPeer,
   call: PriceCall,
@@ -102,26 +99,7 @@ async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool
 
 function termsOf(id: string, terms: { amount: bigint; network: string; asset: string; payTo: string }) {
   const { amount, network, asset, payTo } = terms
-  return { agent_id: id, price: formatPrice(amount), price_atomic: amount.toString(), network, asset, pay_to: payTo }
-}
-
-/** Returns why this node would not pay now. A purchase within all limits may still need an approval. */
-function refusalOf(
-  wanted: SpendingRequest,
-  { budget, purchases }: Pick<QuoteDeps, 'budget' | 'purchases'>,
-): MarketError | undefined {
-  const order = { id: '', tokenId: undefined }
-  try {
-    const limits = budget.limitsFor(order, wanted)
-    const day = budget.day()
-    const over = purchases.over({ day, sellerId: wanted.sellerId, tokenId: undefined }, wanted.amount, limits)
-    if (over !== undefined) return overBudget(wanted.amount, over, day)
-    const reason = budget.approvalFor(order, wanted)
-    return reason === undefined ? undefined : new MarketError('APPROVAL_REQUIRED', reason)
-  } catch (error) {
-    if (error instanceof MarketError) return error
-    throw error
-  }
+  return { agent_id: id, ...amountsOf('price', amount), network, asset, pay_to: payTo }
 }
 
 /** A seller may send a number that is not a valid time. */

@@ -1,21 +1,18 @@
-import type { Chain } from '../chain/chain.ts'
-import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
-import type { Logger } from '../lib/logger.ts'
 import { MarketError, NodeStopping } from '../listings/market-error.ts'
-import { askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
+import { askChainAfter } from '../payments/chain-verdict.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import { networkText } from '../schema/network-kind.ts'
-import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
+import type { Order, StoredReservation } from '../store/purchases.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
 import { outcomeOf } from './outcome.ts'
 import { notePaidBack } from './paid-back.ts'
 import { formOf } from './purchase.ts'
 import { notesOf, paidFor, readResponse } from './response.ts'
-import { lookAgain, lookAgainWhereDue } from './second-look.ts'
+import { lookAgain, lookAgainWhereDue, type PaymentCheckDeps } from './second-look.ts'
 import { onStream } from './stream-lease.ts'
 
 const INTERVAL_MS = 15_000
@@ -30,24 +27,16 @@ const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** If the chain cannot be asked, a reservation counts as spent after this time. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
-type RecoveryDeps = {
-  clock: Clock
-  logger: Logger
-  purchases: Purchases
+type RecoveryDeps = PaymentCheckDeps & {
   streams: StreamPool
   callerDid: string
   /** Orders that this process works on. The recovery does not touch them. */
   active: { has(orderId: string): boolean }
-  /** Called when an order or its payment has ended. */
-  changed(orderId: string): void
   addrsOf(agentId: string): readonly string[]
   /** Returns the seller's own name for an agent. */
   resourceOf?(agentId: string): string
-  /**
-   * The network of this node. Payments signed on another network wait until the node runs on that network again (D37).
-   */
+  /** The network of this node. Payments on another network wait until the node runs there again (D37). */
   network: string
-  chain?: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
 }
 
 /**

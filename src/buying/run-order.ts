@@ -34,11 +34,9 @@ export type RunOrderDeps = PurchaseDeps &
     active: ActiveOrders
     /** Reports each order that has ended or that this process no longer works on. */
     changes: Changes
-    /** Looks after signed payments. */
     recovery: Pick<Recovery, 'soon'>
   }
 
-/** The call for which an order executes. */
 type OrderCall = {
   /** Stops the order at any time, also at its seller. */
   signal: AbortSignal
@@ -138,10 +136,7 @@ async function perform(
   return purchase(order, { terms, watch, onSigning }, deps, signal)
 }
 
-/**
- * Refuses a token that would run a paid own agent unpaid. Only the owner may do that (D48). @throws MarketError
- * SCOPE_TOO_LOW
- */
+/** Refuses a token that would run a paid own agent unpaid, as only the owner may (D48). @throws MarketError */
 function refuseUnpaid({ tokenId }: Order, { price }: Listing, { tokens }: RunOrderDeps): void {
   if (price === 0n || tokenId === undefined || tokens.held(tokenId)?.scope === 'admin') return
   const how = 'ask the operator, or pay for it over A2A or from a node of your own'

@@ -1,3 +1,4 @@
+import type { Chain } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { askChain, askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
@@ -14,17 +15,19 @@ const LIMIT_MS = 24 * 60 * 60 * 1000
 /** Purchases checked at the same time. */
 const LOOKS_MAX = 16
 
-type SecondLookDeps = {
+/** What a check of a payment on the chain needs. */
+export type PaymentCheckDeps = {
   clock: Clock
   logger: Logger
   purchases: Purchases
-  chain?: PaymentChain | undefined
-  /** Called when the state of an order's payment has changed. */
+  /** Undefined: no RPC is configured. */
+  chain?: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
+  /** Called when an order or its payment has changed. */
   changed(orderId: string): void
 }
 
 /** Asks the chain again about the purchases that are due. Never throws. */
-export async function lookAgainWhereDue(network: string, deps: SecondLookDeps): Promise<void> {
+export async function lookAgainWhereDue(network: string, deps: PaymentCheckDeps): Promise<void> {
   const due = deps.purchases.looksDue(deps.clock.now(), LOOKS_MAX, network)
   const look = (reservation: StoredReservation) =>
     lookAgain(reservation, deps).catch((error: unknown) => {
@@ -43,7 +46,7 @@ export async function lookAgainWhereDue(network: string, deps: SecondLookDeps): 
  * was charged after all counts as spent again, and the seller is asked for the result. A payment that the chain no
  * longer shows rests on the seller's claim again.
  */
-export async function lookAgain(reservation: StoredReservation, deps: SecondLookDeps): Promise<void> {
+export async function lookAgain(reservation: StoredReservation, deps: PaymentCheckDeps): Promise<void> {
   const { clock, logger, purchases, chain, changed } = deps
   const { paymentId, orderId, state, txHash } = reservation
   const isUndecided = state === 'reserved' || (state === 'spent' && reservation.confirmation !== 'chain')

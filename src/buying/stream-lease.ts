@@ -76,7 +76,6 @@ export class StreamLease implements Disposable {
   }
 }
 
-/** Does one exchange over a borrowed stream. */
 export async function onStream<T>(
   wanted: LeaseRequest,
   exchange: (lease: StreamLease) => Promise<T>,

@@ -20,7 +20,6 @@ type TokensDeps = {
   spentBy(tokenId: string, now: number): { total: bigint; today: bigint }
 }
 
-/** API tokens. Each has a scope. A token that may spend has a budget. */
 export interface Tokens {
   /** @throws MarketError TOKENS_TOO_MANY */
   create(wanted: CreateToken): Promise<CreatedToken>

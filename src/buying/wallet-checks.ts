@@ -25,7 +25,6 @@ type WalletCheckDeps = {
   chain: Pick<Chain, 'network' | 'request' | 'usdcBalance'>
 }
 
-/** Checks that the wallet holds the amount to sign. */
 export interface WalletFunds {
   /** @throws MarketError INSUFFICIENT_FUNDS if the chain shows less than the amount */
   check(amount: bigint, signal: AbortSignal): Promise<void>

@@ -1,5 +1,6 @@
 import type * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { editDistance } from '../lib/text/edit-distance.ts'
 
 /** Settings that cannot be used. The message has one line for each: its place, its value, and what is expected. */
 export class ConfigError extends CodedError<'CONFIG_INVALID'> {
@@ -34,21 +35,10 @@ export function quote(given: unknown): string {
 
 /** The name that a mistyped name probably meant. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
-  const [best] = names
-    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
-    .sort((a, b) => a.distance - b.distance)
-  return best !== undefined && best.distance <= Math.max(1, Math.floor(name.length / 3)) ? best.candidate : undefined
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, column) => column)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, change))
-    }
-    row = next
-  }
-  return row[b.length]!
+  const max = Math.max(1, Math.floor(name.length / 3))
+  const near = names.flatMap((meant) => {
+    const distance = editDistance(name.toLowerCase(), meant.toLowerCase(), max)
+    return distance === undefined ? [] : [{ meant, distance }]
+  })
+  return near.sort((a, b) => a.distance - b.distance)[0]?.meant
 }

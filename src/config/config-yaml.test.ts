@@ -93,6 +93,7 @@ test.each([
   ['\np2p:\n  port: 70000\n', 'config.yaml:3: p2p.port: "70000" is not valid: expected a port, 0 to 65535'],
   ['p2p:\n  prot: 4001\n', 'config.yaml:2: "p2p.prot" is not a setting: did you mean p2p.port?'],
   ['netwrok: x\n', 'config.yaml:1: "netwrok" is not a setting: did you mean network?'],
+  ['nmae: x\n', 'config.yaml:1: "nmae" is not a setting: did you mean name?'],
   ['p2p: 4001\n', 'config.yaml:1: expected settings under p2p, such as p2p: { port: … }'],
   ['- network\n', 'config.yaml:1: expected settings, such as network: eip155:84532'],
   ['network: [a, b]\n', 'config.yaml:1: network: expected one value, not a list'],

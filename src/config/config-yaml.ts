@@ -38,7 +38,10 @@ export function parseConfigYaml(text: string, path: string): Settings {
     for (const { key, value } of node.items) {
       const name = isScalar(key) ? String(key.value) : ''
       const place = isScalar(key) ? key.range?.[0] : node.range?.[0]
-      read(group === '' ? name : `${group}.${name}`, at(place), value as Node | null)
+      const full = group === '' ? name : `${group}.${name}`
+      if (full === 'webhooks') readWebhooks(at(place), value as Node | null)
+      else if (groups.has(full)) visit(value as Node | null, full)
+      else read(full, at(place), value as Node | null)
     }
   }
 
@@ -53,14 +56,6 @@ export function parseConfigYaml(text: string, path: string): Settings {
   }
 
   function read(key: string, source: string, node: Node | null): void {
-    if (key === 'webhooks') {
-      readWebhooks(source, node)
-      return
-    }
-    if (groups.has(key)) {
-      visit(node, key)
-      return
-    }
     const entry = keys.get(key)
     if (entry === undefined) {
       refusals.push(unknownKey(source, key))

@@ -55,10 +55,7 @@ export class Advance {
     }
   }
 
-  /**
-   * Cancels a workflow and skips its pending steps. @returns the orders of running steps. @throws MarketError
-   * WORKFLOW_FINAL
-   */
+  /** Skips the pending steps. @returns the orders of running steps. @throws MarketError WORKFLOW_FINAL */
   async cancel(id: string): Promise<string[]> {
     const { store, clock } = this.#deps
     const { status, steps } = store.get(id)!
@@ -97,12 +94,8 @@ export class Advance {
     const { clock, later } = this.#deps
     const { attempt, at } = this.#attemptOf(workflow, step)
     const fallbacksLeft = step.agents.length - 1 - step.agent
-    const move = nextMove(attempt, {
-      tries: step.tries,
-      retries: step.retries,
-      fallbacksLeft,
-      rebuy: step.rebuy,
-    })
+    const { tries, retries, rebuy } = step
+    const move = nextMove(attempt, { tries, retries, fallbacksLeft, rebuy })
     const isCalledOff = workflow.status === 'canceled'
     switch (move.kind) {
       case 'complete':
@@ -140,12 +133,8 @@ export class Advance {
     if (chain === undefined || reservation === undefined) return true
     const { envelope, requirements } = reservation
     const { authorization } = envelope.payload!
-    return isUnspentSince(
-      answeredAt,
-      { asset: requirements.asset, authorization },
-      chain,
-      AbortSignal.timeout(LOOK_TIMEOUT_MS),
-    )
+    const payment = { asset: requirements.asset, authorization }
+    return isUnspentSince(answeredAt, payment, chain, AbortSignal.timeout(LOOK_TIMEOUT_MS))
   }
 
   /** Returns the latest attempt at a step: its order, or the refusal to place one. */

@@ -2,6 +2,7 @@ import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
 import type { StepPlan } from '../../store/workflows.ts'
+import { amountsOf } from '../budget-rules.ts'
 import { foreignNetwork } from '../guard.ts'
 import { invalid, planSteps } from './plan.ts'
 
@@ -63,10 +64,8 @@ export function quoteOf(definition: WorkflowDefinition, deps: PriceDeps): Workfl
   return {
     dry_run: true,
     ...(definition.budget !== undefined && { budget: formatPrice(definition.budget) }),
-    total: formatPrice(total),
-    total_atomic: total.toString(),
-    total_max: formatPrice(dearest),
-    total_max_atomic: dearest.toString(),
+    ...amountsOf('total', total),
+    ...amountsOf('total_max', dearest),
     steps: steps.map(({ id, dependsOn, input, maxPrice, listings: [first, ...fallback] }) => ({
       id,
       ...quotedAgent(first!),
@@ -79,14 +78,12 @@ export function quoteOf(definition: WorkflowDefinition, deps: PriceDeps): Workfl
 }
 
 function quotedAgent(listing: Listing) {
-  const cost = costOf(listing)
   return {
     agent_id: listing.id,
     name: listing.name,
     seller_id: listing.seller_id,
     local: listing.local,
-    price: formatPrice(cost),
-    price_atomic: cost.toString(),
+    ...amountsOf('price', costOf(listing)),
   }
 }
 

@@ -38,7 +38,6 @@ const unbegun = {
   endedAt: undefined,
 } as const
 
-/** The operations that other parts may use. */
 export type WorkflowsApi = Pick<Workflows, 'create' | 'quote' | 'cancel' | 'get' | 'list' | 'settled'>
 
 type WorkflowsDeps = PriceDeps & {
@@ -53,7 +52,6 @@ type WorkflowsDeps = PriceDeps & {
   orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
   /** Reports each order, and each payment of an order, that has ended. */
   orderChanges: Changes
-  /** Reports each workflow that has changed. */
   changes: Changes
 }
 
@@ -67,7 +65,6 @@ export class Workflows implements Service {
   readonly name = 'workflows'
   readonly #deps: WorkflowsDeps
   readonly #advance: Advance
-  /** The running turn of each workflow. Turns of one workflow run one after the other. */
   /** Two turns of a workflow at once would both begin the next step. */
   readonly #turns = new Lanes()
   /** The workflow that each watched order belongs to, by order id. */
