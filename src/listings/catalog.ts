@@ -9,11 +9,9 @@ import type { Replica } from './replica.ts'
 export type Catalog = {
   /** All listings on the market, this node's own included. */
   all(): Listing[]
-  /** This node's own listings. */
   local(): Listing[]
   /** Listings of other sellers. */
   discovered(): Listing[]
-  /** Number of listings on the market. */
   count(): number
   resolve(id: string): Listing | undefined
   /** The name by which the seller of this agent knows it. It is the id, unless the agent was imported. */
@@ -42,11 +40,7 @@ export function createCatalog(deps: {
   return {
     all: () => replica.all().map(listingOf),
     local: () => replica.own().map(listingOf),
-    discovered: () =>
-      replica
-        .all()
-        .filter((record) => record.seller_id !== sellerId)
-        .map(listingOf),
+    discovered: () => replica.all().flatMap((record) => (record.seller_id === sellerId ? [] : listingOf(record))),
     count: () => replica.count(),
     resolve(id) {
       const record = replica.get(id)

@@ -51,7 +51,6 @@ type ListingGossipDeps = {
   clock: Clock
   logger: Logger
   signatures: Pick<SignaturePool, 'check'>
-  /** Limits how much of the event loop the work for neighbors takes. */
   pace: Pace
 }
 
@@ -70,7 +69,6 @@ export class ListingGossip {
   /** Hashes of envelopes that arrived by catch-up but not yet by gossip. */
   readonly #caughtUp = new BoundedMap<string, true>(CAUGHT_UP_MAX)
   #timer: NodeJS.Timeout | undefined
-  /** The flush that is running. */
   #flushing: Promise<void> | undefined
   #refused = 0
   #stopped = false
@@ -136,10 +134,7 @@ export class ListingGossip {
   async #send(): Promise<void> {
     const waiting = [...this.#outgoing]
     const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX }
-    for (const batch of splitBatches(
-      waiting.map(([, envelope]) => envelope),
-      limits,
-    )) {
+    for (const batch of splitBatches(Array.from(this.#outgoing.values()), limits)) {
       if ((await this.#publish(batch)) === 0) continue
       for (const [id, envelope] of waiting) {
         if (batch.includes(envelope) && this.#outgoing.get(id) === envelope) this.#outgoing.delete(id)

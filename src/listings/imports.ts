@@ -176,10 +176,8 @@ function sellerOf(peer: string): StreamPeer {
   if (seller === undefined)
     throw new MarketError('IMPORT_REFUSED', 'peer must be a peer id or a multiaddr that ends in /p2p/<peer id>')
   if (seller.peerId.startsWith(ED25519_PEER)) return seller
-  throw new MarketError(
-    'IMPORT_REFUSED',
-    `peer ${seller.peerId} has no Ed25519 key (12D3KooW…), as every seller here has`,
-  )
+  const why = `peer ${seller.peerId} has no Ed25519 key (12D3KooW…), as every seller here has`
+  throw new MarketError('IMPORT_REFUSED', why)
 }
 
 /**

@@ -17,7 +17,7 @@ export type OwnListing = Omit<
   'v' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at' | 'addrs'
 >
 
-type OwnListingsDeps = {
+export type OwnListingsDeps = {
   identity: Identity
   host: Pick<Host, 'addresses'>
   state: Pick<ReplicaState, 'set' | 'record' | 'keepOwn' | 'lastOwnVersion'>
@@ -57,10 +57,7 @@ export class OwnListings {
     this.#lastVersion = deps.state.lastOwnVersion()
   }
 
-  /**
-   * @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or the error of the store. In each case nothing was
-   * published.
-   */
+  /** See {@link Replica} `publish`. */
   publish(own: OwnListing): Promise<ListingRecord> {
     return this.#inTurn(async () => {
       if (this.#isCopied) throw new CodedError('LEDGER_COPIED', 'another node lists agents under the key of this one')
@@ -109,10 +106,8 @@ export class OwnListings {
       this.#deps.copied?.(record.name)
       return
     }
-    this.#deps.logger.warn(
-      { agent_name: record.name },
-      'a peer holds a later listing of ours: does another node use our key?',
-    )
+    const warning = 'a peer holds a later listing of ours: does another node use our key?'
+    this.#deps.logger.warn({ agent_name: record.name }, warning)
     hosted.overtaken = 'heard'
     hosted.refreshAt = this.#deps.clock.now()
   }

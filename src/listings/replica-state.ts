@@ -37,7 +37,6 @@ type ReplicaStateDeps = {
   signatures: Pick<SignaturePool, 'check'>
   clock: Clock
   logger: Logger
-  /** Limits how much of the event loop the work for other nodes takes. */
   pace: Pace
   /** True if this node has called the agent. The agent's listing is then never pushed out. */
   hasCalled?: ((agentId: string) => boolean) | undefined
@@ -210,10 +209,7 @@ export class ReplicaState {
 
   #judging(options: LearnOptions): JudgeOptions {
     const now = this.#deps.clock.now()
-    return {
-      now,
-      wanted: (entry) => this.#isWelcome(entry, options, now) && (options.wanted?.(entry) ?? true),
-    }
+    return { now, wanted: (entry) => this.#isWelcome(entry, options, now) && (options.wanted?.(entry) ?? true) }
   }
 
   /** True if the entry is new and its source has room for it. */

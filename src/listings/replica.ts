@@ -32,9 +32,7 @@ export interface Replica extends Service {
   get(id: string): ListingRecord | undefined
   /** All listings on the market, read from disk at 20 µs each. */
   all(): ListingRecord[]
-  /** This node's own listings on the market. */
   own(): ListingRecord[]
-  /** Number of listings on the market. */
   count(): number
   /** Ids of listings on the market that start with `beginning`. */
   idsBeginning(beginning: string, max: number): string[]
@@ -54,7 +52,6 @@ export type ReplicaHost = Pick<
 
 type ReplicaOptions = {
   listingsMax?: number
-  /** Bytes of all envelopes together. Bounds memory and disk. */
   bytesMax?: number
   /** How often expired listings and due refreshes are handled. */
   tickMs?: number
@@ -96,13 +93,8 @@ const BYTES_MAX = 256 * 1024 * 1024
  * sessions with one peer at a time bring what gossip lost.
  */
 export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Replica {
-  const {
-    listingsMax = LISTINGS_MAX,
-    bytesMax = BYTES_MAX,
-    tickMs = 15_000,
-    writeMs = 500,
-    addressesMs = 3000,
-  } = options
+  const { listingsMax = LISTINGS_MAX, bytesMax = BYTES_MAX } = options
+  const { tickMs = 15_000, writeMs = 500, addressesMs = 3000 } = options
   const { host, identity, store, clock, logger, pace = new Pace() } = deps
   const ownSellerId = identity.peerId
 
@@ -152,9 +144,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     async start() {
       running = true
       await host.handle(SYNC_PROTOCOL, (stream, peerId) => sessions.serve(stream, peerId))
-      host.subscribe(LISTINGS_TOPIC, async (message, fromPeerId) =>
-        running ? gossip.receive(message, fromPeerId) : 'ignore',
-      )
+      host.subscribe(LISTINGS_TOPIC, async (message, from) => (running ? gossip.receive(message, from) : 'ignore'))
       leave = [host.onPeerConnect(met), host.onAddressesChange(refreshSoon), state.onChange(noteOwn)]
       catchUp.start()
       await tick()

@@ -5,7 +5,6 @@ import type { ListingEntry, ListingSet } from './set.ts'
 
 type ListingRoomOptions = {
   listingsMax: number
-  /** Bytes of all envelopes together. */
   bytesMax: number
 }
 

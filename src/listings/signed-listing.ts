@@ -142,8 +142,7 @@ function hashOf(payload: Uint8Array): string {
 
 /** Checks everything that does not depend on the current time. */
 function refuseContents(record: ListingRecord): ListingRefusal | undefined {
-  const { id, seller_id, name, network, asset, price_atomic, protocols, addrs, version, updated_at, expires_at } =
-    record
+  const { id, seller_id, name, network, asset, price_atomic, protocols, addrs } = record
 
   // D5: the id derives from the seller and the name, so nobody can take another seller's id.
   if (id !== agentId(seller_id, name)) return inconsistent(`${id} is not the id of ${name} at ${seller_id}`)
@@ -166,6 +165,7 @@ function refuseContents(record: ListingRecord): ListingRefusal | undefined {
   if (lost !== undefined) return inconsistent(`${lost} is no address of ${seller_id}`)
 
   // D9. One clock wrote all three times, so they agree even if that clock is wrong.
+  const { version, updated_at, expires_at } = record
   if (updated_at > version) return inconsistent('updated_at is after version')
   if (expires_at <= updated_at) return inconsistent('it expires before it begins')
   if (expires_at > updated_at + LISTING_TTL_MS + LISTING_SKEW_MS) return inconsistent('it lives longer than 24 hours')

@@ -44,33 +44,23 @@ const INDEXED_AT_ONCE_MAX = 500
 export class ListingSide implements SyncSide {
   readonly #deps: ListingSideDeps
   readonly #options: ListingSideOptions
+  readonly takes: boolean
   readonly #reconciliation: Reconciliation
   #have: ElementKey[] = []
   #bytes = 0
-  #received = 0
+  /** How many listings the peer has sent, and how many of them were new. */
+  received = 0
+  news = 0
   /** How many of the received listings have been examined. */
   #looked = 0
-  #news = 0
   #learning: Promise<void> = Promise.resolve()
   #writing: Promise<void> = Promise.resolve()
 
   constructor(options: ListingSideOptions, deps: ListingSideDeps) {
     this.#options = options
+    this.takes = options.takes
     this.#deps = deps
     this.#reconciliation = new Reconciliation(deps.state.view())
-  }
-
-  get takes(): boolean {
-    return this.#options.takes
-  }
-
-  /** Number of listings the peer has sent. */
-  get received(): number {
-    return this.#received
-  }
-
-  get news(): number {
-    return this.#news
   }
 
   open(): Uint8Array {
@@ -102,15 +92,15 @@ export class ListingSide implements SyncSide {
     const { listingsMax, bytesMax } = this.#options
     // Known batches need no signature check, and so would never let the event loop turn.
     await nextTurn()
-    this.#received += envelopes.length
+    this.received += envelopes.length
     this.#bytes += envelopes.reduce((sum, { length }) => sum + length, 0)
     const before = this.#learning
     this.#learning = this.#learn(envelopes)
     // Errors are handled when the next batch, or `settle`, awaits `#learning`.
     this.#learning.catch(() => {})
     await before
-    if (this.#received > listingsMax || this.#bytes > bytesMax) return false
-    return this.#looked - this.#news <= USELESS_MAX + 2 * this.#news
+    if (this.received > listingsMax || this.#bytes > bytesMax) return false
+    return this.#looked - this.news <= USELESS_MAX + 2 * this.news
   }
 
   settle(): Promise<void> {
@@ -121,11 +111,11 @@ export class ListingSide implements SyncSide {
   async #learn(envelopes: Uint8Array[]): Promise<void> {
     const { state, gossip } = this.#deps
     const { peerId, site } = this.#options
-    const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
+    const indexLater = this.news >= INDEXED_AT_ONCE_MAX
     const { news, hostile } = await state.learnAll(envelopes, { from: peerId, site, indexLater }, (envelope) => {
       if (!indexLater) gossip.noteCaughtUp(envelope)
     })
-    this.#news += news
+    this.news += news
     this.#looked += envelopes.length
     // Listings waiting to be written are in memory. Wait, so that they are at most a batch or two and never a whole
     // market.

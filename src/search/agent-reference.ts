@@ -35,11 +35,8 @@ export function findByReference(reference: string, deps: ReferenceDeps): Listing
     if (theirs.length > 0) return onlyOne(text, theirs)
   }
   if (!ID_BEGINNING.test(text)) return undefined
-  const ids = deps.idsBeginning(text, SHOWN_MAX + 1)
-  return onlyOne(
-    text,
-    ids.flatMap((id) => deps.resolve(id) ?? []),
-  )
+  const beginning = deps.idsBeginning(text, SHOWN_MAX + 1).flatMap((id) => deps.resolve(id) ?? [])
+  return onlyOne(text, beginning)
 }
 
 /** Compares names without letter case. If exactly one name also has the same case, only that listing fits. */
@@ -56,8 +53,6 @@ function onlyOne(reference: string, listings: readonly Listing[]): Listing | und
     .slice(0, SHOWN_MAX)
     .map(({ id, name, seller_id }) => `${id} (${seller_id.slice(0, 16)}…/${name})`)
   const more = listings.length > SHOWN_MAX ? ' and more' : ''
-  throw new MarketError(
-    'AMBIGUOUS_AGENT',
-    `several agents fit ${JSON.stringify(reference)}: give the id, or seller/name, of ${shown.join(', ')}${more}`,
-  )
+  const fix = `give the id, or seller/name, of ${shown.join(', ')}${more}`
+  throw new MarketError('AMBIGUOUS_AGENT', `several agents fit ${JSON.stringify(reference)}: ${fix}`)
 }

@@ -16,7 +16,6 @@ export type PageDeps = {
   clock: Clock
   search: ListingSearch
   catalog: Pick<Catalog, 'resolve'>
-  /** This node's own peer id. */
   sellerId: string
   /** Whether a seller answers, as far as this node knows. One page asks hundreds of times. */
   presences: Pick<Presences, 'of'>

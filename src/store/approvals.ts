@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { ApprovalStatus } from '../schema/approval.ts'
 import type { Database } from './database.ts'
 import { bindKey, type KeyedRequest } from './idempotency.ts'
+import { givenTerms } from './look-back.ts'
 import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
 import type { RowOf } from './row.ts'
@@ -136,11 +137,10 @@ export function createApprovalStore(database: Database): ApprovalStore {
     },
     get,
     list({ status, ownerId }, limit) {
-      const terms = [
-        ...(status === undefined ? [] : ['a.status = ?']),
-        ...(ownerId === undefined ? [] : ['o.token_id = ?']),
-      ]
-      const values = [status, ownerId].filter((value) => value !== undefined)
+      const { terms, values } = givenTerms([
+        ['a.status = ?', status],
+        ['o.token_id = ?', ownerId],
+      ])
       const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
       return rows(`${SELECT} ${where} ORDER BY a.no DESC LIMIT ?`, ...values, limit)
     },

@@ -50,6 +50,12 @@ const FIND = `
 const PUT = `
   INSERT OR REPLACE INTO idempotency_keys (key, token_id, hash, kind, target, created_at, run_ms) VALUES (?, ?, ?, ?, ?, ?, ?)`
 
+const END = `
+  UPDATE orders SET status = 'failed', error = ?, updated_at = ? WHERE no NOT IN (SELECT order_no FROM authorizations)`
+const UNATTENDED = `status = 'executing' AND approval_id IS NULL AND cancel_requested_at IS NULL
+  AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`
+const OF_RUNS = `status IN ('pending', 'executing') AND for_run IS NOT NULL`
+
 export function createIdempotencyKeys(database: Database, runTime: RunTime): IdempotencyKeys {
   return {
     find: (request) => find(database, request),
@@ -82,24 +88,17 @@ export function freeKey(database: Database, { key, tokenId = '' }: KeyedRequest)
 
 /** Ends unsigned orders whose caller was cut off by the end of the process. For use inside a transaction. */
 export function endUnattended(database: Database, now: UnixMs): void {
-  const message = 'the node ended before anything was signed; nothing was paid'
-  database
-    .prepare(`
-      UPDATE orders SET status = 'failed', error = ?, updated_at = ?
-      WHERE status = 'executing' AND approval_id IS NULL
-        AND cancel_requested_at IS NULL AND no NOT IN (SELECT order_no FROM authorizations)
-        AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`)
-    .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
+  endUnsigned(database, UNATTENDED, 'the node ended before anything was signed; nothing was paid', now)
 }
 
 /** Ends unsigned orders of runs of own agents: the runs ended with the process. For use inside a transaction. */
 export function endOrdersOfRuns(database: Database, now: UnixMs): void {
-  const message = 'the run that ordered it ended with the node; nothing was paid'
-  database
-    .prepare(`
-      UPDATE orders SET status = 'failed', error = ?, updated_at = ?
-      WHERE status IN ('pending', 'executing') AND for_run IS NOT NULL AND no NOT IN (SELECT order_no FROM authorizations)`)
-    .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
+  endUnsigned(database, OF_RUNS, 'the run that ordered it ended with the node; nothing was paid', now)
+}
+
+function endUnsigned(database: Database, where: string, message: string, now: UnixMs): void {
+  const error = JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true })
+  database.run(`${END} AND ${where}`, error, now)
 }
 
 function find(database: Database, { key, tokenId = '', hash, at }: KeyedRequest): KeyTarget | undefined {

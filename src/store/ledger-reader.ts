@@ -1,7 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Book } from '../schema/book.ts'
 import { a2aCaller, localCaller, ownerOfCaller } from '../schema/caller.ts'
-import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { BOOK_ROWS } from './book-rows.ts'
@@ -10,6 +9,7 @@ import { toBytes, toHex } from './hex.ts'
 import { beginningOf, isSearch, type LookBackQuery, lookBack } from './look-back.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
 import type { PaymentState, StoredPayment } from './payments.ts'
+import { readPage } from './read-page.ts'
 import {
   RESERVATIONS,
   type ReservationRow,
@@ -219,16 +219,10 @@ export function createLedgerReader(
         ...found.values,
       ]
       const rows = database.prepare(`${EXECUTIONS} WHERE ${where.join(' AND ')} ORDER BY e.id DESC`).iterate(...values)
-      const items: StoredExecution[] = []
-      let length = 0
-      for (const row of rows as Iterable<unknown> as Iterable<ExecutionRow>) {
-        length += row.input.length + (row.output?.length ?? 0)
-        if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
-          return { items, next: String(items.at(-1)!.id) }
-        }
-        items.push(toExecution(row))
-      }
-      return { items, next: found.floor === undefined ? undefined : String(found.floor) }
+      const page = readPage(rows as Iterable<unknown> as Iterable<ExecutionRow>, limit, (row) => {
+        return { item: toExecution(row), no: row.id, length: row.input.length + (row.output?.length ?? 0) }
+      })
+      return { items: page.items, next: page.next ?? found.floor?.toString() }
     },
     execution(id) {
       const row = database.one<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id)

@@ -35,20 +35,21 @@ export function isSearch({ text, since, until }: LookBackQuery): boolean {
   return text !== undefined || since !== undefined || until !== undefined
 }
 
+/** The conditions that have a value, and their values. */
+export function givenTerms(conditions: readonly [term: string, value: string | number | undefined][]) {
+  const terms = conditions.flatMap(([term, value]) => (value === undefined ? [] : [term]))
+  const values = conditions.flatMap(([, value]) => (value === undefined ? [] : [value]))
+  return { terms, values }
+}
+
 /** The conditions of a search among the rows before number `before`. */
 export function lookBack(database: Database, book: Book, sought: LookBackQuery, before: number): LookBackPage {
   const { table, key, createdAt } = book
   const { since, until } = sought
-  const terms: string[] = []
-  const values: (string | number)[] = []
-  if (since !== undefined) {
-    terms.push(`${createdAt} >= ?`)
-    values.push(since)
-  }
-  if (until !== undefined) {
-    terms.push(`${createdAt} < ?`)
-    values.push(until)
-  }
+  const { terms, values } = givenTerms([
+    [`${createdAt} >= ?`, since],
+    [`${createdAt} < ?`, until],
+  ])
   if (sought.text !== undefined) {
     const pattern = `%${sought.text.replace(/[\\%_]/g, '\\$&')}%`
     const texts = book.texts.map((text) => `${text} LIKE ? ESCAPE '\\'`)

@@ -1,10 +1,10 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
-import { beginningOf, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
+import { beginningOf, givenTerms, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
 import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { readPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
 
 export type OrdersQuery = {
@@ -128,7 +128,10 @@ export function createOrderStore(database: Database): OrderStore {
       const rows = database
         .prepare(`SELECT * FROM orders ${where} ORDER BY no DESC`)
         .iterate(...values) as Iterable<unknown>
-      const page = readPage(rows as Iterable<OrderRow>, limit)
+      const page = readPage(rows as Iterable<OrderRow>, limit, (row) => {
+        const length = (row.task?.length ?? 0) + (row.output?.length ?? 0) + (row.output_bytes?.length ?? 0)
+        return { item: toOrder(row), no: row.no, length }
+      })
       return { items: page.items, next: page.next ?? sought?.floor?.toString() }
     },
   }
@@ -139,31 +142,18 @@ function conditions(
   { status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>,
   sought: LookBackPage | undefined,
 ) {
-  const terms: string[] = [...(sought?.terms ?? [])]
-  const values: (string | number)[] = [...(sought?.values ?? [])]
+  const found = givenTerms([
+    ['status = ?', status],
+    ['agent_id = ?', agentId],
+    ['token_id = ?', ownerId],
+    [`id IN (SELECT target FROM idempotency_keys WHERE key = ? AND kind <> 'workflow')`, idempotencyKey],
+    ['no < ?', cursor === undefined ? undefined : Number(cursor)],
+  ])
+  const terms = [...(sought?.terms ?? []), ...found.terms]
   if (status === 'pending' || status === 'executing') terms.push(OPEN)
   if (status === 'failed' || status === 'cancelled') terms.push(FRUITLESS)
-  if (status !== undefined) {
-    terms.push('status = ?')
-    values.push(status)
-  }
-  if (agentId !== undefined) {
-    terms.push('agent_id = ?')
-    values.push(agentId)
-  }
-  if (ownerId !== undefined) {
-    terms.push('token_id = ?')
-    values.push(ownerId)
-  }
-  if (idempotencyKey !== undefined) {
-    terms.push(`id IN (SELECT target FROM idempotency_keys WHERE key = ? AND kind <> 'workflow')`)
-    values.push(idempotencyKey)
-  }
-  if (cursor !== undefined) {
-    terms.push('no < ?')
-    values.push(Number(cursor))
-  }
-  return { where: terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`, values }
+  const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
+  return { where, values: [...(sought?.values ?? []), ...found.values] }
 }
 
 function isOverShare(database: Database, tokenId: string | undefined, { perToken }: OpenLimits): boolean {
@@ -171,19 +161,4 @@ function isOverShare(database: Database, tokenId: string | undefined, { perToken
   const count = database.prepare(`
     SELECT count(*) AS n FROM orders WHERE status IN ('pending', 'executing') AND token_id IS NOT NULL AND token_id = ?`)
   return (count.get(tokenId) as { n: number }).n >= perToken
-}
-
-function readPage(rows: Iterable<OrderRow>, limit: number): Page<Order> {
-  const items: Order[] = []
-  let length = 0
-  let last = 0
-  for (const row of rows) {
-    length += (row.task?.length ?? 0) + (row.output?.length ?? 0) + (row.output_bytes?.length ?? 0)
-    if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
-      return { items, next: String(last) }
-    }
-    items.push(toOrder(row))
-    last = row.no
-  }
-  return { items, next: undefined }
 }

@@ -1,11 +1,11 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toHex } from './hex.ts'
 import { type Order, type OrderRow, toOrder } from './order-row.ts'
 import type { PaymentState } from './payments.ts'
+import { readPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
 
 /** The payment that this node received for an exchange. */
@@ -87,11 +87,10 @@ export function createSessionStore(database: Database): SessionStore {
     },
     exchanges(agentId, callerId, { limit, cursor }) {
       const rows = database.prepare(EXCHANGES).iterate(agentId, callerId, before(cursor)) as Iterable<unknown>
-      return readBack(rows as Iterable<ExchangeRow>, limit, (row) => ({
-        item: toExchange(row),
-        no: row.id,
-        length: row.input.length + (row.output?.length ?? 0),
-      }))
+      const page = readPage(rows as Iterable<ExchangeRow>, limit, (row) => {
+        return { item: toExchange(row), no: row.id, length: row.input.length + (row.output?.length ?? 0) }
+      })
+      return oldestFirst(page)
     },
     ownSpan(agentId, owner) {
       type Edge = { created_at: number; updated_at: number }
@@ -102,34 +101,17 @@ export function createSessionStore(database: Database): SessionStore {
     },
     ownExchanges(agentId, { limit, cursor }, owner) {
       const rows = database.prepare(OWN_EXCHANGES).iterate(agentId, owner ?? null, before(cursor)) as Iterable<unknown>
-      return readBack(rows as Iterable<OrderRow>, limit, (row) => ({
-        item: toOrder(row),
-        no: row.no,
-        length: (row.task?.length ?? 0) + (row.output?.length ?? 0),
-      }))
+      const page = readPage(rows as Iterable<OrderRow>, limit, (row) => {
+        return { item: toOrder(row), no: row.no, length: (row.task?.length ?? 0) + (row.output?.length ?? 0) }
+      })
+      return oldestFirst(page)
     },
   }
 }
 
-/** Reads newest first until the page is full, and returns it oldest first. */
-function readBack<Row, T>(
-  rows: Iterable<Row>,
-  limit: number,
-  read: (row: Row) => { item: T; no: number; length: number },
-): Page<T> {
-  const items: T[] = []
-  let length = 0
-  let last = 0
-  for (const row of rows) {
-    const { item, no, length: more } = read(row)
-    length += more
-    if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
-      return { items: items.reverse(), next: String(last) }
-    }
-    items.push(item)
-    last = no
-  }
-  return { items: items.reverse(), next: undefined }
+/** Turns a page that was read newest first. */
+function oldestFirst<T>({ items, next }: Page<T>): Page<T> {
+  return { items: items.toReversed(), next }
 }
 
 function toExchange(row: ExchangeRow): StoredExchange {

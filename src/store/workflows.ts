@@ -1,12 +1,12 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
-import type { LookBackQuery } from './look-back.ts'
+import { givenTerms, type LookBackQuery } from './look-back.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
+import { readPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
 
@@ -191,19 +191,20 @@ export function createWorkflowStore(database: Database): WorkflowStore {
       }),
     get,
     list({ status, ownerId, limit, cursor, text, since, until }) {
-      const given: [string, string | number | undefined][] = [
+      const { terms, values } = givenTerms([
         ['instr(lower(coalesce(name, id)), lower(?)) > 0', text],
         ['created_at >= ?', since],
         ['created_at < ?', until],
         ['status = ?', status],
         ['token_id = ?', ownerId],
         ['no < ?', cursor === undefined ? undefined : Number(cursor)],
-      ]
-      const terms = given.flatMap(([term, value]) => (value === undefined ? [] : [term]))
-      const values = given.flatMap(([, value]) => (value === undefined ? [] : [value]))
+      ])
       const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
-      const rows = database.prepare(`SELECT ${LISTED} FROM workflows ${where} ORDER BY no DESC LIMIT ?`)
-      return readPage(rows.all(...values, limit + 1) as unknown as WorkflowRow[], limit, read)
+      const sql = `SELECT ${LISTED} FROM workflows ${where} ORDER BY no DESC LIMIT ?`
+      return readPage(database.all<WorkflowRow>(sql, ...values, limit + 1), limit, (row) => {
+        const item = read(row)
+        return { item, no: row.no, length: item.steps.reduce((sum, { input }) => sum + input.length, 0) }
+      })
     },
     unfinished: () => database.all<{ id: string }>(UNFINISHED).map(({ id }) => id),
     orders: (id) =>
@@ -216,24 +217,6 @@ export function createWorkflowStore(database: Database): WorkflowStore {
     },
     books: (id) => workflowBooks(database, id),
   }
-}
-
-function readPage(
-  rows: readonly WorkflowRow[],
-  limit: number,
-  read: (row: WorkflowRow) => StoredWorkflow,
-): Page<StoredWorkflow> {
-  const items: StoredWorkflow[] = []
-  let length = 0
-  for (const row of rows) {
-    const workflow = read(row)
-    length += workflow.steps.reduce((sum, { input }) => sum + input.length, 0)
-    if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
-      return { items, next: String(rows[items.length - 1]!.no) }
-    }
-    items.push(workflow)
-  }
-  return { items, next: undefined }
 }
 
 type WrittenPlan = Omit<StepPlan, 'id' | 'maxPrice'> & { maxPrice?: string }
