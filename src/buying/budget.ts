@@ -28,7 +28,7 @@ type BudgetDeps = {
 
 type OrderOwner = Pick<Order, 'id' | 'tokenId'>
 /** A purchase, as the seller asks for it. */
-export type SpendingRequest = { agentId: string; sellerId: string; amount: bigint }
+type SpendingRequest = { agentId: string; sellerId: string; amount: bigint }
 
 /** The operator's rules. Checked before every signature. */
 export interface Budget {

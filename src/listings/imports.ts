@@ -137,7 +137,7 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
 }
 
 /** Asks a seller for the price of one run, until the signal aborts. */
-export type AskSeller = (seller: StreamPeer, resource: string, signal: AbortSignal) => Promise<PaymentRequirements>
+type AskSeller = (seller: StreamPeer, resource: string, signal: AbortSignal) => Promise<PaymentRequirements>
 
 /** The imports as the API changes them. */
 export function importing(imports: Imports, asset: Hex, ask: AskSeller) {

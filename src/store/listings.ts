@@ -111,6 +111,21 @@ const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 type Change = { put: ListingRow } | { remove: number }
 type LoadedRow = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 
+function columnsOf({
+  id,
+  sellerId,
+  version,
+  state,
+  updatedAt,
+  expiresAt,
+  keptUntil,
+  envelope,
+  hash,
+  toIndex,
+}: ListingRow) {
+  return [id, sellerId, version, state, updatedAt, expiresAt, keptUntil, bytesOf(hash), envelope, toIndex ?? null]
+}
+
 /** @param pace the pace for writing listings of others */
 export function createListingStore(database: Database, pace = new Pace()): ListingStore {
   const changes = new ListingChanges<Change>()
@@ -120,20 +135,8 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
   let mayMerge = true
 
   function put(row: ListingRow): void {
-    const { id, sellerId, version, state, updatedAt, expiresAt, keptUntil, envelope, search, toIndex } = row
-    const { changes: written } = database.run(
-      PUT,
-      id,
-      sellerId,
-      version,
-      state,
-      updatedAt,
-      expiresAt,
-      keptUntil,
-      bytesOf(row.hash),
-      envelope,
-      toIndex ?? null,
-    )
+    const { id, sellerId, state, search, toIndex } = row
+    const { changes: written } = database.run(PUT, ...columnsOf(row))
     if (written === 0 || toIndex !== undefined) return
     mayMerge = true
     if (state === 'active' && search !== undefined) index.put({ id, sellerId, ...search })

@@ -20,7 +20,15 @@ export type Bought = {
   validBeforeSeconds?: number
 }
 /** A payment as the seller's book records it. */
-export type Sold = { nonce: string; state: string; amount: bigint; error: string | null; txHash: string | null }
+export type Sold = {
+  nonce: string
+  state: string
+  amount: bigint
+  error: string | null
+  txHash: string | null
+  /** True if the payment settled before its run. The seller then keeps the task, to run it again after a crash (D45). */
+  settledFirst: boolean
+}
 /** A transfer on the chain, with the nonce of its authorization. */
 export type Charge = { nonce: string; from: string; to: string; amount: bigint; txHash: string }
 
@@ -84,7 +92,7 @@ function readBought(database: DatabaseSync): Bought[] {
 
 function readSold(database: DatabaseSync): Sold[] {
   const rows = database
-    .prepare('SELECT authorization_nonce AS nonce, state, amount, error, tx_hash FROM payments')
+    .prepare('SELECT authorization_nonce AS nonce, state, amount, error, tx_hash, task FROM payments')
     .all()
   return (rows as Record<string, never>[]).map((row) => ({
     nonce: hex(row.nonce!),
@@ -92,6 +100,7 @@ function readSold(database: DatabaseSync): Sold[] {
     amount: BigInt(row.amount!),
     error: row.error ?? null,
     txHash: row.tx_hash === null ? null : hex(row.tx_hash!),
+    settledFirst: row.task !== null,
   }))
 }
 

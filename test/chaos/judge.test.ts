@@ -6,7 +6,7 @@ const bought: Bought = {
   ...{ order: 'o1', status: 'completed', task: 'w1|x', output: 'w1|x', error: null, workflow: null, step: null },
   ...{ nonce: '0x1', state: 'spent', amount: 10n, validBeforeSeconds: 100 },
 }
-const sold: Sold = { nonce: '0x1', state: 'settled', amount: 10n, error: null, txHash: '0xaa' }
+const sold: Sold = { nonce: '0x1', state: 'settled', amount: 10n, error: null, txHash: '0xaa', settledFirst: false }
 const charge: Charge = { nonce: '0x1', from: 'B', to: 'S', amount: 10n, txHash: '0xaa' }
 
 function evidence(more: { bought?: Bought[]; sold?: Sold[]; runs?: number } & Partial<Evidence> = {}): Evidence {
@@ -44,6 +44,7 @@ test('books that agree with the chain break no rule', () => {
   expect(violations).toEqual([])
   expect(sums).toEqual({ bought: 1, delivered: 1, charged: 1, inDoubt: 0, free: 0 })
   expect(broken({ bought: [{ ...bought, status: 'executing', state: 'reserved' }] })).toEqual([])
+  expect(broken({ sold: [{ ...sold, settledFirst: true }], runs: 2 })).toEqual([])
 })
 
 test.each<[string, Parameters<typeof evidence>[0]]>([

@@ -126,19 +126,22 @@ function judgeKeys(
   }
 }
 
-/** Each authorization that a seller accepted buys one run. A run that failed after settlement may be repeated (D45). */
+/**
+ * Each authorization that a seller accepted buys one run. A run that failed after its settlement may be repeated, and so
+ * may a run that a kill ended before its result was on disk, if its payment had settled first (D45).
+ */
 function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, wishes: readonly Wish[], found: Found): void {
   // The judge does not know which agents ran the steps of a workflow, and some agents are free.
   const paid = new Set(wishes.filter(({ kind, agent }) => kind !== 'workflow' && agent !== 'free').map(({ id }) => id))
   for (const [seller, runs] of books.runs) {
     const accepted = new Map<string, number>()
     const mayRunAgain = new Set<string>()
-    for (const { nonce, state } of books.sold.get(seller) ?? []) {
+    for (const { nonce, state, settledFirst } of books.sold.get(seller) ?? []) {
       const bought = byNonce.get(nonce)
       if (bought === undefined) continue
       const key = bought.task.split('|')[0]!
       accepted.set(key, (accepted.get(key) ?? 0) + 1)
-      if (state === 'settled' && bought.status !== 'completed') mayRunAgain.add(key)
+      if (state === 'settled' && (settledFirst || bought.status !== 'completed')) mayRunAgain.add(key)
     }
     for (const [key, ran] of runs) {
       if (!accepted.has(key) && !paid.has(key)) continue
