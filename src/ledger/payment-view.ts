@@ -6,16 +6,9 @@ import type { RecordedPayment } from '../schema/order.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { PaymentState } from '../store/payments.ts'
 import type { Reservation, StoredReservation } from '../store/purchases.ts'
+import type { ExchangePayment } from '../store/sessions.ts'
 
-type PaymentFacts = {
-  paymentId: string
-  network: string
-  asset: string
-  amount: bigint
-  payer: string
-  payTo: string
-  txHash: Hex | undefined
-}
+type PaymentFacts = Omit<ExchangePayment, 'state'>
 
 /** The fields of a payment that do not depend on its outcome. */
 export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlement'> {

@@ -12,8 +12,8 @@ import {
   age,
   bookText,
   exitCodeOfEnd,
-  LimitText,
   oneOf,
+  pageOptions,
   paidText,
   paymentText,
   printList,
@@ -99,8 +99,7 @@ export const orderList = command({
     status: option('--status <status>', `only these: ${orderStatuses.join(', ')}`, oneOf(orderStatuses)),
     agentId: option('--agent-id <agent>', 'only orders for this agent', z.string()),
     idempotencyKey: option('--idempotency-key <key>', 'only orders made with this key', IdempotencyKey),
-    limit: option('--limit <n>', 'how many orders to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
+    ...pageOptions('orders'),
   },
   async run(context, { status, agentId, idempotencyKey, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)

@@ -1,4 +1,3 @@
-import * as z from 'zod'
 import { countText } from '../../config/values.ts'
 import { Book } from '../../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
@@ -6,7 +5,7 @@ import { PaymentRecord } from '../../schema/payment-record.ts'
 import { type Context, command, option } from '../command.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { age, bookText, LimitText, oneOf, printList, recordLines, table, tellMore } from '../text/market-text.ts'
+import { age, bookText, oneOf, pageOptions, printList, recordLines, table, tellMore } from '../text/market-text.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 import { fullPaymentId } from './payment-id.ts'
 
@@ -30,8 +29,7 @@ export const paymentList = command({
       `only payments booked as: ${books.join(', ')}`,
       oneOf(books as [string, ...string[]]),
     ),
-    limit: option('--limit <n>', 'how many payments to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
+    ...pageOptions('payments'),
   },
   async run(context, { direction, state, book, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)

@@ -16,7 +16,7 @@ import { agentIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { age, LimitText, oneOf, printList, tellMore } from '../text/market-text.ts'
+import { age, oneOf, pageOptions, printList, tellMore } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { fullPaymentId, isPaymentId } from './payment-id.ts'
 
@@ -36,8 +36,7 @@ export const receiptsList = command({
   examples: ['stoa receipts list', 'stoa receipts list --direction out --json | jq -r ".[].payment_id"'],
   options: {
     ...selection,
-    limit: option('--limit <n>', 'how many receipts to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
+    ...pageOptions('receipts'),
   },
   async run(context, { direction, agentId, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)

@@ -4,14 +4,13 @@ import type { SessionExchange } from '../../schema/session.ts'
 import { agentOption, type Context, command, option } from '../command.ts'
 import { agentIdOf, callerIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
-import { age, LimitText, paymentText, printList, tellMore } from '../text/market-text.ts'
+import { age, pageOptions, paymentText, printList, tellMore } from '../text/market-text.ts'
 import { printable, printableLine } from '../text/terminal-text.ts'
 
 const CALLER_LENGTH = 60
 const options = {
   agentId: agentOption,
-  limit: option('--limit <n>', 'how many entries to show (default: 50)', LimitText),
-  cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
+  ...pageOptions('entries'),
 } as const
 
 export const sessionList = command({

@@ -128,7 +128,11 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   try {
     const listings = await orAborted(started, io.signal)
     await hideKeys(context, config)
-    announce(context, readyOf(node, config, { listings, warnings, agents: plan.definitions.length }))
+    const { peerId, apiUrl, walletAddress } = node
+    announce(context, {
+      ...{ version: stoaVersion(), peerId, addresses: node.addresses(), apiUrl, walletAddress, config },
+      ...{ listings, agents: plan.definitions.length, warnings },
+    })
     relieveMemory(io.signal)
     warnOfSlowSignatures(logger, io.signal)
     await orAborted(once(io.signal, 'abort'), io.signal)
@@ -184,24 +188,6 @@ async function startAndList(
 async function hideKeys({ redactor }: Context, { dataDir }: Config): Promise<void> {
   for (const name of ['wallet', 'apiToken'] as const) {
     redactor.add(await readSecretFile(dataFile(dataDir, name)).catch(() => undefined))
-  }
-}
-
-function readyOf(
-  node: OwnNode,
-  config: Config,
-  { listings, warnings, agents }: { listings: Listing[]; warnings: string[]; agents: number },
-): Ready {
-  return {
-    version: stoaVersion(),
-    peerId: node.peerId,
-    addresses: node.addresses(),
-    apiUrl: node.apiUrl,
-    walletAddress: node.walletAddress,
-    config,
-    listings,
-    agents,
-    warnings,
   }
 }
 

@@ -90,15 +90,11 @@ export const webhookTest = command({
   async run(context, flags, id) {
     const node = await remoteNode(context, flags)
     const result = await node.testWebhook(id, { signal: context.io.signal })
-    if (context.json) context.printJson(result)
-    if (result.delivered) {
-      if (!context.json) context.print(`accepted: ${result.status} in ${result.duration_ms} ms`)
-      return exitCodes.done
+    if (!result.delivered && !context.json) {
+      const why = printableLine(result.error ?? 'no answer')
+      throw new CliError('FAILED', `the receiver did not accept the message: ${why}`)
     }
-    if (context.json) return exitCodes.failed
-    throw new CliError(
-      'FAILED',
-      `the receiver did not accept the message: ${printableLine(result.error ?? 'no answer')}`,
-    )
+    context.printResult(result, `accepted: ${result.status} in ${result.duration_ms} ms`)
+    return result.delivered ? exitCodes.done : exitCodes.failed
   },
 })

@@ -1,4 +1,3 @@
-import * as z from 'zod'
 import { countText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import { type WorkflowQuote, type WorkflowRecord, type WorkflowStep, workflowStatuses } from '../../schema/workflow.ts'
@@ -9,8 +8,8 @@ import type { RemoteNode } from '../parts.ts'
 import {
   age,
   exitCodeOfEnd,
-  LimitText,
   oneOf,
+  pageOptions,
   paidText,
   printList,
   table,
@@ -96,8 +95,7 @@ export const workflowList = command({
   examples: ['stoa workflow list', 'stoa workflow list --status running --json'],
   options: {
     status: option('--status <status>', `only these: ${workflowStatuses.join(', ')}`, oneOf(workflowStatuses)),
-    limit: option('--limit <n>', 'how many workflows to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
+    ...pageOptions('workflows'),
   },
   async run(context, { status, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)

@@ -1,11 +1,12 @@
 import { llmProviders } from '../../agents/model-name.ts'
 import { keyVariableOf } from '../../agents/providers.ts'
 import type { OriginalConfig } from '../../config/original-config.ts'
-import { NetworkText, PathText, RpcUrlText, UrlText } from '../../config/values.ts'
+import { PathText, UrlText } from '../../config/values.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
 import type { Hex, Network } from '../../schema/primitives.ts'
 import { commonOptions, flag, option, type ValuesOf } from '../command.ts'
 import { agentOptions } from '../commands/agent-config.ts'
+import { networkOptions } from '../node-access/network-options.ts'
 import { oneOf } from '../text/market-text.ts'
 
 const walletActions = ['make', 'import', 'keep'] as const
@@ -37,12 +38,8 @@ export function keyVariableFor(provider: ProviderName): string | undefined {
 }
 
 export const initOptions = {
-  network: option(
-    '--network <id>',
-    'eip155:84532 (Base Sepolia, default) or eip155:8453 (Base, real money)',
-    NetworkText,
-  ),
-  rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
+  network: networkOptions.network,
+  rpcUrl: networkOptions.rpcUrl,
   facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
   wallet: option(
     '--wallet <action>',

@@ -3,7 +3,7 @@ import type { UnixMs } from '../../lib/clock.ts'
 import type { Book } from '../../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import type { CallError, RecordedPayment } from '../../schema/order.ts'
-import type { Context } from '../command.ts'
+import { type Context, option } from '../command.ts'
 import { CliError, exitCodeFor, exitCodes } from '../exit-code.ts'
 import { columns, printable, printableLine } from './terminal-text.ts'
 
@@ -13,11 +13,19 @@ const GAP = 2
 /** How long one request waits for something to end. */
 const WAIT_SECONDS = 30
 
-export const LimitText = z
+const LimitText = z
   .string()
   .regex(/^[1-9][0-9]{0,2}$/, `a whole number from 1 to ${PAGE_ITEMS_MAX}`)
   .transform(Number)
   .refine((limit) => limit <= PAGE_ITEMS_MAX, `a whole number from 1 to ${PAGE_ITEMS_MAX}`)
+
+/** Options of a list that comes in pages. */
+export function pageOptions(what: string) {
+  return {
+    limit: option('--limit <n>', `how many ${what} to show (default: 50)`, LimitText),
+    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
+  } as const
+}
 
 export function oneOf<const T extends readonly [string, ...string[]]>(choices: T) {
   return z.enum(choices, { error: `one of ${choices.join(', ')}` })
