@@ -1,3 +1,5 @@
+/* The text of agents.yaml, with its comments. agents-yaml.ts is the entrance. */
+
 import { isDeepStrictEqual } from 'node:util'
 import {
   type Document,

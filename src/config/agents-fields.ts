@@ -1,3 +1,5 @@
+/* One entry of agents.yaml. What a field may hold is in schema/agent.ts. agents-yaml.ts is the entrance. */
+
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
 import { AgentDefinition, ToolServer } from '../schema/agent.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'

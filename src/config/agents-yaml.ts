@@ -1,3 +1,5 @@
+/* The entrance to agents.yaml: reads and writes the file. agents-document.ts: its text; agents-fields.ts: an entry. */
+
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { CodedError, reasonOf } from '../lib/errors.ts'

@@ -1,3 +1,5 @@
+/* The settings: keys, schemas, variables, layers. Defaults are in config.ts, or in the part that uses the setting. */
+
 import type * as z from 'zod'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import type { VariableName } from './env.ts'

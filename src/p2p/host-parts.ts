@@ -1,3 +1,5 @@
+/* Builds the parts of a host and runs them. modules.ts builds the libp2p node, host.ts is what others use. */
+
 import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'

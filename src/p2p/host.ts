@@ -1,3 +1,5 @@
+/* The host as the other parts use it. host-parts.ts builds its parts, and modules.ts the libp2p node within. */
+
 import { setMaxListeners } from 'node:events'
 import type { Connection, Stream } from '@libp2p/interface'
 import type { Service } from '../lib/lifecycle.ts'

@@ -1,3 +1,5 @@
+/* Builds the libp2p node with its transports, limits and services. host-parts.ts builds what uses it. */
+
 import { isIP } from 'node:net'
 import { autoNATv2 } from '@libp2p/autonat-v2'
 import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'

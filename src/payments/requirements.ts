@@ -5,7 +5,7 @@ import { type Asset, sameAddress } from './assets.ts'
 /** Seconds for settlement beyond the agent's own time limit (D28). */
 export const SETTLEMENT_SECONDS = 120
 
-/** What a seller asks for one run of an agent. `settlesFirst` is shown to the buyer before it signs (D45). */
+/** What a seller asks for one run: the amount is the agent's. `settlesFirst` is shown to the buyer before it signs (D45). */
 export function requirementsOf(
   agent: { amount: bigint; timeoutMs: number },
   asset: Asset,

@@ -38,7 +38,10 @@ const PRESENCE = 0.18
 const PRICE = 0.12
 const MEASURED = 0.1
 const FRESHNESS = 0.05
-/** More than all other signals together: a seller that does not answer ranks below every seller that may. */
+/**
+ * More than all other signals together: a seller that does not answer ranks below every seller that may, within a block
+ * (pages.ts).
+ */
 const OFFLINE = -2
 const LOOK_ALIKE = -0.15
 
