@@ -17,7 +17,7 @@ export type OwnListing = Omit<
   'v' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at' | 'addrs'
 >
 
-export type OwnListingsDeps = {
+type OwnListingsDeps = {
   identity: Identity
   host: Pick<Host, 'addresses'>
   state: Pick<ReplicaState, 'set' | 'record' | 'keepOwn' | 'lastOwnVersion'>
