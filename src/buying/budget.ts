@@ -30,7 +30,7 @@ type OrderOwner = Pick<Order, 'id' | 'tokenId'>
 /** A purchase, as the seller asks for it. */
 type SpendingRequest = { agentId: string; sellerId: string; amount: bigint }
 
-/** The operator's rules. Checked before every signature. */
+/** What a purchase must fit: the operator's rules (budget-rules.ts) and its token's limits. Checked before signing. */
 export interface Budget {
   rules(): BudgetRules
   /** Highest price of one call, in atomic units. */
