@@ -6,8 +6,8 @@ import type { Catalog } from '../listings/catalog.ts'
 import { retrySettlement } from '../payments/outbox-entry.ts'
 import { createLedgerReader } from '../store/ledger-reader.ts'
 import type { Foundation } from './foundation.ts'
-import type { Trust } from './reputation.ts'
 import type { Selling } from './selling.ts'
+import type { Trust } from './trust.ts'
 
 type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
   catalog: Pick<Catalog, 'resolve'>

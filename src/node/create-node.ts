@@ -29,9 +29,9 @@ import { createListings, createMarket } from './market.ts'
 import { Uptime } from './node-views.ts'
 import { createOwnAgentsApi } from './own-agents-api.ts'
 import { createReporting } from './reporting.ts'
-import { createTrust } from './reputation.ts'
 import { createHosting, createSelling } from './selling.ts'
 import { createStoaNode } from './stoa-node.ts'
+import { createTrust } from './trust.ts'
 
 /**
  * Builds a complete node from its configuration. Nothing listens before `start`.

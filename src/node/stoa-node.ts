@@ -13,8 +13,8 @@ import type { StoaNode } from './api.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 import type { Uptime } from './node-views.ts'
-import type { Trust } from './reputation.ts'
 import type { Selling } from './selling.ts'
+import type { Trust } from './trust.ts'
 
 type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed'> & {
   listings: Listings

@@ -10,7 +10,7 @@ import { createMeasureStore } from '../store/measures.ts'
 import { createPayments } from '../store/payments.ts'
 import { createTransactions } from '../store/transactions.ts'
 import { createMeasures } from '../trust/measures.ts'
-import { createTrust } from './reputation.ts'
+import { createTrust } from './trust.ts'
 
 test('D36: any web page may ask for reputation, and none keeps the chain busy for all others', async () => {
   const database = openDatabase({ path: ':memory:' })
