@@ -14,7 +14,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 afterEach(killNodeProcesses)
 
 const module = (text: string) => `--import=data:text/javascript,${encodeURIComponent(text)}`
-const run = (args: string[], options: { env?: NodeJS.ProcessEnv; uid?: number } = {}) => {
+const run = (args: string[], options: { env?: NodeJS.ProcessEnv } = {}) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { env: {}, encoding: 'utf8', ...options })
   return { status, stdout, stderr }
 }
@@ -39,7 +39,16 @@ test('without HOME the home directory of the user is taken', () => {
 
 // Only root may become another user.
 test.skipIf(process.getuid?.() !== 0)('a user without HOME and without an entry in passwd is told what to set', () => {
-  const { status, stderr } = run([program, 'status'], { env: { TMPDIR: scratch }, uid: 54_321 })
+  // Only the question for the home directory comes from that user: it may not be allowed to read this folder.
+  const asNobody = module(`import os from 'node:os'
+    import { syncBuiltinESMExports } from 'node:module'
+    const homedir = os.homedir
+    os.homedir = () => {
+      process.seteuid(54_321)
+      try { return homedir() } finally { process.seteuid(0) }
+    }
+    syncBuiltinESMExports()`)
+  const { status, stderr } = run([asNobody, program, 'status'], { env: { TMPDIR: scratch } })
   expect(stderr).toMatch(/^error: this user has no home directory: set HOME .*--data-dir or NODE_DATA_DIR/)
   expect(status).toBeGreaterThan(0)
 })
