@@ -1,19 +1,21 @@
 import { chmodSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementResultingChanges, type StatementSync } from 'node:sqlite'
-import { CodedError, reasonOf } from '../lib/errors.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
 import { migrations } from './migrations.ts'
-
-export class StoreError extends CodedError<
-  'STORE_UNREADABLE' | 'STORE_NEWER' | 'STORE_WRITE_FAILED' | 'STORE_DAMAGED' | 'STORE_IN_USE'
-> {
-  override name = 'StoreError'
-}
+import { runOnSqlite } from './sqlite-query.ts'
+import { StoreError } from './store-error.ts'
 
 /** Values in the order of their placeholders, or one object with their names. */
 type BoundValues = SQLInputValue[] | [Record<string, SQLInputValue>]
 
-/** The node's SQLite database. One process holds it (see lock.ts). Reads are synchronous. */
-export type Database = {
+/**
+ * The node's SQLite database. One process holds it (see lock.ts).
+ *
+ * The ledger uses it as a `LedgerDatabase`. What belongs to this process alone (listings, measures, peers) reads it
+ * synchronously.
+ */
+export type Database = LedgerDatabase & {
   /** A prepared statement, cached by its text. */
   prepare(sql: string): StatementSync
   /** The rows of a query, typed by the caller. */
@@ -36,12 +38,8 @@ export type Database = {
   write<T>(fn: () => T): Promise<T>
   /** Like `write`, for writes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
   writeLater<T>(fn: () => T): Promise<T>
-  /** Why writes are refused: the file is damaged. Callers check this before they trade. */
-  damage(): StoreError | undefined
   /** Marks the file as damaged, after a check found it. */
   condemn(reason: string): void
-  /** Commits waiting writes, then closes. */
-  close(): Promise<void>
 }
 
 type Job = { run: () => unknown; resolve: (value: unknown) => void; reject: (reason: unknown) => void }
@@ -151,9 +149,20 @@ export function openDatabase(options: DatabaseOptions): Database {
     return enqueue(fn)
   }
 
+  function writeLater<T>(fn: () => T): Promise<T> {
+    if (!scheduled) later ??= setTimeout(flush, LATER_MS)
+    return enqueue(fn)
+  }
+
   const run: Database['run'] = (sql, ...values) => prepare(sql).run(...(values as SQLInputValue[]))
+  const pragma = (name: string) => Object.values(prepare(`PRAGMA ${name}`).get() as object)[0] as number
 
   return {
+    query: async (query) => runOnSqlite(prepare, query),
+    commit: (change) => write(() => runOnSqlite(prepare, change)),
+    commitLater: (change) => writeLater(() => runOnSqlite(prepare, change)),
+    // A file does not shrink: its free pages are reused.
+    usedBytes: async () => (pragma('page_count') - pragma('freelist_count')) * pragma('page_size'),
     prepare,
     all: <Row>(sql: string, ...values: BoundValues) => prepare(sql).all(...(values as SQLInputValue[])) as Row[],
     one: <Row>(sql: string, ...values: BoundValues) =>
@@ -161,10 +170,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     run,
     write,
     writeOne: (sql, ...values) => write(() => void run(sql, ...values)),
-    writeLater(fn) {
-      if (!scheduled) later ??= setTimeout(flush, LATER_MS)
-      return enqueue(fn)
-    },
+    writeLater,
     damage: () => damaged,
     condemn: (reason) => void condemn(reason),
     async close() {

@@ -5,10 +5,11 @@ import { isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { dataFile } from './data-dir.ts'
-import { type Database, openDatabase, type StoreError } from './database.ts'
+import { type Database, openDatabase } from './database.ts'
 import { copiedError, homeOf, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
 import { readSecretFile, writeSecretFile } from './secret-file.ts'
 import { checkSoundness } from './soundness.ts'
+import type { StoreError } from './store-error.ts'
 import { lostFrames } from './wal-loss.ts'
 
 /** A mark beside the database: its id, and whether it was closed cleanly. So a missing database is noticed. */

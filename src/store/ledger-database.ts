@@ -1,0 +1,33 @@
+import type { Query } from './query.ts'
+import type { StoreError } from './store-error.ts'
+
+/** The database of the ledger: SQLite (store/database.ts) or PostgreSQL (store/postgres/). */
+export type LedgerDatabase = {
+  /**
+   * Reads. All statements of the query see one state of the ledger, with every change that was committed before.
+   *
+   * @throws StoreError `STORE_DAMAGED`, `STORE_AWAY`
+   */
+  query<T>(query: Query<T>): Promise<T>
+  /**
+   * Runs a change in the next grouped transaction and resolves with its value once it is durable.
+   *
+   * Changes of the same turn of the event loop share one commit, so durability costs one flush per group. If one of
+   * them throws, the group is rolled back and each runs again alone.
+   *
+   * Other processes may commit between two steps of a change. So a rule about winners is a conditional statement
+   * (`ON CONFLICT DO NOTHING`, `UPDATE … WHERE state = …`) whose answer says who won, or takes a `lock`.
+   *
+   * @throws StoreError `STORE_WRITE_FAILED` if the disk refuses, `STORE_DAMAGED` after a damaged page was found,
+   * `STORE_AWAY` if the database cannot be reached, or the error of the change. Nothing was written then.
+   */
+  commit<T>(change: Query<T>): Promise<T>
+  /** Like `commit`, for changes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
+  commitLater<T>(change: Query<T>): Promise<T>
+  /** The bytes that the ledger takes, without what is free for reuse. */
+  usedBytes(): Promise<number>
+  /** Why changes are refused: the file is damaged. Callers check this before they trade. */
+  damage(): StoreError | undefined
+  /** Commits waiting changes, then closes. */
+  close(): Promise<void>
+}
