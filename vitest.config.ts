@@ -7,7 +7,8 @@ export default defineConfig({
     reporters: ['default', './test/support/closing-line.ts'],
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    maxWorkers: 2,
+    // Test files at once. Many of them start nodes and a chain: one at a time where a failure costs more than time.
+    maxWorkers: Number(process.env.STOA_TEST_WORKERS ?? 2),
     projects: [
       {
         extends: true,
