@@ -1,3 +1,4 @@
+import { databaseSecrets } from '../config/database-url.ts'
 import { type Environment, secretValues } from '../config/env.ts'
 
 /** Shorter values are not redacted: they are weak secrets and would also match parts of ordinary words. */
@@ -32,5 +33,6 @@ function formsOf(secret: string): string[] {
   const url = /^https?:/i.test(secret) ? URL.parse(secret) : null
   // A host is not secret. Hiding it would hide which endpoint failed.
   if (url !== null) return [url.pathname + url.search, url.password].filter((part) => part.length > 8)
+  if (/^postgres(ql)?:/i.test(secret)) return databaseSecrets(secret)
   return [secret, JSON.stringify(secret).slice(1, -1)]
 }

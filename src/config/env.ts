@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { ConfigError, describeRefusal } from './config-error.ts'
+import { DatabaseUrlText } from './database-url.ts'
 import {
   AnnounceList,
   ApiKeyText,
@@ -187,8 +188,10 @@ export const Env = z.object({
     description: 'Secret of that key, base64 or PEM. Its signatures go only to the CDP facilitator.',
     secret: true,
   }),
-  DATABASE_URL: row(z.string(), {
-    description: 'Reserved for a database server. This version does not read it and stores everything in `stoa.db`.',
+  DATABASE_URL: row(DatabaseUrlText, {
+    description:
+      'PostgreSQL database that keeps the ledger: `postgres://user:password@host:5432/database`, with `?sslmode=disable`, `require`, `verify-ca` or `verify-full`. Listings and peers stay in `stoa.db`. See [PostgreSQL](#postgresql).',
+    fallback: 'none: the ledger is in `stoa.db`',
     secret: true,
   }),
   NO_COLOR: row(z.string(), { description: 'Any value turns off color in terminal output.' }),

@@ -12,6 +12,7 @@ test('secrets cannot be printed (T21)', () => {
     NODE_API_TOKEN: 'token-token-token-token',
     OPENAI_API_KEY: 'sk-openai',
     ANTHROPIC_API_KEY: 'sk-anthropic',
+    DATABASE_URL: 'postgres://stoa:hunter2hunter2@db.example/stoa',
   })
   const printed = [
     JSON.stringify(secrets),
@@ -23,11 +24,14 @@ test('secrets cannot be printed (T21)', () => {
     JSON.stringify(secrets.providerKeys),
     inspect(secrets.providerKeys, { showHidden: true }),
     JSON.stringify(Object.entries(secrets)),
+    JSON.stringify(secrets.database),
+    inspect(secrets.database, { showHidden: true }),
   ]
-  for (const text of printed) expect(text).not.toMatch(/1111|token-|sk-/)
+  for (const text of printed) expect(text).not.toMatch(/1111|token-|sk-|hunter2/)
   expect(JSON.stringify(secrets)).toBe('"[secrets]"')
   expect(inspect(secrets)).toBe('[secrets]')
   expect(secrets.walletKey).toBe(keyOf('1'))
+  expect(secrets.database?.url).toBe('postgres://stoa:hunter2hunter2@db.example/stoa')
   expect(secrets.providerKeys.openai).toBe('sk-openai')
   expect(secrets.providerKeys.google).toBeUndefined()
 })

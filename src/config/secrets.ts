@@ -19,6 +19,8 @@ export type Secrets = {
   readonly providerKeys: ProviderKeys
   /** The key of a hosted facilitator: `CDP_API_KEY_ID` and `CDP_API_KEY_SECRET`. */
   readonly facilitatorKey: { id: string; secret: string } | undefined
+  /** The PostgreSQL database that keeps the ledger: `DATABASE_URL`. Undefined: the ledger is in `stoa.db`. */
+  readonly database: { url: string } | undefined
   /** The variable that an agent's `api_key_env` names. Returns undefined for the node's own secrets. */
   env(name: string): string | undefined
 }
@@ -40,6 +42,7 @@ export function createSecrets(env: Env, environment: Environment): Secrets {
       ...given('openrouter', env.OPENROUTER_API_KEY),
     }),
     facilitatorKey: facilitatorKeyOf(environment),
+    database: env.DATABASE_URL === undefined ? undefined : unprintable({ url: env.DATABASE_URL }),
     env(name) {
       if (ownSecrets.test(name) || !Object.hasOwn(environment, name)) return undefined
       return environment[name]?.trim() || undefined

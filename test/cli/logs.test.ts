@@ -40,6 +40,21 @@ test('an aborted call is logged with its reason, without the constants of its cl
   expect(JSON.parse(line).err).toMatchObject({ type: 'Error', message: 'broken' })
 })
 
+test('no part of DATABASE_URL that holds its password is logged (T21)', () => {
+  let line = ''
+  const output = {
+    isTty: false,
+    write(text: string) {
+      line = text
+    },
+  }
+  const url = 'postgres://stoa:hunter%40two@db.example/stoa'
+  const log = createLog('warn', output, { redactor: createRedactor({ DATABASE_URL: url }), style: {} as never })
+  log.warn({ err: new Error(`cannot use ${url}: hunter@two was refused at db.example`) }, 'no ledger')
+  expect(line).not.toContain('hunter')
+  expect(line).toContain('was refused at db.example')
+})
+
 test('a connection that ended, or a text that was thrown, is logged with its reason', () => {
   let line = ''
   const output = {

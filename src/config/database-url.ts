@@ -1,0 +1,65 @@
+import * as z from 'zod'
+
+/** How TLS is used, as libpq names it. `prefer` and `allow` are missing: they go on in the clear without a word. */
+const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const
+
+const LENGTH_MAX = 2048
+const EXAMPLE = 'such as postgres://stoa:password@db.example:5432/stoa?sslmode=verify-full'
+
+/** Where a ledger in PostgreSQL is. Holds nothing secret. */
+export type DatabaseAddress = {
+  /** A host name, an IP address, or the directory of a socket. */
+  host: string
+  port: number
+  database: string
+}
+
+/** The URL of a PostgreSQL database. A refusal never holds a part of it: a password may stand anywhere. */
+export const DatabaseUrlText = z.string().transform((text, context): string => {
+  const url = text.trim()
+  const refusal = refusalOf(url)
+  if (refusal === undefined) return url
+  context.addIssue({ code: 'custom', message: refusal })
+  return z.NEVER
+})
+
+/** What may be shown of a URL that `DatabaseUrlText` has accepted. */
+export function databaseAddress(text: string): DatabaseAddress {
+  const url = new URL(text)
+  const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname).replace(/^\[(.*)\]$/, '$1')
+  const port = url.searchParams.get('port') ?? (url.port || '5432')
+  return { host, port: Number(port), database: decodeURIComponent(url.pathname.slice(1)) }
+}
+
+/** The parts of the URL that must never be shown: all of it, and its password as it is sent and as it is written. */
+export function databaseSecrets(text: string): string[] {
+  const url = URL.parse(text.trim())
+  const passwords =
+    url === null ? [] : [url.password, decoded(url.password) ?? '', url.searchParams.get('password') ?? '']
+  return [text.trim(), ...passwords].filter((part) => part !== '')
+}
+
+function refusalOf(text: string): string | undefined {
+  const url = text.length > LENGTH_MAX || /[\s\0]/.test(text) ? null : URL.parse(text)
+  if (url === null || !/^postgres(ql)?:\/\//i.test(text)) return `the URL of a PostgreSQL database, ${EXAMPLE}`
+  if ([url.username, url.password, url.hostname, url.pathname].some((part) => decoded(part) === undefined)) {
+    return 'a URL in which each % begins an escape such as %40 for @: escape a % of the password as %25'
+  }
+  const { host, port, database } = databaseAddress(text)
+  if (host === '' || host.includes(',')) return `one host in the URL, ${EXAMPLE}`
+  if (!/^[^/]+$/.test(database)) return `the name of one database after the host, ${EXAMPLE}`
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) return 'a port from 1 to 65535 in the URL'
+  const modes = url.searchParams.getAll('sslmode')
+  if (modes.length > 1 || modes.some((mode) => !sslModes.some((one) => one === mode))) {
+    return `one sslmode in the URL: ${sslModes.join(', ')}`
+  }
+  return undefined
+}
+
+function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return undefined
+  }
+}
