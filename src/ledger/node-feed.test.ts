@@ -21,7 +21,9 @@ test('a listing is told as new, changed or gone; a tombstone of what nobody saw 
   tell({ ...record, state: 'delisted' }, true)
   tell({ ...record, id: 'b', state: 'delisted' }, false)
   feed.close()
-  const told = await Array.fromAsync(events, (event) => (event.type === 'listing' ? event.read()?.change : event.type))
+  const told = await Array.fromAsync(events, async (event) =>
+    event.type === 'listing' ? (await event.read())?.change : event.type,
+  )
   expect(told).toEqual(['listed', 'updated', 'delisted'])
   await service.stop()
 })

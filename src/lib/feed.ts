@@ -1,9 +1,11 @@
 import { CodedError } from './errors.ts'
 
-/** An event. `read` returns its current data, or undefined if the subject no longer exists. */
+/** An event. `read` returns its current data, or undefined if the subject no longer exists. It may ask the ledger. */
 export type FeedEvent<Topics, Topic extends keyof Topics = keyof Topics> = {
-  [T in Topic]: { readonly id: string; readonly type: T; read(): Topics[T] | undefined }
+  [T in Topic]: { readonly id: string; readonly type: T; read(): Read<Topics[T]> }
 }[Topic]
+/** Data that is there, or is read from the ledger. */
+type Read<T> = T | undefined | Promise<T | undefined>
 /** Events before this one were missed. The subscriber must load everything again. */
 export type FeedReset = { readonly id: string; readonly type: 'reset' }
 
@@ -59,7 +61,7 @@ export class Feed<Topics extends object> {
   }
 
   /** @param key the subject. Of several events about one subject, a late subscriber gets the last one. */
-  publish<T extends keyof Topics>(type: T, key: string, read: () => Topics[T] | undefined): void {
+  publish<T extends keyof Topics>(type: T, key: string, read: () => Read<Topics[T]>): void {
     if (this.#closed) return
     const no = ++this.#last
     const entry = { no, key, id: this.#idOf(no), type, read } as unknown as Entry<Topics>

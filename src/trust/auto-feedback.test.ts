@@ -53,6 +53,16 @@ test('an agent without a token is not rated, and a rating that fails ends nothin
   await ratings.stop()
 })
 
+test('an order that cannot be read is not counted, and later orders are', async () => {
+  const { feed, rate, ratings, tell } = setup(1)
+  await ratings.start()
+  feed.publish('order', '1', () => Promise.reject(new Error('the database is away')))
+  tell({ id: '2' })
+  await read()
+  expect(rate).toHaveBeenCalledTimes(1)
+  await ratings.stop()
+})
+
 test('one that waits for its transaction is let go of by the feed, and follows again; the end of the node ends both', async () => {
   const { feed, rate, ratings, tell } = setup(1)
   const gate = Promise.withResolvers<void>()

@@ -1,7 +1,9 @@
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
+import type { FeedEvent } from '../lib/feed.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { NodeEvents } from '../schema/events.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { GiveFeedback } from '../schema/standing.ts'
 
@@ -57,11 +59,21 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
     }
   }
 
+  /** An order that cannot be read is not counted. */
+  async function orderOf(event: FeedEvent<NodeEvents, 'order'>): Promise<OrderRecord | undefined> {
+    try {
+      return await event.read()
+    } catch (error) {
+      logger.error({ err: error }, 'an order could not be read, so it counts toward no rating')
+      return undefined
+    }
+  }
+
   /** @returns true to subscribe again: while this waits for a transaction, the feed may drop a slow reader */
   async function follow(): Promise<boolean> {
     for await (const event of feed.subscribe({ types: ['order'], own: true, signal: stopping.signal })) {
       if (event.type === 'reset') return true
-      const order = event.type === 'order' ? event.read() : undefined
+      const order = event.type === 'order' ? await orderOf(event) : undefined
       if (order !== undefined && counted(order)) await rate(order.agent_id)
     }
     return false

@@ -151,7 +151,7 @@ export class Webhooks implements Service {
   async #queue(event: FeedEvent<NodeEvents>): Promise<void> {
     const { store, clock, newId } = this.#deps
     if (this.#targets.size === 0) return
-    const read = readEvent(event)
+    const read = await readEvent(event)
     if (read === undefined) return
     const wanting = [...this.#targets.values()].filter(({ events }) => isWanted(events, read.name))
     if (wanting.length === 0) return
@@ -266,8 +266,10 @@ export class Webhooks implements Service {
   }
 }
 
-function readEvent(event: FeedEvent<NodeEvents>): { name: string; body(now: UnixMs): Promise<string> } | undefined {
-  const data = event.read()
+async function readEvent(
+  event: FeedEvent<NodeEvents>,
+): Promise<{ name: string; body(now: UnixMs): Promise<string> } | undefined> {
+  const data = await event.read()
   if (data === undefined) return undefined
   return {
     name: eventName(event.type, data),

@@ -63,7 +63,7 @@ async function* encoded(
       yield { id, event: type, data: {} }
       continue
     }
-    const data = event.read()
+    const data = await event.read()
     if (data === undefined || !isSeen(type, data)) continue
     const written = z.safeEncode(nodeEvents[type] as z.ZodType, data as never)
     if (written.success) yield { id, event: type, data: written.data }
