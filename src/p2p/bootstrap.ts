@@ -3,10 +3,10 @@ import { peerIdFromString } from '@libp2p/peer-id'
 import type { Logger } from '../lib/logger.ts'
 import { type Backoff, backoffMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
+import { DIAL_MS_MAX } from './dial.ts'
 import type { Node } from './modules.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
 
-const DIAL_TIMEOUT_MS = 10_000
 /** A connection that ends sooner than this counts as a failure. */
 const SHORT_LIVED_MS = 10_000
 
@@ -36,7 +36,7 @@ export async function keepConnected(
   let failures = 0
   while (!signal.aborted) {
     try {
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)])
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(DIAL_MS_MAX)])
       if (!connected(peer.peerId)) await libp2p.dial(peer.addresses, { signal: limit })
       // If there are too many connections, these are closed last.
       await libp2p.peerStore.merge(id, { tags: { 'stoa-bootstrap': { value: 100 } } })

@@ -3,6 +3,9 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { reasonOf } from '../lib/errors.ts'
 import { orAborted } from '../lib/wait.ts'
 
+/** The longest wait for a peer that this node dials on its own account, over all its addresses. */
+export const DIAL_MS_MAX = 10_000
+
 /** Opens a connection to one address. It may take a while to obey the signal. */
 type DialAddress = (address: Multiaddr, signal: AbortSignal) => Promise<Connection>
 

@@ -4,6 +4,7 @@ import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Logger } from '../lib/logger.ts'
 import { backoffMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
+import { DIAL_MS_MAX } from './dial.ts'
 import type { Node } from './modules.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
 
@@ -17,7 +18,6 @@ const PEERS_FEW = 4
 const CANDIDATES_MAX = 256
 const ADDRESSES_PER_CANDIDATE_MAX = 16
 const DIALS_AT_ONCE_MAX = 8
-const DIAL_TIMEOUT_MS = 10_000
 const FAILED_KEPT_MAX = 1000
 const REMEMBERED_TRIED_MAX = 100
 /** Wait before a peer that could not be reached is tried again. The wait doubles each time. */
@@ -103,7 +103,7 @@ export class Discovery {
   async #dial(peer: PeerAddresses, signal: AbortSignal): Promise<void> {
     this.#dialing += 1
     try {
-      await this.#deps.dial(peer, AbortSignal.any([signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)]))
+      await this.#deps.dial(peer, AbortSignal.any([signal, AbortSignal.timeout(DIAL_MS_MAX)]))
       this.#failed.delete(peer.peerId)
     } catch (error) {
       this.#deps.logger.debug({ peer_id: peer.peerId, err: error }, 'a discovered peer cannot be reached')

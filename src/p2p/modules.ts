@@ -18,6 +18,7 @@ import type { Logger } from '../lib/logger.ts'
 import { openFilesMax } from '../lib/open-files.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import { createDht, createPublicDht, type Directory } from './dht.ts'
+import { DIAL_MS_MAX } from './dial.ts'
 import { budgeted, DialBudget } from './dial-budget.ts'
 import type { Gossip } from './gossip.ts'
 import type { Identity } from './identity.ts'
@@ -152,7 +153,7 @@ export async function createModules(options: ModulesOptions, deps: ModulesDeps) 
       inboundUpgradeTimeout: 5_000,
       maxIncomingPendingConnections: Number.POSITIVE_INFINITY,
       maxPeerAddrsToDial: 16,
-      dialTimeout: 10_000,
+      dialTimeout: DIAL_MS_MAX,
       addressDialTimeout: 4_000,
     },
     // It aborts a healthy connection with all its streams after one slow ping. `heartbeat.ts` does this work instead,
