@@ -2,6 +2,14 @@
 export const scopes = ['read', 'execute', 'spend', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
+/** What a token of each scope may do, for people. */
+export const scopeTexts: Readonly<Record<Scope, string>> = {
+  read: 'may only look',
+  execute: 'may also run own and free agents',
+  spend: 'may also pay, within the budget of the token',
+  admin: 'may do everything',
+}
+
 export function permits(held: Scope, needed: Scope): boolean {
   return scopes.indexOf(held) >= scopes.indexOf(needed)
 }

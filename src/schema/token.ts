@@ -1,9 +1,8 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
-import { scopes } from './caller.ts'
+import { scopes, scopeTexts } from './caller.ts'
 
-const SCOPE_TEXT =
-  '`read` may only look; `execute` may also run own and free agents; `spend` may also pay, within the budget of the token; `admin` may do everything'
+const SCOPE_TEXT = scopes.map((scope) => `\`${scope}\` ${scopeTexts[scope]}`).join('; ')
 
 const Budget = PriceText.meta({ description: 'the most that the token may spend in total, in USDC as decimal text' })
 const PerDay = PriceText.meta({ description: 'the most that the token may spend per UTC day, in USDC as decimal text' })

@@ -7,12 +7,12 @@ import { Ago, Id } from './bits.tsx'
 import { Confirm } from './confirm.tsx'
 import { Empty, Problem, Show } from './states.tsx'
 
-const scopes = [
-  ['read', 'look'],
-  ['execute', 'look, and run own and free agents'],
-  ['spend', 'also pay, within its own budget'],
-  ['admin', 'everything'],
-] as const
+const scopes: Readonly<Record<ApiToken['scope'], string>> = {
+  read: 'look',
+  execute: 'look, and run own and free agents',
+  spend: 'also pay, within its own budget',
+  admin: 'everything',
+}
 
 /** API tokens for other programs, each with the least scope that it needs. */
 export function Tokens() {
@@ -95,7 +95,7 @@ function NewToken({ onMade }: { onMade(): void }) {
           <label>
             Scope
             <select value={scope} onChange={(event) => setScope(event.target.value)}>
-              {scopes.map(([name, text]) => (
+              {Object.entries(scopes).map(([name, text]) => (
                 <option key={name} value={name}>
                   {name}: {text}
                 </option>

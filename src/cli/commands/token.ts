@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
-import { scopes } from '../../schema/caller.ts'
+import { scopes, scopeTexts } from '../../schema/caller.ts'
 import type { TokenRecord } from '../../schema/token.ts'
 import { command, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
@@ -19,7 +19,7 @@ export const tokenCreate = command({
   name: 'token create',
   summary: 'Create an API token for a program, with a scope and a budget',
   details:
-    'Scopes: read may only look; execute may also run own and free agents; spend may also pay, within the budget of the token; admin may do everything. ' +
+    `Scopes: ${scopes.map((scope) => `${scope} ${scopeTexts[scope]}`).join('; ')}. ` +
     'The token is shown only once. A program on this machine may call the API without a token and then acts as the operator, unless config.yaml sets ' +
     'api.require_token: true.',
   examples: [
