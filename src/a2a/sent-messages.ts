@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import { BoundedMap } from '../lib/bounded-map.ts'
+import { KEY_HOURS } from '../schema/limits.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { MESSAGE_LIFE_MS, type SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskIds } from './task-events.ts'
@@ -79,6 +80,6 @@ export class SentMessages {
 
 function checkSame(known: Uint8Array, hash: Uint8Array): void {
   if (Buffer.compare(known, hash) === 0) return
-  const why = 'this messageId was sent with another message in the last 24 hours'
+  const why = `this messageId was sent with another message in the last ${KEY_HOURS} hours`
   throw new RequestMalformedError(`IDEMPOTENCY_CONFLICT: ${why}. Give each message its own id`)
 }

@@ -3,22 +3,24 @@ import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { peerNamed } from '../p2p/did.ts'
-import { differenceFromListing, SETTLEMENT_SECONDS } from '../payments/requirements.ts'
+import { differenceFromListing } from '../payments/requirements.ts'
 import { RUN_MARGIN_SECONDS } from '../payments/verify.ts'
 import { backdatedSeconds, type Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
 import type { PaymentDemand } from '../protocols/x402/client.ts'
 import { formatPrice, usdc } from '../schema/amount.ts'
-import { PAYMENT_WINDOW_SECONDS, TASK_BYTES_MAX } from '../schema/limits.ts'
+import {
+  PAYMENT_WINDOW_SECONDS,
+  PAYMENT_WINDOW_SECONDS_MAX,
+  SETTLEMENT_SECONDS,
+  TASK_BYTES_MAX,
+} from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import { type Budget, overBudget } from './budget.ts'
 import type { WalletFunds } from './wallet-checks.ts'
-
-/** Longest window a seller may ask for: the longest agent time limit (3600 s) plus time to settle (120 s). */
-const ASKED_SECONDS_MAX = 3600 + 120
 
 /** Why this node cannot buy an agent: it is sold on another network (D37). Own agents run here, unpaid. */
 export function foreignNetwork({ name, network, local, buyable }: Listing): string | undefined {
@@ -186,8 +188,8 @@ export class Guard {
         `${asked}, this node pays on ${networkText(network)}: nothing was signed`,
       )
     }
-    if (requirements.maxTimeoutSeconds > ASKED_SECONDS_MAX) {
-      const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${ASKED_SECONDS_MAX} s`
+    if (requirements.maxTimeoutSeconds > PAYMENT_WINDOW_SECONDS_MAX) {
+      const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${PAYMENT_WINDOW_SECONDS_MAX} s`
       throw new MarketError('LISTING_MISMATCH', `the seller asks for ${window}: nothing was signed`)
     }
     const { allowSettleFirst = true } = this.#deps

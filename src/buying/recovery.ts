@@ -4,6 +4,7 @@ import { askChainAfter } from '../payments/chain-verdict.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
+import { RESULT_HOURS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
@@ -23,7 +24,7 @@ const ASKED_MAX = 8
 /** Delay after a purchase before the chain is asked. */
 const SOON_MS = 1_000
 /** A seller keeps a result this long after settlement (D32). Settlement ends with the payment window. */
-const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
+const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
 /** If the chain cannot be asked, a reservation counts as spent after this time. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
@@ -247,7 +248,7 @@ export class Recovery implements Service {
   async #giveUp(order: Order | undefined, { paymentId, txHash }: StoredReservation): Promise<void> {
     if (order?.status === 'executing') {
       const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
-      const message = `no result came in the 24 h that a seller keeps it; ${proof}; stoa payment retry asks once more`
+      const message = `no result came in the ${RESULT_HOURS} h that a seller keeps it; ${proof}; stoa payment retry asks once more`
       await this.#fail(order, 'SELLER_FAILED', message)
     }
     await this.#deps.purchases.stopAsking(paymentId)

@@ -3,6 +3,7 @@
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
 import { AgentDefinition, ToolServer } from '../schema/agent.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
+import { RUN_SECONDS_MAX } from '../schema/limits.ts'
 import { nearest, quote } from './config-error.ts'
 
 /** How a field of an agent's entry is written, and what errors say it should be. */
@@ -46,7 +47,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   reasoning: { kind: 'text', expected: 'one of none, minimal, low, medium, high, xhigh and max' },
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
   image: { kind: 'text', expected: 'the https URL of a picture, without user name and password', isUnshown: true },
-  timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
+  timeout_seconds: { kind: 'integer', expected: `a whole number from 1 to ${RUN_SECONDS_MAX}` },
   output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
   streaming: { kind: 'text', expected: 'one of owed_once_shown, off and after_settlement' },
   paused: { kind: 'boolean', expected: 'true or false' },

@@ -1,6 +1,7 @@
 /* The settings: keys, schemas, variables, layers. Defaults are in config.ts, or in the part that uses the setting. */
 
 import type * as z from 'zod'
+import { PAYMENT_WINDOW_SECONDS_MAX } from '../schema/limits.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import type { VariableName } from './env.ts'
 import {
@@ -79,7 +80,7 @@ const settingRows = {
     ...budget,
   },
   approvalMinutes: { key: 'buyer.approval_minutes', schema: countText(100_000) },
-  maxWindowSeconds: { key: 'buyer.max_window_seconds', schema: countText(3_720) },
+  maxWindowSeconds: { key: 'buyer.max_window_seconds', schema: countText(PAYMENT_WINDOW_SECONDS_MAX) },
   allowSettleFirst: { key: 'buyer.allow_settle_first', schema: SwitchText },
   buyFrom: { key: 'buyer.allow', schema: PartyList, ...budget },
   neverBuyFrom: { key: 'buyer.deny', schema: PartyList, ...budget },

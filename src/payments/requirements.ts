@@ -1,9 +1,7 @@
+import { SETTLEMENT_SECONDS } from '../schema/limits.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type Asset, sameAddress } from './assets.ts'
-
-/** Seconds for settlement beyond the agent's own time limit (D28). */
-export const SETTLEMENT_SECONDS = 120
 
 /** What a seller asks for one run: the amount is the agent's. `settlesFirst` is shown to the buyer before it signs (D45). */
 export function requirementsOf(

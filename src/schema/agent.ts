@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Price } from './amount.ts'
+import { RUN_SECONDS_MAX } from './limits.ts'
 
 /** Default limit of one run in seconds. */
 export const AGENT_TIMEOUT_SECONDS = 120
@@ -152,7 +153,7 @@ export const AgentDefinition = z
     timeout_seconds: z
       .int()
       .min(1)
-      .max(3600)
+      .max(RUN_SECONDS_MAX)
       .optional()
       .meta({ description: `the longest time for one run; default: ${AGENT_TIMEOUT_SECONDS}` }),
     output_bytes_max: z

@@ -32,5 +32,18 @@ export const RECEIPTS_EXPORTED_MAX = 2_000
 /** Steps of one workflow that run at the same time. */
 export const STEPS_AT_ONCE_MAX = 8
 
+/** The longest time limit of one run, in seconds. Other nodes refuse a listing with a longer one. */
+export const RUN_SECONDS_MAX = 3600
+/** Seconds for settlement beyond the agent's own time limit (D28). */
+export const SETTLEMENT_SECONDS = 120
+/** The longest window of a payment, in seconds: of the longest run and its settlement. */
+export const PAYMENT_WINDOW_SECONDS_MAX = RUN_SECONDS_MAX + SETTLEMENT_SECONDS
 /** Default limit, in seconds, for the window of a payment that this node signs (D51). */
 export const PAYMENT_WINDOW_SECONDS = 900
+
+/** Hours for which an idempotency key, or the id of an A2A message, names the same request (D38). */
+export const KEY_HOURS = 24
+/** Hours for which a seller keeps a paid result after settlement, and its buyer asks for it (D32). */
+export const RESULT_HOURS = 24
+/** Days for which a session remembers an exchange. */
+export const SESSION_DAYS = 30

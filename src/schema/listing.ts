@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { AgentDescription, AgentName, AgentTags, Streaming, streamingModes, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
+import { RUN_SECONDS_MAX } from './limits.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
 
@@ -40,7 +41,7 @@ export const ListingRecord = z.object({
   addrs: z.array(z.string().max(512)).max(16),
   token_id: z.string().max(80).refine(wellFormed).optional(),
   /** The agent's time limit. A buyer signs no longer window than this limit plus 120 s (D51). */
-  timeout_seconds: z.int().min(1).max(3600).optional(),
+  timeout_seconds: z.int().min(1).max(RUN_SECONDS_MAX).optional(),
   // Only for a paid agent. An unknown value of a later version must not invalidate the listing.
   streaming: z.enum(streamingModes).optional().catch(undefined),
   /** The name that the seller's node gives itself. It proves nothing. */

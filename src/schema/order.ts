@@ -3,6 +3,7 @@ import { Price, PriceText } from './amount.ts'
 import { AgentRef, agentOf, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
 import { Book } from './book.ts'
 import { IdempotencyKey } from './idempotency.ts'
+import { KEY_HOURS } from './limits.ts'
 import { seekFields } from './page.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
@@ -37,7 +38,7 @@ export const OrderQuery = z.strictObject({
   status: OrderStatus.optional(),
   agent_id: AgentRef.optional(),
   idempotency_key: IdempotencyKey.optional().meta({
-    description: 'only orders made with this key in the last 24 hours',
+    description: `only orders made with this key in the last ${KEY_HOURS} hours`,
   }),
   ...seekFields,
 })

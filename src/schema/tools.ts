@@ -4,7 +4,7 @@ import { ApprovalRecord } from './approval.ts'
 import { BudgetRecord } from './budget.ts'
 import type { Scope } from './caller.ts'
 import { IdempotencyKey } from './idempotency.ts'
-import { QUERY_LENGTH_MAX } from './limits.ts'
+import { KEY_HOURS, QUERY_LENGTH_MAX } from './limits.ts'
 import { OrderRecord } from './order.ts'
 import { networks } from './primitives.ts'
 import { directions, ReceiptCursor, ReceiptRecord } from './receipt-record.ts'
@@ -94,7 +94,7 @@ export const ExecuteInput = z.strictObject({
     'required: the most that this call may cost, in USDC as decimal text; "0" for free agents and agents of this node',
   ),
   idempotency_key: IdempotencyKey.optional().describe(
-    'key of this call, for example a random UUID. A repeat with the same key and arguments within 24 hours returns the ' +
+    `key of this call, for example a random UUID. A repeat with the same key and arguments within ${KEY_HOURS} hours returns the ` +
       'same order and buys nothing again',
   ),
 })

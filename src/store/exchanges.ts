@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { RESULT_HOURS, SESSION_DAYS } from '../schema/limits.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
 import type { Database } from './database.ts'
@@ -39,9 +40,9 @@ export interface Exchanges {
 }
 
 /** How long a paid result is kept after its payment was settled or given up (D32). */
-const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
+const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
 /** How long a session remembers an exchange. */
-const SESSION_KEPT_MS = 30 * 24 * 60 * 60 * 1000
+const SESSION_KEPT_MS = SESSION_DAYS * 24 * 60 * 60 * 1000
 const PURGE_ROWS_MAX = 5_000
 /** Size limit of the whole database in bytes. Tasks and results, up to 6 MiB each, take most of it. */
 const DATABASE_BYTES_MAX = 4 * 1024 ** 3

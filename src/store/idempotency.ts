@@ -1,10 +1,11 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
+import { KEY_HOURS } from '../schema/limits.ts'
 import type { Database } from './database.ts'
 import { noteRunTime, type RunTime } from './run-time.ts'
 
 /** How long a key names the same request (D38). Measured in run time, so setting the clock drops no key early. */
-const KEY_LIFE_MS = 24 * 60 * 60 * 1000
+const KEY_LIFE_MS = KEY_HOURS * 60 * 60 * 1000
 
 /** A request that must run at most once: its token, its key, the SHA-256 of its contents, and its run time. */
 export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array; at: number }
@@ -30,7 +31,7 @@ export interface IdempotencyKeys {
   find(request: KeyedRequest): KeyTarget | undefined
   /** How long the node has run: the time base for the age of keys. */
   now(): number
-  /** Removes keys older than 24 h. */
+  /** Removes keys older than `KEY_HOURS`. */
   purge(): Promise<void>
 }
 
@@ -107,6 +108,6 @@ function find(database: Database, { key, tokenId = '', hash, at }: KeyedRequest)
   if (Buffer.compare(row.hash, hash) === 0) return { kind: row.kind, id: row.target }
   throw new CodedError(
     'IDEMPOTENCY_CONFLICT',
-    'this idempotency key was sent with another request in the last 24 hours: send each request with a key of its own',
+    `this idempotency key was sent with another request in the last ${KEY_HOURS} hours: send each request with a key of its own`,
   )
 }

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { KEY_HOURS } from '../schema/limits.ts'
 import type { Database } from './database.ts'
 import { noteRunTime, type RunTime } from './run-time.ts'
 
@@ -22,7 +23,7 @@ export interface SentMessageStore {
 }
 
 /** How long an id names the same message (D38), in run time of the node. */
-export const MESSAGE_LIFE_MS = 24 * 60 * 60 * 1000
+export const MESSAGE_LIFE_MS = KEY_HOURS * 60 * 60 * 1000
 /** Messages per principal, about 300 bytes each. Beyond it the oldest are dropped: nobody fills the disk (T19). */
 const MESSAGES_MAX = 100_000
 /** Characters kept of the final text of a task. */

@@ -1,8 +1,9 @@
 import * as z from 'zod'
 import { addAgentToFile, readAgentsFile, removeAgentFromFile } from '../../config/agents-yaml.ts'
 import { countText, UsdcText } from '../../config/values.ts'
-import { AgentDefinition, ownRuns, streamingModes } from '../../schema/agent.ts'
+import { AGENT_TIMEOUT_SECONDS, AgentDefinition, ownRuns, streamingModes } from '../../schema/agent.ts'
 import { formatPrice } from '../../schema/amount.ts'
+import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { isAlive } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
@@ -76,7 +77,11 @@ export const agentConfigAdd = command({
     tag: repeated('--tag <tag>', 'a word that searches match; may be repeated', z.array(Text)),
     image: imageOption,
     streaming: streamingOption,
-    runTimeout: option('--run-timeout <seconds>', 'the longest time for one task (default: 120)', countText(3600)),
+    runTimeout: option(
+      '--run-timeout <seconds>',
+      `the longest time for one task (default: ${AGENT_TIMEOUT_SECONDS})`,
+      countText(RUN_SECONDS_MAX),
+    ),
     apiKeyEnv: option(
       '--api-key-env <NAME>',
       'NAME of the variable that holds the model key, never the key itself',

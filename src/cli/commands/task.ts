@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
 import { orAborted } from '../../lib/wait.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
-import { TASK_BYTES_MAX } from '../../schema/limits.ts'
+import { KEY_HOURS, TASK_BYTES_MAX } from '../../schema/limits.ts'
 import { option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import type { Io } from '../io.ts'
@@ -21,7 +21,7 @@ export function keyOption(what: 'order' | 'task' | 'workflow') {
   return {
     idempotencyKey: option(
       '--idempotency-key <key>',
-      `key of this request: a repeat with the same key and ${what} within 24 hours buys nothing again (default: a new key)`,
+      `key of this request: a repeat with the same key and ${what} within ${KEY_HOURS} hours buys nothing again (default: a new key)`,
       IdempotencyKey,
     ),
   } as const

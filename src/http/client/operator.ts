@@ -4,6 +4,7 @@ import { Listings } from '../../schema/api.ts'
 import { Diagnosis } from '../../schema/diagnosis.ts'
 import type { ImportAgent } from '../../schema/import.ts'
 import { type PaymentQuery, PaymentRecords, Stats } from '../../schema/ledger.ts'
+import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
 import { OwnAgent, OwnAgents, TestResult, type UpdateAgent } from '../../schema/own-agent.ts'
 import type { Page } from '../../schema/page.ts'
@@ -36,8 +37,8 @@ export type OperatorCalls = AccessCalls & {
 
 /** Time for a refund to be mined. */
 const CHAIN_TIMEOUT_MS = 120_000
-/** The longest run of an agent, plus a margin. */
-const TEST_TIMEOUT_MS = 3_630_000
+/** The longest run of an agent, plus 30 s. */
+const TEST_TIMEOUT_MS = (RUN_SECONDS_MAX + 30) * 1000
 
 export function operatorCalls({ request, linked }: Requests): OperatorCalls {
   const own = (id: string, verb: string, options?: Options) =>

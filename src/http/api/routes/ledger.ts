@@ -12,6 +12,7 @@ import {
   Stats,
   StatsQuery,
 } from '../../../schema/ledger.ts'
+import { SESSION_DAYS } from '../../../schema/limits.ts'
 import { soughtOf } from '../../../schema/page.ts'
 import { PaymentRecord } from '../../../schema/payment-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
@@ -114,7 +115,8 @@ const listExecutions = (ledger: LedgerApi) =>
     path: '/executions',
     summary: "What this node's agents did for callers, newest first",
     description:
-      'Kept for 30 days. A page ends early if its texts are long. A page of a search (`q`, `failed`, `since`, ' +
+      `Kept for ${SESSION_DAYS} days. ` +
+      'A page ends early if its texts are long. A page of a search (`q`, `failed`, `since`, ' +
       '`until`), or for a token of `execute` or `spend`, may be empty and still have a next one.',
     query: ExecutionQuery,
     response: ExecutionRecords,
