@@ -34,6 +34,7 @@ const homes: Record<string, readonly string[]> = {
   uint8arraylist: ['p2p', 'protocols'],
   'datastore-core': ['store', 'p2p'],
   'interface-datastore': ['store', 'p2p'],
+  pg: ['store'],
   viem: ['payments', 'chain'],
   undici: ['lib', 'payments'],
   '@noble': ['payments', 'chain'],
