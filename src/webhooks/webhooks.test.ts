@@ -8,20 +8,21 @@ import type { WebhookStore } from '../store/webhooks.ts'
 import { Webhooks } from './webhooks.ts'
 
 /** Webhooks over a store that takes a turn of the event loop for each message, and what it was given. */
-async function setup() {
+async function setup(changed: Partial<WebhookStore> = {}) {
   const feed: NodeFeed = new Feed({ life: 'a' })
   const told: string[] = []
   const warnings: string[] = []
   const store = {
-    all: () => [],
+    all: async () => [],
     keepOnly: async () => {},
-    due: () => undefined,
-    nextDueAt: () => undefined,
+    take: async () => undefined,
+    nextDueAt: async () => undefined,
     async enqueue(deliveries: Parameters<WebhookStore['enqueue']>[0]) {
       await new Promise((resolve) => setImmediate(resolve))
       for (const { body } of deliveries) told.push(JSON.parse(body).data.agent_id)
       return new Map()
     },
+    ...changed,
   }
   let ids = 0
   const webhooks = new Webhooks({
@@ -65,5 +66,35 @@ test('where even its history does not go back far enough, that is said, and tell
   publish(3000, 3010)
   await until(() => told.at(-1) === 'agent 3009')
   expect(warnings).toEqual(['too much happened at once: webhooks were not told of all of it'])
+  await webhooks.stop()
+})
+
+test('a message that is queued while the store is asked for the next one is sent at once', async () => {
+  const waiting: number[] = []
+  const looks = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  let seen = 0
+  const { webhooks, publish, told } = await setup({
+    async enqueue(deliveries) {
+      for (const [no] of deliveries.entries()) waiting.push(no)
+      return new Map()
+    },
+    async take(webhookId, { until: leasedUntil }) {
+      const no = waiting.shift()
+      return no === undefined ? undefined : { no, id: 'a', webhookId, body: '{}', attempts: 0, leasedUntil }
+    },
+    async done(no) {
+      told.push(`${no}`)
+    },
+    async nextDueAt() {
+      looks[seen++]?.resolve()
+      await looks[1]!.promise
+      return undefined
+    },
+  })
+  await looks[0]!.promise
+  publish(0, 1)
+  await until(() => waiting.length === 1)
+  looks[1]!.resolve()
+  await until(() => told.length === 1)
   await webhooks.stop()
 })

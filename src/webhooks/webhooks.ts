@@ -15,6 +15,8 @@ import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
 /** Messages that wait per webhook. Beyond it the oldest are dropped. */
 const WAITING_MAX = 1_000
 const ATTEMPT_TIMEOUT_MS = 15_000
+/** How long a message belongs to the process that sends it: longer than an attempt. After a crash it is sent then. */
+const LEASE_MS = 30_000
 const STOP_GRACE_MS = 500
 /** Pauses between two attempts. Together about a day. */
 const BACKOFF_MS = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000]
@@ -50,6 +52,8 @@ export class Webhooks implements Service {
   readonly #seen = new Map<string, Seen>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
   readonly #working = new Map<string, Promise<void>>()
+  /** Webhooks that got a message while their due ones were sent. */
+  readonly #again = new Set<string>()
   readonly #stopping = new AbortController()
   readonly #cutting = new AbortController()
   #following: Promise<void> | undefined
@@ -64,9 +68,10 @@ export class Webhooks implements Service {
       const id = `cfg_${createHash('sha256').update(url).digest('hex').slice(0, 16)}`
       this.#targets.set(id, { id, url, events: [...events], secret, createdAt: clock.now(), source: 'config' })
     }
-    for (const webhook of store.all()) this.#targets.set(webhook.id, { ...webhook, source: 'api' })
+    const configuredIds = [...this.#targets.keys()]
+    for (const webhook of await store.all()) this.#targets.set(webhook.id, { ...webhook, source: 'api' })
     if (this.#targets.size === 0) return
-    await store.keepOnly([...this.#targets.keys()])
+    await store.keepOnly(configuredIds)
     this.#following ??= this.#queueEvents()
     for (const id of this.#targets.keys()) this.#work(id)
   }
@@ -81,8 +86,9 @@ export class Webhooks implements Service {
     await ended
   }
 
-  list(): Webhook[] {
-    return [...this.#targets.values()].map((target) => this.#view(target))
+  async list(): Promise<Webhook[]> {
+    const pending = await this.#deps.store.pending()
+    return [...this.#targets.values()].map((target) => this.#view(target, pending.get(target.id)))
   }
 
   /** @throws CodedError WEBHOOKS_TOO_MANY */
@@ -104,8 +110,9 @@ export class Webhooks implements Service {
     if (target.source === 'config') {
       throw new CodedError('WEBHOOK_CONFIGURED', 'this webhook stands in config.yaml: take it out there')
     }
-    const last = this.#view(target)
-    await this.#deps.store.remove(id)
+    const { store } = this.#deps
+    const last = this.#view(target, (await store.pending()).get(id))
+    await store.remove(id)
     this.#targets.delete(id)
     this.#seen.delete(id)
     clearTimeout(this.#timers.get(id))
@@ -164,55 +171,58 @@ export class Webhooks implements Service {
 
   /** Sends the due messages of a webhook one after the other. Then schedules the next turn. */
   #work(id: string): void {
-    if (this.#working.has(id) || this.#stopping.signal.aborted) return
+    if (this.#stopping.signal.aborted) return
+    if (this.#working.has(id)) {
+      this.#again.add(id)
+      return
+    }
     const work = this.#sendDue(id)
-      .then(
-        () => 0,
-        (error: unknown) => {
-          this.#deps.logger.error({ err: error, webhook_id: id }, 'messages of a webhook could not be looked after')
-          return LOOK_AGAIN_MS
-        },
-      )
+      .catch((error: unknown) => {
+        this.#deps.logger.error({ err: error, webhook_id: id }, 'messages of a webhook could not be looked after')
+        return LOOK_AGAIN_MS
+      })
       .then((waitMs) => {
         this.#working.delete(id)
-        this.#later(id, waitMs)
+        // A message came after the last look at the store.
+        if (this.#again.delete(id)) this.#work(id)
+        else this.#later(id, waitMs)
       })
     this.#working.set(id, work)
   }
 
-  /** Schedules the next turn for the next due message, which may be due already. */
-  #later(id: string, leastMs: number): void {
-    const { store, clock } = this.#deps
-    if (this.#stopping.signal.aborted || !this.#targets.has(id)) return
-    const at = store.nextDueAt(id)
-    if (at === undefined) return
-    const waitMs = Math.max(leastMs, Math.min(at - clock.now(), LOOK_AGAIN_MS))
+  #later(id: string, waitMs: number | undefined): void {
     clearTimeout(this.#timers.get(id))
+    if (waitMs === undefined || this.#stopping.signal.aborted || !this.#targets.has(id)) return
     this.#timers.set(id, setTimeout(() => this.#work(id), waitMs).unref())
   }
 
-  async #sendDue(id: string): Promise<void> {
+  /** @returns the time until the next message is due, which may be now; undefined if none waits */
+  async #sendDue(id: string): Promise<number | undefined> {
     const { store, clock } = this.#deps
     for (;;) {
       const target = this.#targets.get(id)
-      if (target === undefined || this.#stopping.signal.aborted) return
-      const delivery = store.due(id, clock.now())
-      if (delivery === undefined) return
+      if (target === undefined || this.#stopping.signal.aborted) return undefined
+      const now = clock.now()
+      const delivery = await store.take(id, { now, until: now + LEASE_MS })
+      if (delivery === undefined) break
       await this.#deliver(target, delivery)
     }
+    const at = await store.nextDueAt(id)
+    return at && Math.max(0, Math.min(at - clock.now(), LOOK_AGAIN_MS))
   }
 
-  async #deliver(target: Target, { no, id, body, attempts }: Delivery): Promise<void> {
+  async #deliver(target: Target, delivery: Delivery): Promise<void> {
     const { store, clock, logger } = this.#deps
+    const { no, id, body, attempts } = delivery
     const { delivered, error } = await this.#send(target, { id, body })
     // An attempt that the stop interrupted does not count.
-    if (this.#cutting.signal.aborted && !delivered) return
+    if (this.#cutting.signal.aborted && !delivered) return store.giveBack(delivery, clock.now())
     if (delivered) {
       this.#of(target.id).delivered += 1
       return store.done(no)
     }
     const waitMs = BACKOFF_MS[attempts]
-    if (waitMs !== undefined) return store.retry(no, clock.now() + waitMs)
+    if (waitMs !== undefined) return store.retry(delivery, clock.now() + waitMs)
     this.#of(target.id).dropped += 1
     logger.warn({ webhook_id: target.id, reason: error }, 'a webhook did not take a message for a day; it is given up')
     await store.done(no)
@@ -243,7 +253,7 @@ export class Webhooks implements Service {
   }
 
   /** The secret is never shown. */
-  #view({ id, url, events, source, createdAt }: Target): Webhook {
+  #view({ id, url, events, source, createdAt }: Target, pending = 0): Webhook {
     const { delivered, dropped, lastAt, lastError } = this.#of(id)
     return {
       id,
@@ -251,7 +261,7 @@ export class Webhooks implements Service {
       events: [...events],
       source,
       created_at: isoTime(createdAt),
-      pending: this.#deps.store.pending(id),
+      pending,
       delivered,
       dropped,
       ...(lastAt !== undefined && { last_attempt_at: isoTime(lastAt) }),

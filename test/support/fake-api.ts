@@ -200,7 +200,7 @@ export function fakeDeps({
       meters: new Meters(),
       status: () => statusFixture,
       peers: () => [peerFixture],
-      webhooks: () => [],
+      webhooks: async () => [],
       budget: () => budget.view(),
       approvals: (state) => approvals.list(state),
       oldestOwedSeconds: () => 0,
@@ -262,7 +262,7 @@ function fakeWebhooks(): ApiDeps['webhooks'] {
     return webhook
   }
   return {
-    list: () => [webhook],
+    list: async () => [webhook],
     create: async ({ url, events }) => ({ ...webhook, url, events }),
     remove: async (id) => found(id),
     test: async (id) => ({ delivered: found(id) !== undefined, status: 200, duration_ms: 1 }),

@@ -11,7 +11,7 @@ export type MetricSources = {
   meters: Meters
   status(): NodeStatus
   peers(): readonly PeerStatus[]
-  webhooks(): readonly Webhook[]
+  webhooks(): Promise<readonly Webhook[]>
   /** Amounts in USDC as decimal text. Null: no limit. */
   budget(): Pick<BudgetRecord, BudgetSum>
   /** Sums by book (D42). */
@@ -115,12 +115,12 @@ const families: readonly Family[] = [
   gauge('stoa_approvals_pending', 'Purchases that wait for the operator to approve them.', ({ approvals }) =>
     one(approvals('pending').length),
   ),
-  gauge('stoa_webhook_pending', 'Messages that webhooks have not taken yet.', ({ webhooks }) =>
-    one(webhooks().reduce((sum, { pending }) => sum + pending, 0)),
+  gauge('stoa_webhook_pending', 'Messages that webhooks have not taken yet.', async ({ webhooks }) =>
+    one((await webhooks()).reduce((sum, { pending }) => sum + pending, 0)),
   ),
   {
-    ...gauge('stoa_webhook_dropped_total', 'Messages to webhooks that were dropped.', ({ webhooks }) =>
-      one(webhooks().reduce((sum, { dropped }) => sum + dropped, 0)),
+    ...gauge('stoa_webhook_dropped_total', 'Messages to webhooks that were dropped.', async ({ webhooks }) =>
+      one((await webhooks()).reduce((sum, { dropped }) => sum + dropped, 0)),
     ),
     type: 'counter',
   },
