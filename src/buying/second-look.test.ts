@@ -151,7 +151,7 @@ describe('T13: a chain that takes back what it has shown', () => {
 test('D42: a purchase is confirmed although its node was off for more than a week, so it is held no longer', async () => {
   const { buyer, settlement, authorization, view, sweepAt } = await bought(delivered())
   settlement.pay(authorization)
-  expect(heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(10_000n)
+  expect(await heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(10_000n)
   await sweepAt(9 * 24 * 60 * 60 * 1000, () => view().settlement === 'settled')
-  expect(heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(0n)
+  expect(await heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(0n)
 })

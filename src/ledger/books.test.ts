@@ -197,6 +197,6 @@ test('D42: every sum of what is held agrees: books, budget, workflow and wallet'
     list: String(10_000 * listed.length),
     budget: testBudget({}, { clock: later, purchases }).view().held_today_atomic,
     workflow: String(createWorkflowStore(database).books('w')?.held),
-    wallet: String(heldByAuthorizations(database, usdc.network)),
+    wallet: String(await heldByAuthorizations(database, usdc.network)),
   }).toEqual({ books: '20000', list: '20000', budget: '20000', workflow: '20000', wallet: '20000' })
 })

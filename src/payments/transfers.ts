@@ -21,7 +21,7 @@ type TransfersDeps = {
   /** The chain, and the only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   lane(): Promise<{ chain: Pick<Chain, 'usdcBalance'>; sender: Pick<Sender, 'send' | 'open'> }>
   /** What signed authorizations may still take, in atomic units. */
-  held(): bigint
+  held(): Promise<bigint>
 }
 
 /** Money that the operator sends from the wallet. Budgets do not apply: they limit what this node buys. */
@@ -67,10 +67,10 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
     signal: AbortSignal,
   ): Promise<void> {
     const balance = await chain.usdcBalance(address, signal)
-    const free = balance - held()
-    if (free >= atomic) return
+    const signed = await held()
+    if (balance - signed >= atomic) return
     const shown = (amount: bigint) => `${formatAmount(amount, usdc.decimals)} USDC`
-    const why = `the wallet ${address} holds ${shown(balance)}, of which ${shown(held())} are signed for and not charged yet`
+    const why = `the wallet ${address} holds ${shown(balance)}, of which ${shown(signed)} are signed for and not charged yet`
     throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: ${shown(atomic)} cannot be sent, and nothing was`)
   }
 

@@ -48,7 +48,7 @@ async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], option
         },
       },
     }),
-    held: () => options.held ?? 0n,
+    held: async () => options.held ?? 0n,
   })
   const refund = () => refunds.refund(payment.id, AbortSignal.timeout(5_000))
   return { refund, refunds, settle, settlement, payments, payment, sent, running, mined, ended }

@@ -22,7 +22,7 @@ export type RefundsDeps = {
   /** Returns the chain and the only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   lane(): Promise<{ chain: PaymentChain & Pick<Chain, 'request' | 'usdcBalance'>; sender: Pick<Sender, 'send'> }>
   /** What signed authorizations may still take, in atomic units. */
-  held(): bigint
+  held(): Promise<bigint>
   /** Work in progress per payment. A request for the result waits for this work. */
   running: Map<Hex, Promise<unknown>>
 }
@@ -77,7 +77,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     }
     const guard = async () => {
       await checkFinal(payment, chain)
-      const free = (await chain.usdcBalance(wallet.address, signal)) - held()
+      const free = (await chain.usdcBalance(wallet.address, signal)) - (await held())
       if (free >= requirements.amount) return
       const why = `the wallet ${wallet.address} has too little USDC that is not signed for`
       throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: add USDC or wait; nothing was sent`)

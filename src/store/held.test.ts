@@ -17,12 +17,12 @@ test('D42 T16 what is signed for is held until it is known what became of it, wh
   const asked = { requirements: requirements(), envelope, amount: 10_000n, validBeforeSeconds }
   const reservation = { paymentId, orderId: 'o', agentId, sellerId: 's', ...asked }
   await purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
-  expect([heldByAuthorizations(database, usdc.network), heldByAuthorizations(database, 'eip155:8453')]).toEqual([
-    10_000n,
-    0n,
-  ])
+  expect([
+    await heldByAuthorizations(database, usdc.network),
+    await heldByAuthorizations(database, 'eip155:8453'),
+  ]).toEqual([10_000n, 0n])
   await purchases.finish({ ...order, status: 'completed' }, { paymentId, amount: 10_000n, txHash: randomHex() })
-  expect(heldByAuthorizations(database, usdc.network)).toBe(10_000n)
+  expect(await heldByAuthorizations(database, usdc.network)).toBe(10_000n)
   await purchases.giveBack(paymentId, NOW + 100 * HOUR_MS)
-  expect(heldByAuthorizations(database, usdc.network)).toBe(0n)
+  expect(await heldByAuthorizations(database, usdc.network)).toBe(0n)
 })

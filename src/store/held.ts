@@ -1,4 +1,5 @@
-import type { Database } from './database.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { one, type Query, steps } from './query.ts'
 
 /**
  * The rule for `held` (D42): signed, and neither released, refunded, nor shown by the chain. Every sum and list of held
@@ -10,18 +11,19 @@ export const IS_HELD = "a.state <> 'released' AND a.confirmed_at IS NULL AND a.r
 
 /** The same rule, in two parts for the two indices of open payments. */
 const HELD = `
-  SELECT a.* FROM authorizations a WHERE a.state = 'reserved' AND ${IS_HELD}
+  SELECT a.amount, a.network, a.day, a.created_at FROM authorizations a WHERE a.state = 'reserved' AND ${IS_HELD}
   UNION ALL
-  SELECT a.* FROM authorizations a WHERE a.state = 'spent' AND a.confirmed_at IS NULL AND ${IS_HELD}`
-const SUM = `SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (${HELD})`
+  SELECT a.amount, a.network, a.day, a.created_at FROM authorizations a
+  WHERE a.state = 'spent' AND a.confirmed_at IS NULL AND ${IS_HELD}`
+const SUM = `SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (${HELD}) AS h`
 /** `?2`: a time before which nothing of the period was signed. */
-const IN_PERIOD = `${SUM} WHERE created_at >= ?2 AND substr(day, 1, length(?1)) = ?1`
+const IN_PERIOD = `${SUM} WHERE created_at >= ?2 AND substr(day, 1, length(CAST(?1 AS TEXT))) = CAST(?1 AS TEXT)`
 const ON_NETWORK = `${SUM} WHERE network = ?`
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** What open authorizations may still take from the wallet on one network, in atomic units. */
-export function heldByAuthorizations(database: Database, network: string): bigint {
-  return sumOf(database.one(ON_NETWORK, network))
+export function heldByAuthorizations(database: LedgerDatabase, network: string): Promise<bigint> {
+  return database.query(sumOf(one(ON_NETWORK, network)))
 }
 
 /**
@@ -29,10 +31,12 @@ export function heldByAuthorizations(database: Database, network: string): bigin
  *
  * Counts every network, because the limits of the budget do.
  */
-export function heldInPeriod(database: Database, period: string): bigint {
-  return sumOf(database.one(IN_PERIOD, period, Date.parse(period) - DAY_MS))
+export function heldInPeriod(period: string): Query<bigint> {
+  return sumOf(one(IN_PERIOD, period, Date.parse(period) - DAY_MS))
 }
 
-function sumOf(row: unknown): bigint {
-  return BigInt((row as { held: string }).held)
+function sumOf(sum: Query<{ held: string } | undefined>): Query<bigint> {
+  return steps(function* () {
+    return BigInt((yield* sum)!.held)
+  })
 }

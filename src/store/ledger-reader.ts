@@ -17,8 +17,9 @@ import {
   type StoredReservation,
   toReservation,
 } from './reservation-row.ts'
-import { revisionsOf } from './revisions.ts'
+import { revisions } from './revisions.ts'
 import type { RowOf } from './row.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 
 export type LedgerDirection = 'in' | 'out'
 export type LedgerState = PaymentState | ReservationState
@@ -239,7 +240,7 @@ export function createLedgerReader(
         createdAt: row.created_at,
         owner: row.owner ?? undefined,
       })),
-    revisions: () => revisionsOf(database),
+    revisions: () => runOnSqlite(database.prepare, revisions()),
     executionFacts: (after, limit) =>
       database
         .all<ExecutionFactRow>(EXECUTION_FACTS, after, limit)

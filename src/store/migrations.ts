@@ -285,4 +285,9 @@ export const migrations: readonly string[] = [
   CREATE INDEX authorizations_unnamed ON authorizations (created_at)
     WHERE state = 'spent' AND confirmed_at IS NULL AND tx_hash IS NULL;
   `,
+  `
+  -- How often a payment has left a state that counts as final: one row. Sums over final payments are then outdated.
+  CREATE TABLE revisions (noted INTEGER NOT NULL);
+  INSERT INTO revisions VALUES (0);
+  `,
 ]

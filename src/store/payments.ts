@@ -17,6 +17,7 @@ import {
 import { packReceipt } from './receipt-row.ts'
 import { noteRevision } from './revisions.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 import { refundPurpose } from './transactions.ts'
 
 export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
@@ -175,7 +176,7 @@ export function createPayments(database: Database): Payments {
       }),
     reopen: (progress, now) =>
       database.write(() => {
-        noteRevision(database)
+        runOnSqlite(database.prepare, noteRevision())
         const { id, attempts = 0, nextAttemptAt = now, unclear = true } = progress
         return database.run(REOPEN, attempts, nextAttemptAt, unclear ? 1 : 0, now, toBytes(id)).changes === 1
       }),

@@ -6,6 +6,7 @@ import type { OrderError } from './order-row.ts'
 import { RESERVATIONS, type ReservationRow, type StoredReservation } from './reservation-row.ts'
 import { noteRevision } from './revisions.ts'
 import type { spending } from './spending.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 
 /** Purchases whose outcome is looked up on chain again: an RPC node may lag, and a chain may undo what it showed. */
 export interface PurchaseLooks {
@@ -61,7 +62,7 @@ export function purchaseLooks(
         type Row = ReservationRow & { token_id: string | null }
         const row = database.one<Row>(RELEASED, toBytes(paymentId))
         if (row === undefined) return undefined
-        noteRevision(database)
+        runOnSqlite(database.prepare, noteRevision())
         database.run(TAKE_BACK, toBytes(txHash), now, row.order_no)
         database.run(TELL_ORDER, JSON.stringify(error), now, row.order_no)
         const { day, seller_id: sellerId, token_id, amount } = row
@@ -70,7 +71,7 @@ export function purchaseLooks(
       }),
     unconfirm: (paymentId, now) =>
       database.write(() => {
-        noteRevision(database)
+        runOnSqlite(database.prepare, noteRevision())
         return database.one<{ id: string }>(UNCONFIRM, now, toBytes(paymentId))?.id
       }),
   }

@@ -19,6 +19,7 @@ import {
 } from './reservation-row.ts'
 import { noteRevision } from './revisions.ts'
 import { type Expense, type LimitExceeded, type SpendingLimits, spending } from './spending.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 export type { Confirmation, Reservation, ReservationState, StoredReservation } from './reservation-row.ts'
@@ -201,7 +202,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
         // The result of a released purchase arrived late: the purchase counts again and may be released once more.
         const row = one(RELEASED, toBytes(paid.paymentId)) as ReservedRow | undefined
         if (row === undefined) return
-        noteRevision(database)
+        runOnSqlite(database.prepare, noteRevision())
         database.run(TAKE_BACK, row.order_no)
         sums.add(spentBy(row), BigInt(row.amount))
         spend()
@@ -242,7 +243,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       }),
     over: sums.over,
     spentOn: sums.in,
-    heldOn: (period) => heldInPeriod(database, period),
+    heldOn: (period) => runOnSqlite(database.prepare, heldInPeriod(period)),
   }
 }
 

@@ -1,23 +1,22 @@
-import type { Database } from './database.ts'
+import { one, type Query, run, steps } from './query.ts'
 
-const REFUNDS = `
+const REVISIONS = `
   SELECT (SELECT count(*) FROM payments WHERE refund_tx IS NOT NULL)
-    + (SELECT count(*) FROM authorizations WHERE refund_tx IS NOT NULL) AS n`
-
-/** Counts since the process started. */
-const noted = new WeakMap<Database, number>()
+    + (SELECT count(*) FROM authorizations WHERE refund_tx IS NOT NULL) + (SELECT noted FROM revisions) AS n`
 
 /**
  * Notes that a payment left a state that counts as final. The chain undid it or showed it later, its result came late,
- * or the operator retries it.
+ * or the operator retries it. Part of the change itself, so that every process that reads the change reads the note.
  */
-export function noteRevision(database: Database): void {
-  noted.set(database, (noted.get(database) ?? 0) + 1)
+export function noteRevision(): Query<number> {
+  return run('UPDATE revisions SET noted = noted + 1')
 }
 
 /**
  * Rises when a final payment of either direction changes, also by a refund. Sums over final payments are then outdated.
  */
-export function revisionsOf(database: Database): number {
-  return database.one<{ n: number }>(REFUNDS)!.n + (noted.get(database) ?? 0)
+export function revisions(): Query<number> {
+  return steps(function* () {
+    return Number((yield* one<{ n: number }>(REVISIONS))!.n)
+  })
 }

@@ -3,6 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import { noteRevision } from './revisions.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 
 /** The new fields of a payment whose settlement was undone. */
 type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: string | undefined }
@@ -39,7 +40,7 @@ export function settledLooks<Row, Payment>(
       }),
     takeBack: (owed, now) =>
       database.write(() => {
-        noteRevision(database)
+        runOnSqlite(database.prepare, noteRevision())
         const { id, attempts = 0, nextAttemptAt = now, error = null } = owed
         return database.run(TAKE_BACK, attempts, nextAttemptAt, error, now, toBytes(id)).changes === 1
       }),
