@@ -11,11 +11,10 @@ import { silentLogger } from '../lib/logger.ts'
 import { Meters } from '../lib/meters.ts'
 import { importing } from '../listings/imports.ts'
 import { openDataDir } from '../store/data-dir.ts'
-import type { Database } from '../store/database.ts'
+import { type Databases, openDatabases } from '../store/databases.ts'
 import { removeLeftOverDrafts } from '../store/left-over-drafts.ts'
 import { lockDataDir } from '../store/lock.ts'
 import { createMeasureStore } from '../store/measures.ts'
-import { openLedger } from '../store/open-ledger.ts'
 import { createSentMessageStore } from '../store/sent-messages.ts'
 import { createTaskRecords } from '../store/task-records.ts'
 import { createMeasures } from '../trust/measures.ts'
@@ -45,13 +44,13 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
   const { notes } = await openDataDir(config.dataDir)
   for (const note of notes) logger.warn({}, note)
   const lock = lockDataDir(config.dataDir)
-  let database: Database | undefined
+  let databases: Databases | undefined
   try {
     await removeLeftOverDrafts(config.dataDir)
-    database = await openLedger(config.dataDir, { logger })
-    return await assemble(config, secrets, await layFoundation(config, secrets, ports, database), lock)
+    databases = await openDatabases(config.dataDir, { logger })
+    return await assemble(config, secrets, await layFoundation(config, secrets, ports, databases), lock)
   } catch (error) {
-    await database?.close()
+    await databases?.close()
     lock.release()
     throw error
   }
@@ -64,9 +63,9 @@ async function assemble(
   base: Foundation,
   lock: { release(): void },
 ): Promise<StoaNode> {
-  const { database, clock, logger, identity, asset, chain, feed, version, runTime } = base
+  const { database, localDatabase, clock, logger, identity, asset, chain, feed, version, runTime } = base
   const uptime = new Uptime(clock)
-  const measures = createMeasures({ store: createMeasureStore(database), clock, logger })
+  const measures = createMeasures({ store: createMeasureStore(localDatabase), clock, logger })
   const listings = createListings(config.network, { ...base, measures })
   const { catalog, replica } = listings
 
@@ -120,7 +119,7 @@ async function assemble(
     together('doors', [...selling.doors, protocols.service, ...(api === undefined ? [] : [api])]),
   ])
   async function release(): Promise<void> {
-    await database.close()
+    await base.closeDatabases()
     lock.release()
   }
   return createStoaNode(config, {

@@ -17,21 +17,22 @@ import { openFacilitator } from '../payments/open-facilitator.ts'
 import { createWallet } from '../payments/wallet.ts'
 import { loadOrCreateWalletKey } from '../payments/wallet-key.ts'
 import { dataFile } from '../store/data-dir.ts'
-import type { Database } from '../store/database.ts'
+import type { Databases } from '../store/databases.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createTransactions } from '../store/transactions.ts'
 import type { Ports } from './api.ts'
 
-/** What the parts of a node share: its keys, database, network, chain, facilitator and feed. */
+/** What the parts of a node share: its keys, databases, network, chain, facilitator and feed. */
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 
-export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, database: Database) {
+export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, databases: Databases) {
+  const { database, localDatabase, close: closeDatabases } = databases
   const { clock = systemClock, logger = silentLogger } = ports
   const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
   const asset = assetOf(config.network)!
-  const datastore = new PeerDatastore({}, { database, logger })
+  const datastore = new PeerDatastore({}, { database: localDatabase, logger })
   const version = stoaVersion()
   /** Limits how fast this node works on input from others. */
   const pace = new Pace()
@@ -41,7 +42,21 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
   const closing = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
   return {
-    ...{ clock, logger, database, identity, version, pace, host, asset, chain, facilitator, feed },
+    ...{
+      clock,
+      logger,
+      database,
+      localDatabase,
+      closeDatabases,
+      identity,
+      version,
+      pace,
+      host,
+      asset,
+      chain,
+      facilitator,
+      feed,
+    },
     fetch: ports.fetch ?? patientFetch,
     random: ports.randomBytes ?? ((length: number) => randomBytes(length)),
     wallet: createWallet(key, asset),

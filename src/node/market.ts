@@ -16,18 +16,18 @@ import type { Foundation } from './foundation.ts'
 /** The listings of the market: the replica, imported listings, and the catalog of both. */
 export type Listings = { store: ListingStore; replica: Replica; imports: Imports; catalog: Catalog }
 
-type Shared = Pick<Foundation, 'host' | 'identity' | 'database' | 'clock' | 'logger' | 'pace'> & {
+type Shared = Pick<Foundation, 'host' | 'identity' | 'localDatabase' | 'clock' | 'logger' | 'pace'> & {
   measures: Pick<Measures, 'share'>
 }
 
 /** @param network the only network on which this node pays (D37) */
 export function createListings(network: Network, deps: Shared & Pick<Foundation, 'trading'>): Listings {
-  const { host, identity, database, clock, logger, pace, measures, trading } = deps
+  const { host, identity, localDatabase, clock, logger, pace, measures, trading } = deps
   const sellerId = identity.peerId
-  const store = createListingStore(database, pace)
+  const store = createListingStore(localDatabase, pace)
   const hasCalled = (agentId: string) => measures.share(agentId) !== undefined
   const replica = createReplica({}, { host, identity, store, clock, logger, pace, hasCalled, copied: trading.copied })
-  const imports = createImports({ clock, store: createImportStore(database), network, sellerId })
+  const imports = createImports({ clock, store: createImportStore(localDatabase), network, sellerId })
   const catalog = createCatalog({ replica, sellerId, network, imports })
   return { store, replica, imports, catalog }
 }
@@ -37,18 +37,18 @@ export function createMarket(deps: Shared & { listings: Listings; standing: NonN
   search: Search
   services: readonly Service[]
 } {
-  const { host, identity, database, clock, logger, pace, measures, listings, standing } = deps
+  const { host, identity, localDatabase, clock, logger, pace, measures, listings, standing } = deps
   const { store, replica, imports, catalog } = listings
   const presences = createPresences({ host, clock, addressesOf: (id) => replica.get(id)?.addrs })
   const search = createSearch({
     ...{ clock, catalog, standing },
-    search: createListingSearch(database),
+    search: createListingSearch(localDatabase),
     sellerId: identity.peerId,
     imports,
     replica,
     presences,
     measured: (id) => measures.share(id),
   })
-  const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database, pace), clock, logger })
+  const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(localDatabase, pace), clock, logger })
   return { search, services: [upkeep, presences.service] }
 }
