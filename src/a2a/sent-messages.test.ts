@@ -16,8 +16,8 @@ const first = (sending: Delivery) => {
 }
 const taskOf = (sending: Delivery) => (sending.kind === 'again' ? sending.task : undefined)
 
-function setup(clock = new HandClock(), database = openDatabase({ path: ':memory:' })) {
-  const runTime = createRunTime(database, clock)
+async function setup(clock = new HandClock(), database = openDatabase({ path: ':memory:' })) {
+  const runTime = await createRunTime(database, clock)
   const store = createSentMessageStore(database, runTime)
   const sent = new SentMessages({ messages: store, runTime })
   /** As after the end of the process. */
@@ -26,9 +26,9 @@ function setup(clock = new HandClock(), database = openDatabase({ path: ':memory
 }
 
 test('D38 T17 a message that has begun is known after a restart, to its principal alone, and what is lost of it runs anew', async () => {
-  const { sent, restarted } = setup()
+  const { sent, restarted } = await setup()
   await first(sent.send(message)).begun({ taskId: 't', contextId: 'c' })
-  const after = restarted(new HandClock()).sent
+  const after = (await restarted(new HandClock())).sent
   expect(after.send(message)).toMatchObject({ kind: 'again', isStored: true })
   expect(await taskOf(after.send(message))).toBe('t')
   expect(() => after.send({ ...message, asked: 'another' })).toThrow(/IDEMPOTENCY_CONFLICT/)
@@ -38,11 +38,11 @@ test('D38 T17 a message that has begun is known after a restart, to its principa
   const waiting = after.send(message, 't')
   await anew.begun({ taskId: 'u', contextId: 'c' })
   expect(await taskOf(waiting)).toBe('u')
-  expect(await taskOf(restarted(new HandClock()).sent.send(message))).toBe('u')
+  expect(await taskOf((await restarted(new HandClock())).sent.send(message))).toBe('u')
 })
 
 test('D38 T16 what the store cannot take does not begin, and may be sent again', async () => {
-  const { sent, store, runTime } = setup()
+  const { sent, store, runTime } = await setup()
   const put = () => Promise.reject(new Error('the disk is full'))
   const full = new SentMessages({ messages: { ...store, put }, runTime })
   await expect(first(full.send(message)).begun({ taskId: 't', contextId: 'c' })).rejects.toThrow('full')
@@ -51,7 +51,7 @@ test('D38 T16 what the store cannot take does not begin, and may be sent again',
 })
 
 test('D38 T16 an id lives 24 hours of the time that the node has run: a clock that is set drops none and keeps none', async () => {
-  const { sent, store, runTime, clock, restarted } = setup()
+  const { sent, store, runTime, clock, restarted } = await setup()
   await first(sent.send(message)).begun({ taskId: 't', contextId: 'c' })
   clock.advance(HOUR_MS)
   clock.jump(72 * HOUR_MS)
@@ -59,7 +59,7 @@ test('D38 T16 an id lives 24 hours of the time that the node has run: a clock th
   expect(sent.send(message)).toMatchObject({ kind: 'again' })
   await runTime.save()
   const later = new HandClock(clock.now() + 72 * HOUR_MS)
-  const after = restarted(later)
+  const after = await restarted(later)
   later.advance(22 * HOUR_MS)
   await after.store.purge()
   expect(after.sent.send(message)).toMatchObject({ kind: 'again' })
@@ -70,7 +70,7 @@ test('D38 T16 an id lives 24 hours of the time that the node has run: a clock th
 })
 
 test('T19 T25 a principal fills the disk with no more ids than it may have, and pushes out nobody else’s', async () => {
-  const { database, runTime } = setup()
+  const { database, runTime } = await setup()
   const store = createSentMessageStore(database, runTime, { messagesMax: 10, lookEvery: 5 })
   const put = (tokenId: string, messageId: string) =>
     store.put({ tokenId, agentId: 'a', messageId }, { hash: Buffer.alloc(32), taskId: messageId, contextId: 'c' })

@@ -26,7 +26,7 @@ export async function once<T>(
   first: () => Promise<T>,
   again: (target: KeyTarget) => T | Promise<T>,
 ): Promise<T> {
-  const known = request && keys.find(request)
+  const known = request && (await keys.find(request))
   if (known !== undefined) return again(known)
   try {
     return await first()

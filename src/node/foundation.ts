@@ -61,7 +61,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     random: ports.randomBytes ?? ((length: number) => randomBytes(length)),
     wallet: createWallet(key, asset),
     trading: createTrading({ database, dataDir: config.dataDir, clock, logger }),
-    runTime: createRunTime(database, clock),
+    runTime: await createRunTime(database, clock),
     transactions: createTransactions(database),
     services: [datastore, host, closing],
   }

@@ -6,6 +6,7 @@ import { givenTerms } from './look-back.ts'
 import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
 import type { RowOf } from './row.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 
 export type StoredApproval = {
   id: string
@@ -85,7 +86,10 @@ export function createApprovalStore(database: Database): ApprovalStore {
     const waiting = order(orderId)
     if (waiting?.status !== 'pending') return
     const status: OrderStatus = 'failed'
-    putOrder(database, { ...waiting, status, error: { code, message, retryable: false }, updatedAt: now })
+    runOnSqlite(
+      database.prepare,
+      putOrder({ ...waiting, status, error: { code, message, retryable: false }, updatedAt: now }),
+    )
   }
 
   return {
@@ -97,7 +101,8 @@ export function createApprovalStore(database: Database): ApprovalStore {
         const same = [asked.id, isNew ? 1 : 0, asked.task ?? null, asked.tokenId ?? null]
         const [standing] = rows(STANDING, agentId, Number(amount), ...same)
         const bind = (id: string) => {
-          if (request !== undefined) bindKey(database, request, { kind: 'execute', id }, asked.createdAt)
+          if (request !== undefined)
+            runOnSqlite(database.prepare, bindKey(request, { kind: 'execute', id }, asked.createdAt))
         }
         if (standing !== undefined) {
           bind(standing.orderId)
@@ -107,7 +112,7 @@ export function createApprovalStore(database: Database): ApprovalStore {
         if (open.n >= limits.all) return 'full'
         if (asked.tokenId !== undefined && open.own >= limits.perToken) return 'share'
         bind(asked.id)
-        putOrder(database, asked)
+        runOnSqlite(database.prepare, putOrder(asked))
         const { id, orderId, agentName, sellerId, reason, createdAt, expiresAt } = approval
         database.run(INSERT, id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt)
         database.run('UPDATE orders SET approval_id = ? WHERE id = ?', id, orderId)

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
+import { type Query, run } from './query.ts'
 
 export type OrderStatus = 'pending' | 'executing' | 'completed' | 'failed' | 'cancelled'
 export type OrderError = { code: string; message: string; retryable: boolean }
@@ -95,35 +95,34 @@ const UPSERT_ORDER = `
                   ELSE excluded.status END
   WHERE orders.status IN ('pending', 'executing') OR (excluded.status = 'completed' AND orders.status <> 'completed')`
 
-/** For use inside a transaction. */
-export function putOrder(database: Database, order: Order): void {
-  database
-    .prepare(UPSERT_ORDER)
-    .run(
-      order.id,
-      order.agentId,
-      order.sellerId ?? null,
-      order.price,
-      order.status,
-      order.task ?? null,
-      order.output ?? null,
-      order.error === undefined ? null : JSON.stringify(order.error),
-      order.correlationId ?? null,
-      order.createdAt,
-      order.updatedAt,
-      order.startedAt ?? null,
-      order.workflowId ?? null,
-      order.stepId ?? null,
-      order.tokenId ?? null,
-      order.outputBytes ?? null,
-      order.notes === undefined || order.notes.length === 0 ? null : JSON.stringify(order.notes),
-      order.agentName ?? null,
-      order.sellerName ?? null,
-      order.boughtFor?.agentId ?? null,
-      order.boughtFor?.agentName ?? null,
-      order.boughtFor?.run ?? null,
-      order.boughtFor?.paymentId === undefined ? null : toBytes(order.boughtFor.paymentId),
-    )
+/** Stores an order, or its progress. */
+export function putOrder(order: Order): Query<number> {
+  return run(
+    UPSERT_ORDER,
+    order.id,
+    order.agentId,
+    order.sellerId ?? null,
+    order.price,
+    order.status,
+    order.task ?? null,
+    order.output ?? null,
+    order.error === undefined ? null : JSON.stringify(order.error),
+    order.correlationId ?? null,
+    order.createdAt,
+    order.updatedAt,
+    order.startedAt ?? null,
+    order.workflowId ?? null,
+    order.stepId ?? null,
+    order.tokenId ?? null,
+    order.outputBytes ?? null,
+    order.notes === undefined || order.notes.length === 0 ? null : JSON.stringify(order.notes),
+    order.agentName ?? null,
+    order.sellerName ?? null,
+    order.boughtFor?.agentId ?? null,
+    order.boughtFor?.agentName ?? null,
+    order.boughtFor?.run ?? null,
+    order.boughtFor?.paymentId === undefined ? null : toBytes(order.boughtFor.paymentId),
+  )
 }
 
 export function toOrder(row: OrderRow): Order {

@@ -6,6 +6,7 @@ import { beginningOf, givenTerms, isSearch, type LookBackPage, type LookBackQuer
 import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { readPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 
 export type OrdersQuery = {
   status?: OrderStatus | undefined
@@ -79,22 +80,23 @@ export function createOrderStore(database: Database): OrderStore {
   return {
     place: (order, limits, keyed) =>
       database.write(() => {
-        if (keyed !== undefined) bindKey(database, keyed.request, { kind: keyed.kind, id: order.id }, order.createdAt)
+        if (keyed !== undefined)
+          runOnSqlite(database.prepare, bindKey(keyed.request, { kind: keyed.kind, id: order.id }, order.createdAt))
         const { n } = database.one<{ n: number }>(`SELECT count(*) AS n FROM orders WHERE ${OPEN}`)!
         const refusal = n >= limits.all ? 'full' : isOverShare(database, order.tokenId, limits) ? 'share' : undefined
         if (refusal !== undefined) {
-          if (keyed !== undefined) freeKey(database, keyed.request)
+          if (keyed !== undefined) runOnSqlite(database.prepare, freeKey(keyed.request))
           return refusal
         }
-        putOrder(database, order)
+        runOnSqlite(database.prepare, putOrder(order))
         return 'placed'
       }),
     giveTask: (id, task, { tokenId, now, keyed }) =>
       database.write(() => {
-        if (keyed !== undefined) bindKey(database, keyed.request, { kind: keyed.kind, id }, now)
+        if (keyed !== undefined) runOnSqlite(database.prepare, bindKey(keyed.request, { kind: keyed.kind, id }, now))
         const { changes } = database.run(GIVE_TASK, task, tokenId ?? null, now, id)
         if (changes === 1) return one(id)
-        if (keyed !== undefined) freeKey(database, keyed.request)
+        if (keyed !== undefined) runOnSqlite(database.prepare, freeKey(keyed.request))
         return undefined
       }),
     begin: (id, { sellerId, correlationId, now }) =>

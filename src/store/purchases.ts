@@ -172,7 +172,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
         const over = sums.over(spent, amount, budget.limits())
         if (over !== undefined) return over
         budget.approve?.()
-        putOrder(database, order)
+        runOnSqlite(database.prepare, putOrder(order))
         database
           .prepare(INSERT_AUTHORIZATION)
           .run(
@@ -192,7 +192,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       }),
     finish: (order, paid) =>
       database.write(() => {
-        putOrder(database, order)
+        runOnSqlite(database.prepare, putOrder(order))
         if (paid === undefined) return
         const receipt = paid.receipt === undefined ? null : packReceipt(paid.receipt)
         const { txHash, receiptNote = null } = paid
@@ -232,8 +232,8 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       database.writeOne('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?', toBytes(paymentId)),
     reopenUnsigned: (now) =>
       database.write(() => {
-        endUnattended(database, now)
-        endOrdersOfRuns(database, now)
+        runOnSqlite(database.prepare, endUnattended(now))
+        runOnSqlite(database.prepare, endOrdersOfRuns(now))
         database
           .prepare(`
             UPDATE orders SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'), updated_at = ?

@@ -1,29 +1,41 @@
 import { type Clock, monotonicOf } from '../lib/clock.ts'
-import type { Database } from './database.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { one } from './query.ts'
 
 /**
- * How long this node has run, over all its processes.
+ * How long the node has run, over all its processes.
  *
  * Used for ages, because nobody can set it. A wall clock that was set while the node was down looks like time that
- * passed. One instance per database.
+ * passed. One instance per process and database.
  */
 export interface RunTime {
   /** In milliseconds. */
   now(): number
-  /** Stores the run time for the next process. After a crash the lost part makes things expire later, never earlier. */
+  /**
+   * Stores the run time for the next process, and takes over that of a process that has run longer. After a crash the
+   * lost part makes things expire later, never earlier.
+   */
   save(): Promise<void>
 }
 
-const NOTE = 'UPDATE run_time SET ms = max(ms, ?)'
+/** What has an age tells how long the node had run by then, also after a crash. */
+const LATEST = `
+  SELECT max(ms) AS ms FROM (
+    SELECT ms FROM run_time UNION ALL SELECT max(run_ms) FROM idempotency_keys
+    UNION ALL SELECT max(run_ms) FROM sent_messages
+  ) AS ages`
+const NOTE = 'UPDATE run_time SET ms = CASE WHEN ms < ?1 THEN ?1 ELSE ms END RETURNING ms'
+type Row = { ms: number }
 
-export function createRunTime(database: Database, clock: Clock): RunTime {
-  const { ms } = database.one<{ ms: number }>('SELECT ms FROM run_time')!
+export async function createRunTime(database: LedgerDatabase, clock: Clock): Promise<RunTime> {
+  let { ms } = (await database.query(one<Row>(LATEST)))!
   const from = monotonicOf(clock)
   const now = () => Math.round(ms + Math.max(0, monotonicOf(clock) - from))
-  return { now, save: () => database.write(() => noteRunTime(database, now())) }
-}
-
-/** For use inside a transaction that stores something with this age. */
-export function noteRunTime(database: Database, now: number): void {
-  database.run(NOTE, now)
+  return {
+    now,
+    async save() {
+      const { ms: latest } = (await database.commit(one<Row>(NOTE, now())))!
+      ms += Math.max(0, latest - now())
+    },
+  }
 }

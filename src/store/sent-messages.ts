@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
 import type { Database } from './database.ts'
-import { noteRunTime, type RunTime } from './run-time.ts'
+import type { RunTime } from './run-time.ts'
 
 /** A message, named by its token, its agent and its id. */
 type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
@@ -57,7 +57,6 @@ export function createSentMessageStore(
       database.write(() => {
         const now = runTime.now()
         database.run(PUT, tokenId, agentId, messageId, hash, taskId, contextId, now)
-        noteRunTime(database, now)
         if (++puts % lookEvery === 0) database.run(TRIM, tokenId, messagesMax)
       }),
     end: (taskId, { text, ...ended }) =>

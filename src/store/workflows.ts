@@ -8,6 +8,7 @@ import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
 import { readPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
+import { runOnSqlite } from './sqlite-query.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
 
 /** A step ready to run: every choice is made. */
@@ -161,12 +162,12 @@ export function createWorkflowStore(database: Database): WorkflowStore {
     create: (workflow, limits, request) =>
       database.write(() => {
         const { id, name, input, budget, status, createdAt, updatedAt, tokenId, steps } = workflow
-        if (request !== undefined) bindKey(database, request, { kind: 'workflow', id }, createdAt)
+        if (request !== undefined) runOnSqlite(database.prepare, bindKey(request, { kind: 'workflow', id }, createdAt))
         const open = database.one<{ n: number; own: number }>(OPEN, tokenId ?? '')!
         const refusal =
           open.n >= limits.all ? 'full' : tokenId !== undefined && open.own >= limits.perToken ? 'share' : undefined
         if (refusal !== undefined) {
-          if (request !== undefined) freeKey(database, request)
+          if (request !== undefined) runOnSqlite(database.prepare, freeKey(request))
           return refusal
         }
         database.run(INSERT, id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null)
@@ -186,7 +187,7 @@ export function createWorkflowStore(database: Database): WorkflowStore {
         const { steps, status } = get(id)!
         if (status !== 'pending' && status !== 'running') throw new Error(`workflow ${id} is ${status}`)
         change(id, steps, { ...changed, status: 'running', orderId: order.id, error: undefined, refusedAt: undefined })
-        putOrder(database, order)
+        runOnSqlite(database.prepare, putOrder(order))
         database.run(SET_STATUS, 'running', now, id)
       }),
     get,

@@ -111,7 +111,7 @@ const cardAt = (url: string) =>
   agentCard(listing, url, { version: '1.0.0', did: listing.seller_did, needsToken: false })
 const tasks = new A2aTasks({ records: { find: () => undefined } })
 const database = openDatabase({ path: ':memory:' })
-const runTime = createRunTime(database, systemClock)
+const runTime = await createRunTime(database, systemClock)
 const sent = new SentMessages({ messages: createSentMessageStore(database, runTime), runTime })
 const handler = createRequestHandler(listing.id, AgentCard.fromJSON(cardAt('')), { tasks, executor, sent })
 const agent = { handler, cardAt, changedAt: new Date() }

@@ -9,6 +9,7 @@ import type { Listing } from '../../src/schema/listing.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createRunTime } from '../../src/store/run-time.ts'
 import { testWallet, usdc } from './payments.ts'
+import { freshRunTime } from './run-time.ts'
 
 type Options = Partial<BuyerDeps> & { maxPrice?: bigint; rules?: Partial<Parameters<typeof budgetRules>[0]> }
 
@@ -17,7 +18,9 @@ type Options = Partial<BuyerDeps> & { maxPrice?: bigint; rules?: Partial<Paramet
  * capitals. No other seller is reachable.
  */
 export async function fakeMarket(listings: () => readonly Listing[], options: Options = {}): Promise<Buyer> {
-  const buyer = createFakeMarket(listings, options)
+  const { clock = systemClock, database = openDatabase({ path: ':memory:' }) } = options
+  const runTime = await createRunTime(database, clock)
+  const buyer = createFakeMarket(listings, { clock, database, runTime, ...options })
   for (const service of buyer.services) await service.start()
   return buyer
 }
@@ -38,7 +41,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       clock,
       logger: silentLogger,
       database,
-      runTime: createRunTime(database, clock),
+      runTime: freshRunTime(clock),
       trading: { check: () => {} },
       feed: new Feed({ life: 'test' }),
       ledger: createLedger(openRecords(database, { hasChain: false }), { logger: silentLogger, namesOf }),

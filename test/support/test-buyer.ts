@@ -15,10 +15,10 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type Purchases, type StoredReservation } from '../../src/store/purchases.ts'
-import { createRunTime } from '../../src/store/run-time.ts'
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
 import { agentId, payTo, testWallet, usdc } from './payments.ts'
+import { freshRunTime } from './run-time.ts'
 import { testBudget } from './test-budget.ts'
 
 export type TestBuyerOptions = {
@@ -82,7 +82,7 @@ export class TestBuyer {
       },
       funds: options.funds,
       approvals: { hold: async () => undefined },
-      keys: createIdempotencyKeys(this.database, createRunTime(this.database, this.clock)),
+      keys: createIdempotencyKeys(this.database, freshRunTime(this.clock)),
       orders: {
         place: async (order, keyed) => void (await orders.place(order, { all: 1_000, perToken: 1_000 }, keyed)),
       },

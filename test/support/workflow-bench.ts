@@ -10,11 +10,11 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type OrderError, type Reservation } from '../../src/store/purchases.ts'
-import { createRunTime } from '../../src/store/run-time.ts'
 import { createWorkflowStore } from '../../src/store/workflows.ts'
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
 import { requirements, signed } from './payments.ts'
+import { freshRunTime } from './run-time.ts'
 
 /** How an order ends. The test decides. */
 export type End =
@@ -59,7 +59,7 @@ export class WorkflowBench {
       newId: randomUUID,
       store,
       purchases,
-      keys: createIdempotencyKeys(this.database, createRunTime(this.database, this.clock)),
+      keys: createIdempotencyKeys(this.database, freshRunTime(this.clock)),
       chain: options.chain,
       orders: {
         compose: ({ agentId, price, task }, step) => {
