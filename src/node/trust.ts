@@ -61,13 +61,14 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
   }
 
   const lane = async () => ({ sender: (await registries()).transactions, chain: chain! })
-  const held = () => heldByAuthorizations(database, wallet.asset.network)
+  const held = async () => heldByAuthorizations(database, wallet.asset.network)
   const transfers = createTransfers({ wallet, logger, lane, held })
 
   let reading = 0
   const transactionCalls: TransactionCalls = {
     async open() {
-      return (await registries()).transactions.open().map((one) => ({
+      const waiting = await (await registries()).transactions.open()
+      return waiting.map((one) => ({
         ...{ tx_hash: one.hash, purpose: one.purpose, network: one.network, account: one.account, to: one.to },
         account_nonce: one.accountNonce,
       }))

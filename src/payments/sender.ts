@@ -61,16 +61,41 @@ export class Sender {
    * after earlier transactions have ended
    * @throws TransactionError, ChainError
    */
-  send(make: () => Call, signal: AbortSignal): Promise<MinedCall> {
+  send(make: () => Call | Promise<Call>, signal: AbortSignal): Promise<MinedCall> {
     return this.#lane(() => this.#sendNext(make, signal))
   }
 
-  async #sendNext(make: () => Call, signal: AbortSignal): Promise<MinedCall> {
-    const { chain, wallet, transactions, clock } = this.#deps
-    const call = make()
-    const known = await this.#sentBefore(call, signal)
+  async #sendNext(make: () => Call | Promise<Call>, signal: AbortSignal): Promise<MinedCall> {
+    const { transactions } = this.#deps
+    for (;;) {
+      signal.throwIfAborted()
+      const last = await transactions.last()
+      const before = await this.#sentBefore(await make(), signal)
+      if (before !== undefined) return before
+      const next = await make()
+      await next.guard?.()
+      const transaction = await this.#sign(next, await this.#nextNonce(signal), signal)
+      if (await this.#add(transaction, last)) return this.#follow(transaction, signal)
+    }
+  }
+
+  /**
+   * @returns false if another transaction was stored after number `last`: by another process, or by a repair
+   * @throws TransactionError if this very transaction was stored before
+   */
+  async #add(transaction: StoredTransaction, last: number): Promise<boolean> {
+    const { transactions, clock } = this.#deps
+    if (await transactions.add(transaction, last, clock.now())) return true
+    if ((await transactions.last()) > last) return false
+    const why = `transaction ${transaction.hash} was sent before and did not happen`
+    throw new TransactionError('TRANSACTION_LOST', `${why}: try again when the fees have changed`)
+  }
+
+  /** Waits for earlier transactions. @returns the one that does what the call asks for */
+  async #sentBefore(call: Call, signal: AbortSignal): Promise<MinedCall | undefined> {
+    const known = await this.#sentWithKey(call, signal)
     if (known !== undefined) return known
-    const open = transactions.open(chain.network, wallet.address)
+    const open = await this.open()
     if (open.length > 0) await call.guard?.()
     for (const earlier of open) {
       const isOurs = earlier.purpose === call.purpose && isSame(earlier, call)
@@ -81,17 +106,13 @@ export class Sender {
       })
       if (isOurs && mined !== undefined) return mined
     }
-    const next = make()
-    await next.guard?.()
-    const transaction = await this.#sign(next, await this.#nextNonce(signal), signal)
-    await transactions.add(transaction, clock.now())
-    return this.#follow(transaction, signal)
+    return undefined
   }
 
   /** The result of an earlier call with this key. @throws TransactionError if it failed, IDEMPOTENCY_CONFLICT */
-  async #sentBefore(call: Call, signal: AbortSignal): Promise<MinedCall | undefined> {
+  async #sentWithKey(call: Call, signal: AbortSignal): Promise<MinedCall | undefined> {
     const { chain, wallet, transactions } = this.#deps
-    const rows = call.key === undefined ? [] : transactions.withKey(chain.network, wallet.address, call.key)
+    const rows = call.key === undefined ? [] : await transactions.withKey(chain.network, wallet.address, call.key)
     const latest = rows.find(({ state }) => state === 'mined') ?? rows.find(({ state }) => state === 'sent') ?? rows[0]
     if (latest === undefined) return undefined
     if (!isSame(latest, call)) {
@@ -104,7 +125,7 @@ export class Sender {
   }
 
   /** Sent transactions whose end is not known, oldest first. */
-  open(): StoredTransaction[] {
+  open(): Promise<StoredTransaction[]> {
     const { chain, wallet, transactions } = this.#deps
     return transactions.open(chain.network, wallet.address)
   }
@@ -122,31 +143,41 @@ export class Sender {
 
   #instead(hash: Hex, callOf: (stuck: StoredTransaction) => Call, signal: AbortSignal): Promise<MinedCall> {
     return this.#repairs(async () => {
-      const stuck = this.open().find((one) => one.hash === hash)
-      if (stuck === undefined) {
-        throw new TransactionError(
-          'TRANSACTION_UNKNOWN',
-          `no transaction ${hash} of this node is waiting: stoa transaction list shows those that are`,
-        )
-      }
+      let stuck = await this.#stuck(hash)
       await this.#fillGap(stuck.accountNonce, signal)
-      const transaction = await this.#sign(callOf(stuck), stuck.accountNonce, signal, stuck)
-      await this.#deps.transactions.add(transaction, this.#deps.clock.now())
-      return this.#follow(transaction, signal)
+      for (;;) {
+        const last = await this.#deps.transactions.last()
+        const transaction = await this.#sign(callOf(stuck), stuck.accountNonce, signal, stuck)
+        const isSent = (await this.open()).some((one) => one.hash === transaction.hash)
+        if (isSent || (await this.#add(transaction, last))) return this.#follow(transaction, signal)
+        stuck = await this.#stuck(hash)
+      }
     })
+  }
+
+  async #stuck(hash: Hex): Promise<StoredTransaction> {
+    const stuck = (await this.open()).find((one) => one.hash === hash)
+    if (stuck !== undefined) return stuck
+    throw new TransactionError(
+      'TRANSACTION_UNKNOWN',
+      `no transaction ${hash} of this node is waiting: stoa transaction list shows those that are`,
+    )
   }
 
   /** Fills nonces below `accountNonce` that another program dropped. Until then nothing later is mined. */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
-    const { wallet, transactions, clock } = this.#deps
-    const ours = new Set(this.open().map((one) => one.accountNonce))
+    const { wallet, transactions } = this.#deps
     const first = await this.#count('pending', signal)
     for (let nonce = first; nonce < accountNonce && nonce < first + WAITING_MAX; nonce++) {
-      if (ours.has(nonce)) continue
       const empty: Call = { purpose: `${ABANDON}account nonce ${nonce}`, to: wallet.address, data: '0x' }
-      const transaction = await this.#sign(empty, nonce, signal)
-      await transactions.add(transaction, clock.now())
-      await this.#follow(transaction, signal)
+      for (;;) {
+        const last = await transactions.last()
+        if ((await this.open()).some((one) => one.accountNonce === nonce)) break
+        const transaction = await this.#sign(empty, nonce, signal)
+        if (!(await this.#add(transaction, last))) continue
+        await this.#follow(transaction, signal)
+        break
+      }
     }
   }
 
@@ -159,7 +190,7 @@ export class Sender {
   async #nextNonce(signal: AbortSignal): Promise<number> {
     const { chain, wallet, transactions } = this.#deps
     const [latest, pending] = await Promise.all([this.#count('latest', signal), this.#count('pending', signal)])
-    const known = transactions.nextNonce(chain.network, wallet.address)
+    const known = await transactions.nextNonce(chain.network, wallet.address)
     if (latest >= known && pending >= latest && pending <= latest + WAITING_MAX) return pending
     const said = `the RPC counts ${latest} transactions of ${wallet.address}, ${pending} with those that wait, and this node knows of ${known}`
     throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
@@ -183,13 +214,13 @@ export class Sender {
   }
 
   /** Other open transactions with the same account nonce. Only one of them is mined. */
-  #rivals({ accountNonce, hash }: StoredTransaction): StoredTransaction[] {
-    return this.open().filter((one) => one.accountNonce === accountNonce && one.hash !== hash)
+  async #rivals({ accountNonce, hash }: StoredTransaction): Promise<StoredTransaction[]> {
+    return (await this.open()).filter((one) => one.accountNonce === accountNonce && one.hash !== hash)
   }
 
   /** The result of a replacement that was mined. @throws TransactionError if the transaction was abandoned */
   async #rivalMined(transaction: StoredTransaction, signal: AbortSignal): Promise<MinedCall | undefined> {
-    for (const rival of this.#rivals(transaction)) {
+    for (const rival of await this.#rivals(transaction)) {
       const mined = await this.#ended(rival, signal)
       if (mined === undefined) continue
       if (rival.purpose === transaction.purpose) return mined
@@ -199,10 +230,10 @@ export class Sender {
         : `transaction ${transaction.hash} was abandoned: ${rival.hash} took its place`
       throw new TransactionError('TRANSACTION_LOST', why)
     }
-    if (this.open().some(({ hash }) => hash === transaction.hash)) return undefined
-    // The caller that sent the replacement saw it mined first.
-    const instead = this.#deps.transactions.minedInstead(transaction)
-    const mined = instead && (await this.#ended(instead, signal))
+    if ((await this.open()).some(({ hash }) => hash === transaction.hash)) return undefined
+    // Another caller saw its end, or the end of its replacement, first.
+    const instead = await this.#deps.transactions.minedInstead(transaction)
+    const mined = (await this.#ended(transaction, signal)) ?? (instead && (await this.#ended(instead, signal)))
     if (mined !== undefined) return mined
     throw new TransactionError(
       'TRANSACTION_LOST',
@@ -216,16 +247,12 @@ export class Sender {
     const { hash } = transaction
     const receipt = parseReceipt(await chain.request('eth_getTransactionReceipt', [hash], signal))
     if (receipt?.transactionHash !== hash) return undefined
-    const rivals = this.#rivals(transaction)
-    const lose = () => Promise.all(rivals.map((rival) => transactions.end(rival.hash, 'lost', clock.now())))
     if (receipt.succeeded) {
       const token = tokenIn(transaction, receipt.logs)
-      await transactions.end(hash, 'mined', clock.now(), token)
-      await lose()
+      await transactions.end(transaction, 'mined', clock.now(), token)
       return { hash, token }
     }
-    await transactions.end(hash, 'failed', clock.now())
-    await lose()
+    await transactions.end(transaction, 'failed', clock.now())
     const why = `transaction ${hash} was mined and failed: its gas is spent, nothing else`
     throw new TransactionError('TRANSACTION_FAILED', why)
   }
@@ -252,7 +279,7 @@ export class Sender {
       const isKnown = isPast && (await chain.request('eth_getTransactionByHash', [hash], signal)) !== null
       looksLost = isPast && !isKnown ? looksLost + 1 : 0
       if (looksLost > LOST_LOOKS) {
-        await transactions.end(hash, 'lost', clock.now())
+        await transactions.lose(hash, clock.now())
         const why = `another transaction of ${account} took the place of ${hash}, which can no longer happen`
         throw new TransactionError('TRANSACTION_LOST', `${why}: try again`)
       }

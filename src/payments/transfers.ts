@@ -81,7 +81,7 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
       const call = callOf(known, key)
       const { chain, sender } = await lane()
       const guard = async () => {
-        const like = sender.open().find((one) => isSame(one, call))
+        const like = (await sender.open()).find((one) => isSame(one, call))
         if (like === undefined) return known.asset === 'USDC' ? checkFunds(chain, known, signal) : undefined
         const why = `transaction ${like.hash} that does the same (${like.purpose}) is sent and not mined yet`
         const advice = 'wait for it, or see stoa transaction list; nothing more was sent'

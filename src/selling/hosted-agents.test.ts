@@ -46,7 +46,7 @@ function setup() {
     asset: usdc,
     payTo,
     isAhead: () => false,
-    tokenOf: (id) => tokens.get(id),
+    tokenOf: async (id) => tokens.get(id),
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
       persisted.push(name)

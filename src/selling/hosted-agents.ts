@@ -28,7 +28,7 @@ type OwnAgentsDeps = {
   /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
   isAhead(agentId: string): boolean
   /** Returns the agent's token on the chain (ERC-8004). */
-  tokenOf(agentId: string): string | undefined
+  tokenOf(agentId: string): Promise<string | undefined>
   /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
   persist(definition: AgentDefinition): Promise<void>
   forget(name: string): Promise<unknown>
@@ -64,6 +64,14 @@ const DEFAULT_STREAMING = 'owed_once_shown'
 
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   const { registry, replica, exchanges } = deps
+  /** The tokens of hosted agents. Read whenever an agent is registered or listed, because every served call needs it. */
+  const tokens = new Map<string, string>()
+
+  async function readToken(id: string): Promise<string | undefined> {
+    const token = await deps.tokenOf(id)
+    if (token !== undefined) tokens.set(id, token)
+    return token
+  }
 
   async function withdraw(id: string): Promise<void> {
     registry.remove(id)
@@ -76,7 +84,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
 
   async function offer(agent: HostedAgent): Promise<void> {
     if (agent.definition.paused === true || agent.lacks !== undefined) await replica.delist(agent.id)
-    else await replica.publish(listingOf(agent, deps))
+    else await replica.publish(listingOf(agent, await readToken(agent.id), deps))
   }
 
   function runOnce(agent: HostedAgent, { input, signal }: { input: string; signal: AbortSignal }): Promise<string> {
@@ -87,7 +95,10 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
 
   return {
     async register(definition, { persist, keepBroken = false }) {
-      const before = registry.get(agentId(deps.sellerId, definition.name))
+      const id = agentId(deps.sellerId, definition.name)
+      // Before the agent is registered, because it serves calls from then on.
+      await readToken(id)
+      const before = registry.get(id)
       const agent = await registry.register(definition, { keepBroken })
       try {
         if (agent.lacks !== undefined && !keepBroken)
@@ -123,7 +134,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         id,
         amount: definition.price,
         timeoutMs,
-        tokenId: deps.tokenOf(id) ?? '',
+        tokenId: tokens.get(id) ?? '',
         streaming: definition.streaming ?? DEFAULT_STREAMING,
         settlesFirst: definition.max_price !== undefined && deps.isAhead(id),
         run: (call) => runWithHistory(agent, call, exchanges),
@@ -167,10 +178,10 @@ export function createServedAgents(
 
 function listingOf(
   { id, definition, model, timeoutMs }: HostedAgent,
-  { asset, payTo, tokenOf, sellerName }: OwnAgentsDeps,
+  token_id: string | undefined,
+  { asset, payTo, sellerName }: OwnAgentsDeps,
 ) {
   const free = definition.price === 0n
-  const token_id = tokenOf(id)
   return {
     id,
     name: definition.name,

@@ -12,7 +12,7 @@ import { openDatabase } from '../store/database.ts'
 import { createPayments } from '../store/payments.ts'
 import type { Transactions } from '../store/transactions.ts'
 
-type TransactionEnd = Parameters<Transactions['end']>[1]
+type TransactionEnd = Awaited<ReturnType<Transactions['ended']>>[number]['state']
 
 import { createRefunds } from './refunds.ts'
 
@@ -36,12 +36,12 @@ async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], option
   const refunds = createRefunds({
     ...{ clock, logger: silentLogger, payments, running },
     wallet: { address: payTo, asset: usdc },
-    transactions: { ended: () => ended },
+    transactions: { ended: async () => ended },
     lane: async () => ({
       chain: { ...settlement.chain, request, usdcBalance: async () => 10_000n } as never,
       sender: {
         async send(make) {
-          const call = make()
+          const call = await make()
           await call.guard?.()
           sent.push(call.key)
           return { hash: randomHex(), token: undefined }

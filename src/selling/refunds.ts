@@ -68,7 +68,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     const { chain, sender } = await lane()
     const purpose = refundPurpose(id)
     const { network } = wallet.asset
-    const ended = transactions.ended(network, wallet.address, purpose)
+    const ended = await transactions.ended(network, wallet.address, purpose)
     // A transaction that a lagging RPC reported as dropped may have been mined. Check it before signing another one.
     for (const { hash, state } of ended) {
       if (state === 'mined') return hash

@@ -1,7 +1,8 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { all, one, run, together } from './query.ts'
 
 /**
  * A transaction of this node's own account, stored before it is sent. It is resent unchanged and never signed again.
@@ -31,22 +32,34 @@ export function refundPurpose(paymentId: Hex): string {
 }
 
 export interface Transactions {
-  /** Stores a transaction before it is sent. Durable when it resolves. */
-  add(transaction: StoredTransaction, now: UnixMs): Promise<void>
+  /** The number of the newest transaction, of any account. 0 if there is none. */
+  last(): Promise<number>
+  /**
+   * Stores a transaction before it is sent, unless another one was stored after number `last`. Whoever looked at the
+   * account before that must look again: its account nonce may be taken, or its purpose be under way.
+   *
+   * @returns true if it is stored. It is durable then.
+   */
+  add(transaction: StoredTransaction, last: number, now: UnixMs): Promise<boolean>
   /** Transactions whose end is not known, oldest first. */
-  open(network: string, account: Hex): StoredTransaction[]
+  open(network: string, account: Hex): Promise<StoredTransaction[]>
   /** Transactions of one request, newest first: the first one and its replacements. */
-  withKey(network: string, account: Hex, key: string): EndedTransaction[]
+  withKey(network: string, account: Hex, key: string): Promise<EndedTransaction[]>
   /** Ended transactions with this purpose. */
-  ended(network: string, account: Hex, purpose: string): { hash: Hex; state: TransactionEnd }[]
+  ended(network: string, account: Hex, purpose: string): Promise<{ hash: Hex; state: TransactionEnd }[]>
   /** The mined transaction with the same purpose and account nonce: the one that replaced this transaction. */
-  minedInstead(transaction: StoredTransaction): StoredTransaction | undefined
+  minedInstead(transaction: StoredTransaction): Promise<StoredTransaction | undefined>
   /** The account nonce after the last one known to be mined. */
-  nextNonce(network: string, account: Hex): number
-  /** Stores the end of a transaction together with the token it minted. Durable when it resolves. */
-  end(hash: Hex, end: TransactionEnd, now: UnixMs, token?: AgentToken): Promise<void>
+  nextNonce(network: string, account: Hex): Promise<number>
+  /**
+   * Stores what the chain shows: the transaction was mined or failed. Its token, and the end of other transactions with
+   * its account nonce, are stored together with it. Durable when it resolves.
+   */
+  end(transaction: StoredTransaction, end: 'mined' | 'failed', now: UnixMs, token?: AgentToken): Promise<void>
+  /** Stores that a transaction can no longer happen, unless its end is known. */
+  lose(hash: Hex, now: UnixMs): Promise<void>
   /** The token id of an own agent on a network (ERC-8004). */
-  tokenOf(agentId: string, network: string): string | undefined
+  tokenOf(agentId: string, network: string): Promise<string | undefined>
 }
 
 type TransactionRow = {
@@ -76,69 +89,67 @@ const NEXT_NONCE = `
   SELECT coalesce(max(account_nonce) + 1, 0) AS next FROM chain_transactions
   WHERE state IN ('mined', 'failed') AND network = ? AND account = ?`
 
-export function createTransactions(database: Database): Transactions {
-  /** Cached, because every served call reads it. */
-  let tokens: Map<string, string> | undefined
-  const keyOf = (agentId: string, network: string) => `${network} ${agentId}`
-  const all = () => {
-    tokens ??= new Map(
-      database
-        .all<Record<string, string>>('SELECT agent_id, network, token_id FROM agent_tokens')
-        .map(({ agent_id, network, token_id }) => [keyOf(agent_id!, network!), token_id!]),
-    )
-    return tokens
-  }
+const LAST = 'SELECT coalesce(max(no), 0) AS last FROM chain_transactions'
+/** Its number is the one after the last that was seen, so the primary key lets one of several processes win. */
+const ADD = `
+  INSERT INTO chain_transactions
+    (no, purpose, network, account, account_nonce, call_to, call_data, call_value, raw, hash, idempotency_key, state, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'sent', ?, ?) ON CONFLICT DO NOTHING`
+const END = 'UPDATE chain_transactions SET state = ?, updated_at = ? WHERE hash = ?'
+const LOSE = "UPDATE chain_transactions SET state = 'lost', updated_at = ? WHERE hash = ? AND state = 'sent'"
+const LOSE_RIVALS = `
+  UPDATE chain_transactions SET state = 'lost', updated_at = ?
+  WHERE state = 'sent' AND network = ? AND account = ? AND account_nonce = ? AND hash <> ?`
+const ADD_TOKEN = `
+  INSERT INTO agent_tokens (agent_id, network, token_id, tx_hash, created_at) VALUES (?, ?, ?, ?, ?)
+  ON CONFLICT DO NOTHING`
+const TOKEN = 'SELECT token_id FROM agent_tokens WHERE agent_id = ? AND network = ?'
 
+export function createTransactions(database: LedgerDatabase): Transactions {
   return {
-    add: ({ purpose, network, account, accountNonce, to, data, value, raw, hash, key }, now) =>
-      database.write(() => {
-        database
-          .prepare(`
-            INSERT INTO chain_transactions
-              (purpose, network, account, account_nonce, call_to, call_data, call_value, raw, hash, idempotency_key, state, created_at, updated_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'sent', ?, ?)`)
-          .run(
-            purpose,
-            network,
-            toBytes(account),
-            accountNonce,
-            toBytes(to),
-            toBytes(data),
-            value.toString(),
-            toBytes(raw),
-            toBytes(hash),
-            key ?? null,
-            now,
-            now,
-          )
-      }),
-    open: (network, account) =>
-      database.all<TransactionRow>(OPEN, network, toBytes(account)).map((row) => toTransaction(row)),
-    withKey: (network, account, key) =>
-      database
-        .all<TransactionRow>(WITH_KEY, key, network, toBytes(account))
-        .map((row) => ({ ...toTransaction(row), state: row.state })),
-    ended: (network, account, purpose) =>
-      database
-        .all<{ hash: Uint8Array; state: TransactionEnd }>(ENDED, purpose, network, toBytes(account))
-        .map(({ hash, state }) => ({ hash: toHex(hash), state })),
-    minedInstead({ network, account, accountNonce, purpose }) {
-      const row = database.one<TransactionRow>(MINED, purpose, accountNonce, network, toBytes(account))
+    last: async () => (await database.query(one<{ last: number }>(LAST)))!.last,
+    async add({ purpose, network, account, accountNonce, to, data, value, raw, hash, key }, last, now) {
+      const [from, call] = [toBytes(account), [toBytes(to), toBytes(data), value.toString()]]
+      const values = [last + 1, purpose, network, from, accountNonce, ...call, toBytes(raw), toBytes(hash), key ?? null]
+      return (await database.commit(run(ADD, ...values, now, now))) > 0
+    },
+    async open(network, account) {
+      return (await database.query(all<TransactionRow>(OPEN, network, toBytes(account)))).map(toTransaction)
+    },
+    async withKey(network, account, key) {
+      const rows = await database.query(all<TransactionRow>(WITH_KEY, key, network, toBytes(account)))
+      return rows.map((row) => ({ ...toTransaction(row), state: row.state }))
+    },
+    async ended(network, account, purpose) {
+      type EndedRow = { hash: Uint8Array; state: TransactionEnd }
+      const rows = await database.query(all<EndedRow>(ENDED, purpose, network, toBytes(account)))
+      return rows.map(({ hash, state }) => ({ hash: toHex(hash), state }))
+    },
+    async minedInstead({ network, account, accountNonce, purpose }) {
+      const mined = one<TransactionRow>(MINED, purpose, accountNonce, network, toBytes(account))
+      const row = await database.query(mined)
       return row && toTransaction(row)
     },
-    nextNonce: (network, account) => database.one<{ next: number }>(NEXT_NONCE, network, toBytes(account))!.next,
-    end: (hash, end, now, token) =>
-      database.write(() => {
-        database.run('UPDATE chain_transactions SET state = ?, updated_at = ? WHERE hash = ?', end, now, toBytes(hash))
-        if (token === undefined) return
-        database
-          .prepare(`
-            INSERT INTO agent_tokens (agent_id, network, token_id, tx_hash, created_at) VALUES (?, ?, ?, ?, ?)
-            ON CONFLICT DO NOTHING`)
-          .run(token.agentId, token.network, token.tokenId, toBytes(hash), now)
-        tokens = undefined
-      }),
-    tokenOf: (agentId, network) => all().get(keyOf(agentId, network)),
+    async nextNonce(network, account) {
+      return (await database.query(one<{ next: number }>(NEXT_NONCE, network, toBytes(account))))!.next
+    },
+    async end({ network, account, accountNonce, hash }, end, now, token) {
+      const id = toBytes(hash)
+      const minted = token && [run(ADD_TOKEN, token.agentId, token.network, token.tokenId, id, now)]
+      await database.commit(
+        together(
+          run(END, end, now, id),
+          run(LOSE_RIVALS, now, network, toBytes(account), accountNonce, id),
+          ...(minted ?? []),
+        ),
+      )
+    },
+    async lose(hash, now) {
+      await database.commit(run(LOSE, now, toBytes(hash)))
+    },
+    async tokenOf(agentId, network) {
+      return (await database.query(one<{ token_id: string }>(TOKEN, agentId, network)))?.token_id
+    },
   }
 }
 

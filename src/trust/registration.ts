@@ -44,8 +44,8 @@ export function createRegistration(deps: RegistrationDeps) {
   const fileOf = (listing: Listing, tokenId: string | undefined) =>
     registrationUri({ listing, identity, tokenId, publicUrl: deps.publicUrl, image: deps.imageOf(listing.id) })
 
-  function already(agentId: string, why = 'and its registration file says what it should'): CodedError {
-    const has = `this agent has token ${tokenOf(agentId)} of ${identity} on ${network}`
+  function already(tokenId: string, why = 'and its registration file says what it should'): CodedError {
+    const has = `this agent has token ${tokenId} of ${identity} on ${network}`
     return new CodedError('ALREADY_REGISTERED', `${has}, ${why}`)
   }
 
@@ -53,9 +53,10 @@ export function createRegistration(deps: RegistrationDeps) {
   async function mint(agentId: string, uri: string, signal: AbortSignal): Promise<string | undefined> {
     const call = { purpose: `${REGISTER}${agentId}`, to: identity, data: encodeRegister(uri) }
     let isMinted = false
-    const make = () => {
-      isMinted = tokenOf(agentId) !== undefined
-      if (isMinted) throw already(agentId)
+    const make = async () => {
+      const tokenId = await tokenOf(agentId)
+      isMinted = tokenId !== undefined
+      if (tokenId !== undefined) throw already(tokenId)
       return call
     }
     const mined = await sender.send(make, signal).catch((error: unknown) => {
@@ -78,51 +79,49 @@ export function createRegistration(deps: RegistrationDeps) {
 
   /** @returns the transaction. @throws CodedError ALREADY_REGISTERED if there is nothing to change */
   async function update(agentId: string, uri: string, signal: AbortSignal): Promise<string> {
-    const tokenId = BigInt(tokenOf(agentId)!)
+    const tokenId = BigInt((await tokenOf(agentId))!)
     const purpose = `${UPDATE}${agentId}`
     const guard = async () => {
       // An update is under way: `send` waits for it.
-      if (sender.open().some((one) => one.purpose === purpose)) return
-      if ((await presentUri(tokenId, signal)) === uri) throw already(agentId)
+      if ((await sender.open()).some((one) => one.purpose === purpose)) return
+      if ((await presentUri(tokenId, signal)) === uri) throw already(`${tokenId}`)
     }
     await guard()
     const call = { purpose, to: identity, data: encodeSetAgentUri(tokenId, uri), guard }
     return (await sender.send(() => call, signal)).hash
   }
 
-  function identityOf(agentId: string, uri: string, isOwnFile: boolean) {
+  async function identityOf(agentId: string, uri: string, isOwnFile: boolean) {
+    const token_id = (await tokenOf(agentId))!
     return {
-      ...{ agent_id: agentId, token_id: tokenOf(agentId)!, network, registry: identity, uri },
+      ...{ agent_id: agentId, token_id, network, registry: identity, uri },
       ...(isOwnFile && deps.publicUrl === undefined && { notice: NO_PUBLIC_URL }),
     }
   }
 
   /** Updates an agent that has its token. Replaces a file kept elsewhere only if `given` names a new one. */
   async function updated(listing: Listing, given: string | undefined, signal: AbortSignal): Promise<OnchainIdentity> {
-    const tokenId = tokenOf(listing.id)!
+    const tokenId = (await tokenOf(listing.id))!
     // The node may have stopped between the mint and the new listing.
     if (listing.token_id !== tokenId) await deps.relist(listing.id).catch(() => {})
     const present = given === undefined ? await presentUri(BigInt(tokenId), signal) : undefined
     if (present !== undefined && present !== '' && !present.startsWith('data:')) {
-      throw already(
-        listing.id,
-        `and its registration file is at ${present}: change it there, or name another with --uri`,
-      )
+      throw already(tokenId, `and its registration file is at ${present}: change it there, or name another with --uri`)
     }
     const uri = given ?? fileOf(listing, tokenId)
     const tx_hash = await update(listing.id, uri, signal)
-    return { ...identityOf(listing.id, uri, given === undefined), minted: false, tx_hash }
+    return { ...(await identityOf(listing.id, uri, given === undefined)), minted: false, tx_hash }
   }
 
   async function register(listing: Listing, given: string | undefined, signal: AbortSignal): Promise<OnchainIdentity> {
     const { id } = listing
-    if (tokenOf(id) !== undefined) return updated(listing, given, signal)
+    if ((await tokenOf(id)) !== undefined) return updated(listing, given, signal)
     const tx_hash = await mint(id, given ?? fileOf(listing, undefined), signal)
     if (tx_hash === undefined) return updated(listing, given, signal)
     // The token exists even if relisting fails. The next listing names it.
     await deps.relist(id).catch(() => {})
-    const uri = given ?? fileOf(listing, tokenOf(id))
-    const made = { ...identityOf(id, uri, given === undefined), minted: true, tx_hash }
+    const uri = given ?? fileOf(listing, await tokenOf(id))
+    const made = { ...(await identityOf(id, uri, given === undefined)), minted: true, tx_hash }
     if (given !== undefined) return made
     const update_tx_hash = await update(id, uri, signal).catch((error: unknown) => {
       if (!(error instanceof CodedError)) throw error

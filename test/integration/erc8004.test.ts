@@ -104,7 +104,7 @@ describe('register-onchain', () => {
     expect(read(uri)).toMatchObject({ name: 'Summary', x402Support: true, active: true, registrations })
     expect(made).toMatchObject({ minted: true, update_tx_hash: expect.stringMatching(/^0x/) })
     expect(made.notice).toMatch(/names no A2A and no MCP service: set public_url/)
-    expect(seller.transactions.tokenOf(agentId, NETWORK)).toBe(made.token_id)
+    expect(await seller.transactions.tokenOf(agentId, NETWORK)).toBe(made.token_id)
     expect(seller.relisted).toEqual([agentId])
     await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({
       code: 'ALREADY_REGISTERED',
@@ -117,7 +117,7 @@ describe('register-onchain', () => {
     await seller.reputation().register(agentId, {}, open())
     const facts = { publicUrl: 'https://node.example', imageOf: () => 'https://node.example/a.png' }
     const again = await seller.reputation(facts).register(agentId, {}, open())
-    expect(again).toMatchObject({ minted: false, token_id: seller.transactions.tokenOf(agentId, NETWORK) })
+    expect(again).toMatchObject({ minted: false, token_id: await seller.transactions.tokenOf(agentId, NETWORK) })
     expect(again.notice).toBeUndefined()
     const file = read(await fileAt(again.token_id))
     expect(file).toMatchObject({ image: 'https://node.example/a.png', registrations: [{}] })
@@ -215,7 +215,7 @@ describe('register-onchain', () => {
       await expect(seller.reputation().register(agentId, {}, open())).rejects.toThrow('killed')
       const made = await seller.reputation().register(agentId, {}, open())
       expect(new Set(seller.sent).size).toBe(2)
-      expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([2, made.token_id])
+      expect([await seller.nonce(), await seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([2, made.token_id])
     },
   )
 
@@ -229,7 +229,7 @@ describe('register-onchain', () => {
       .register(agentId, {}, open())
       .catch(() => {})
     const again = await seller.reputation().register(agentId, kept, open())
-    expect(again).toMatchObject({ minted: false, token_id: seller.transactions.tokenOf(agentId, NETWORK) })
+    expect(again).toMatchObject({ minted: false, token_id: await seller.transactions.tokenOf(agentId, NETWORK) })
     expect([await fileAt(again.token_id), await seller.nonce()]).toEqual([kept.uri, 2])
   })
 
@@ -244,7 +244,7 @@ describe('register-onchain', () => {
       .catch(() => {})
     const other = seller.list({ id: 'otheragent234567otheragent234567' })
     await seller.reputation().register(other.id, {}, open())
-    const tokens = [agentId, other.id].map((id) => seller.transactions.tokenOf(id, NETWORK))
+    const tokens = await Promise.all([agentId, other.id].map((id) => seller.transactions.tokenOf(id, NETWORK)))
     expect(Number(tokens[1])).toBe(Number(tokens[0]) + 1)
   })
 
@@ -360,7 +360,7 @@ describe('a transaction that does not go on (T13)', () => {
       code: 'TRANSACTION_PENDING',
       message: expect.stringMatching(/stoa transaction replace 0x[0-9a-f]{64} pays more, stoa transaction abandon/),
     })
-    return seller.transactions.open(NETWORK, seller.wallet.address)[0]!.hash
+    return (await seller.transactions.open(NETWORK, seller.wallet.address))[0]!.hash
   }
   afterEach(() => devChain.setAutomine(true))
 
@@ -387,8 +387,8 @@ describe('a transaction that does not go on (T13)', () => {
     await until(() => seller.sent.length > 1)
     await devChain.mine()
     expect((await replaced).hash).not.toBe(hash)
-    expect(node.transactions.open()).toEqual([])
-    expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, expect.any(String)])
+    expect(await node.transactions.open()).toEqual([])
+    expect([await seller.nonce(), await seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, expect.any(String)])
   })
 
   test('is replaced while its caller waits: the caller is told of the one that was mined', async () => {
@@ -403,7 +403,7 @@ describe('a transaction that does not go on (T13)', () => {
       return chain.request(method, params, signal)
     }
     const registered = seller.reputation({ chain: { network: NETWORK, request } }).register(agentId, kept, open())
-    const { hash } = await until(() => seller.transactions.open(NETWORK, seller.wallet.address)[0])
+    const { hash } = await until(async () => (await seller.transactions.open(NETWORK, seller.wallet.address))[0])
     isShut = true
     await until(() => isWaiting)
     const replaced = seller.reputation().transactions.replace(hash, open())
@@ -421,7 +421,10 @@ describe('a transaction that does not go on (T13)', () => {
     await until(() => seller.sent.length > 1)
     await devChain.mine()
     await abandoned
-    expect([node.transactions.open(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([[], undefined])
+    expect([await node.transactions.open(), await seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([
+      [],
+      undefined,
+    ])
     await devChain.setAutomine(true)
     await node.register(agentId, kept, open())
     expect(await seller.nonce()).toBe(2)
@@ -440,10 +443,10 @@ describe('a transaction that does not go on (T13)', () => {
       },
     })
     await expect(node.register(agentId, kept, open())).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
-    const [{ hash, accountNonce } = {}] = node.transactions.open()
+    const [{ hash, accountNonce } = {}] = await node.transactions.open()
     expect(accountNonce).toBe(1)
     await seller.reputation().transactions.replace(hash!, open())
-    expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([2, expect.any(String)])
+    expect([await seller.nonce(), await seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([2, expect.any(String)])
   })
 
   test.each([
@@ -461,7 +464,7 @@ describe('a transaction that does not go on (T13)', () => {
       },
     })
     await expect(node.register(agentId, kept, open())).rejects.toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
-    expect([seller.sent, node.transactions.open()]).toEqual([[], []])
+    expect([seller.sent, await node.transactions.open()]).toEqual([[], []])
   })
 
   test('is not made below the fee that the chain asks for, whatever a block says', async () => {

@@ -4,6 +4,7 @@ import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { type Chain, createChain } from '../../src/chain/chain.ts'
 import { encodeRegister } from '../../src/chain/erc8004.ts'
+import { encodeTransfer } from '../../src/chain/usdc.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { Sender } from '../../src/payments/sender.ts'
@@ -62,7 +63,7 @@ class Purse {
     const transfers = createTransfers({
       ...{ wallet, logger: silentLogger },
       lane: async () => ({ chain, sender: this.sender }),
-      held: () => heldByAuthorizations(database, NETWORK),
+      held: async () => heldByAuthorizations(database, NETWORK),
     })
     const request = { caller: OPERATOR, idempotencyKey, signal: AbortSignal.timeout(20_000) }
     return transfers.send({ network: NETWORK, ...transfer }, request)
@@ -188,7 +189,7 @@ describe('while a transfer waits', () => {
     await devChain.setAutomine(false)
     purse.started(100)
     await expect(purse.send(transfer, 'first')).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
-    const [{ hash, purpose } = {}] = purse.sender.open()
+    const [{ hash, purpose } = {}] = await purse.sender.open()
     expect(purpose).toBe(`send ${transfer.amount} ${transfer.asset} to ${to}`)
     return hash!
   }
@@ -201,7 +202,7 @@ describe('while a transfer waits', () => {
         message: expect.stringContaining(`${hash} that does the same`),
       })
     }
-    expect(purse.sender.open()).toHaveLength(1)
+    expect(await purse.sender.open()).toHaveLength(1)
     await devChain.mine()
     await purse.send({ to, amount: '1' }, 'first')
     expect(await chain.usdcBalance(to)).toBe(1_000_000n)
@@ -210,7 +211,7 @@ describe('while a transfer waits', () => {
   test('a replacement moves the same ETH, once', async () => {
     const hash = await waiting({ to, amount: '0.002', asset: 'ETH' })
     const replaced = purse.started().replace(hash, AbortSignal.timeout(20_000))
-    await until(() => isPending(purse.sender.open()[1]?.hash))
+    await until(async () => isPending((await purse.sender.open())[1]?.hash))
     await devChain.mine()
     const { hash: mined } = await replaced
     expect(mined).not.toBe(hash)
@@ -222,7 +223,7 @@ describe('while a transfer waits', () => {
   test('one that was abandoned has moved nothing, and its key sends nothing more', async () => {
     const hash = await waiting({ to, amount: '0.002', asset: 'ETH' })
     const abandoned = purse.started().abandon(hash, AbortSignal.timeout(20_000))
-    await until(() => isPending(purse.sender.open()[1]?.hash))
+    await until(async () => isPending((await purse.sender.open())[1]?.hash))
     await devChain.mine()
     await abandoned
     await devChain.setAutomine(true)
@@ -236,12 +237,49 @@ describe('while a transfer waits', () => {
     const call = { purpose: 'register x', to: addresses.identityRegistry, data: encodeRegister('data:,') }
     const first = purse.sender.send(() => call, AbortSignal.timeout(20_000))
     const second = purse.send({ to, amount: '1' })
-    await until(() => isPending(purse.sender.open()[0]?.hash))
+    await until(async () => isPending((await purse.sender.open())[0]?.hash))
     await devChain.mine()
     await first
-    await until(() => isPending(purse.sender.open()[0]?.hash))
+    await until(async () => isPending((await purse.sender.open())[0]?.hash))
     await devChain.mine()
     await second
     expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([2, 1_000_000n])
+  })
+})
+
+describe('two processes of one account', () => {
+  const call = (amount: bigint, key?: string) => {
+    return { purpose: `send ${amount}`, to: addresses.usdc, data: encodeTransfer(to, amount), key }
+  }
+  /** Lets both look at the account before either has stored anything. */
+  function atOnce(): [Sender, Sender] {
+    const [first, second] = [purse.started(), purse.started()]
+    const gate = Promise.withResolvers<void>()
+    let asked = 0
+    purse.intercept = async (method) => {
+      if (method !== 'eth_estimateGas') return
+      if (++asked === 2) gate.resolve()
+      await gate.promise
+    }
+    return [first, second]
+  }
+
+  test('use no account nonce twice: each of two transactions happens', async () => {
+    const [first, second] = atOnce()
+    const sent = await Promise.all([
+      first.send(() => call(1n), AbortSignal.timeout(20_000)),
+      second.send(() => call(2n), AbortSignal.timeout(20_000)),
+    ])
+    expect(new Set(sent.map(({ hash }) => hash)).size).toBe(2)
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([2, 3n])
+  })
+
+  test('send the transaction of one key once', async () => {
+    const [first, second] = atOnce()
+    const sent = await Promise.all(
+      [first, second].map((one) => one.send(() => call(5n, 'key'), AbortSignal.timeout(20_000))),
+    )
+    expect(sent[0]!.hash).toBe(sent[1]!.hash)
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([1, 5n])
   })
 })

@@ -144,16 +144,17 @@ test('T6 D45 nothing runs for a payment as long as a transaction may pay it back
   const hash = randomHex()
   const call = { to: usdc.address, data: '0x', value: 0n, key: undefined } as const
   const account = { network: usdc.network, account: payTo, accountNonce: 0 }
-  await transactions.add({ purpose: `refund ${paymentId}`, ...call, ...account, raw: '0x02', hash }, 1)
+  const paysBack = { purpose: `refund ${paymentId}`, ...call, ...account, raw: '0x02', hash } as const
+  await transactions.add(paysBack, 0, 1)
   seller.work = undefined
   const ask = () => peer.paidRequest(payment, { correlation_id, body })
   expect(told(await ask())).toBe('SETTLEMENT_FAILED')
   expect(told(await peer.askResult(payment))).toBe('SETTLEMENT_FAILED')
   expect(seller.deps.deferred.unrun(10)).toEqual([])
-  await transactions.end(hash, 'mined', 2)
+  await transactions.end(paysBack, 'mined', 2)
   expect(told(await ask())).toBe('SETTLEMENT_FAILED')
   expect(seller.deps.deferred.unrun(10, 0)).toEqual([])
-  await transactions.end(hash, 'lost', 3)
+  await seller.database.writeOne("UPDATE chain_transactions SET state = 'lost'")
   expect(told(await ask())).toBe('re: the task')
   expect(seller.runs).toHaveLength(2)
 })
