@@ -10,7 +10,7 @@ import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentToken, StoredTransaction, Transactions } from '../store/transactions.ts'
 import { type Call, isSame, lower, type MinedCall } from './call.ts'
-import { ether, readQuantity, refusalOf, TransactionError } from './transaction-error.ts'
+import { readQuantity, refusalOf, TransactionError, tooPoorFor } from './transaction-error.ts'
 import { askTerms } from './transaction-terms.ts'
 import type { Wallet } from './wallet.ts'
 
@@ -205,7 +205,8 @@ export class Sender {
   ): Promise<StoredTransaction> {
     const { chain, wallet } = this.#deps
     const account = wallet.address
-    const tooPoor = (balance: bigint, cost: bigint | undefined) => this.#tooPoor(balance, cost, value)
+    const tooPoor = (balance: bigint, cost?: bigint) =>
+      tooPoorFor(value, { account, network: chain.network, balance, cost })
     const terms = await askTerms(chain, { call: { from: account, to, data, value }, stuck, tooPoor }, signal)
     const chainId = Number(chain.network.slice('eip155:'.length))
     const signed = wallet.signTransaction({ chainId, accountNonce, ...terms, to, data, value })
@@ -271,8 +272,10 @@ export class Sender {
       if (look % 10 === 0) {
         refusal = await chain.request('eth_sendRawTransaction', [raw], signal).then(() => '', refusalOf)
         // Fees beyond gas, such as a rollup's data fee, show only now. The transaction is kept and sent again later.
-        if (/insufficient funds/i.test(refusal))
-          throw this.#tooPoor(await this.#balance(signal), undefined, transaction.value)
+        if (/insufficient funds/i.test(refusal)) {
+          const balance = readQuantity(await chain.request('eth_getBalance', [account, 'latest'], signal))
+          throw tooPoorFor(transaction.value, { account, network: chain.network, balance })
+        }
       }
       const isPast = (await this.#count('latest', signal)) > accountNonce
       // An RPC that shows the receipt late still knows the transaction.
@@ -291,22 +294,5 @@ export class Sender {
       await pause(look === 0 ? Math.min(FIRST_POLL_MS, pollMs) : pollMs, signal)
       signal.throwIfAborted()
     }
-  }
-
-  async #balance(signal: AbortSignal): Promise<bigint> {
-    const { chain, wallet } = this.#deps
-    return readQuantity(await chain.request('eth_getBalance', [wallet.address, 'latest'], signal))
-  }
-
-  #tooPoor(balance: bigint, cost: bigint | undefined, value: bigint): TransactionError {
-    const { wallet, chain } = this.#deps
-    const has = `the wallet ${wallet.address} has ${ether(balance)} ETH on ${chain.network}`
-    const needed = cost === undefined ? 'a little ETH' : `about ${ether(cost)} ETH`
-    if (value === 0n) {
-      const why = `${has}; writing to the chain needs ${needed} for gas: send it some, nothing was sent`
-      return new TransactionError('WALLET_NO_GAS', why)
-    }
-    const why = `${has}; to send ${ether(value)} ETH takes ${needed} for gas beside it: nothing was sent`
-    return new TransactionError('INSUFFICIENT_FUNDS', why)
   }
 }

@@ -35,6 +35,20 @@ export function readQuantity(result: unknown): bigint {
   throw new CodedError('CHAIN_UNAVAILABLE', 'the answer of the RPC is not a number')
 }
 
+type Purse = { account: string; network: string; balance: bigint; cost?: bigint | undefined }
+
+/** The error for an account that cannot pay the gas of a call, or the `value` that the call moves. All in wei. */
+export function tooPoorFor(value: bigint, { account, network, balance, cost }: Purse): TransactionError {
+  const has = `the wallet ${account} has ${ether(balance)} ETH on ${network}`
+  const needed = cost === undefined ? 'a little ETH' : `about ${ether(cost)} ETH`
+  if (value === 0n) {
+    const why = `${has}; writing to the chain needs ${needed} for gas: send it some, nothing was sent`
+    return new TransactionError('WALLET_NO_GAS', why)
+  }
+  const why = `${has}; to send ${ether(value)} ETH takes ${needed} for gas beside it: nothing was sent`
+  return new TransactionError('INSUFFICIENT_FUNDS', why)
+}
+
 export function ether(wei: bigint): string {
   return formatAmount(wei, ETHER_DECIMALS)
 }
