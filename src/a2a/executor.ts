@@ -45,7 +45,7 @@ const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 export const URL_KEY = 'stoa.url'
 /** Context key of the function that receives the task's id before the task runs. */
 export const BEGUN_KEY = 'stoa.begun'
-type Begin = (task: TaskIds) => Promise<void>
+type Begin = (task: TaskIds) => Promise<boolean>
 
 type ExecutorDeps = {
   clock: Clock
@@ -99,7 +99,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
       if (isFull) return say(states.rejected, { text: 'the node has too much work. Try again later' })
       // Stored before the run: the same message after a crash does not run again.
-      await begun?.(ids)
+      if ((await begun?.(ids)) === false) return say(states.rejected, { text: 'another process of this node has it' })
       const turn: Turn = {
         ids,
         messageId: userMessage.messageId,

@@ -51,7 +51,7 @@ export function createRequestHandler(
     const { messageId, ...asked } = message!
     const name = { agentId, owner: callerIn(context).tokenId, messageId, asked: [asked, metadata] }
     for (let lost: string | undefined; ; ) {
-      const sending = sent.send(name, lost)
+      const sending = await sent.send(name, lost)
       if (sending.kind === 'first') {
         context.state.set(BEGUN_KEY, sending.begun)
         return sending

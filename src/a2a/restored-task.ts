@@ -49,12 +49,12 @@ export function restoreEnded(taskId: string, { contextId, state, text, at }: End
 }
 
 /** Adds the transaction that settled the payment after the result was delivered. */
-export function withReceipt(task: Task, find: () => TaskRecord | undefined): Task {
+export async function withReceipt(task: Task, find: () => Promise<TaskRecord | undefined>): Promise<Task> {
   const metadata = task.status?.message?.metadata
   const isPending =
     task.status?.state === TaskState.TASK_STATE_COMPLETED && metadata?.[keys.status] === 'payment-verified'
   if (!isPending) return task
-  const payment = find()?.payment
+  const payment = (await find())?.payment
   if (payment?.txHash !== undefined) Object.assign(metadata, paid(payment))
   return task
 }

@@ -13,9 +13,12 @@ const SENT_MAX = 20_000
 type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
 type KnownMessage = { hash: Buffer; at: number; task: Promise<string | undefined> }
 
-/** `again`: the task of the message, once known. `isStored`: an earlier process began it, or it is long ago. */
+/**
+ * `begun` returns false if another process was first: the task must not run then. `again`: the task of the message, once
+ * known. `isStored`: an earlier process began it, or it is long ago.
+ */
 type Delivery =
-  | { kind: 'first'; begun(task: TaskIds): Promise<void>; over(): void }
+  | { kind: 'first'; begun(task: TaskIds): Promise<boolean>; over(): void }
   | { kind: 'again'; task: Promise<string | undefined>; isStored: boolean }
 
 /**
@@ -33,23 +36,22 @@ export class SentMessages {
   }
 
   /** `lost`: a stored task that is gone. @throws RequestMalformedError for an id that came with another message */
-  send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Delivery {
+  async send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Promise<Delivery> {
     const key = JSON.stringify([owner ?? null, agentId, messageId])
     const name = { tokenId: owner, agentId, messageId }
     const hash = createHash('sha256').update(JSON.stringify(asked)).digest()
-    const now = this.#runTime.now()
-    const here = this.#sent.get(key)
-    if (here !== undefined && now - here.at < MESSAGE_LIFE_MS) {
-      checkSame(here.hash, hash)
-      return { kind: 'again', task: here.task, isStored: false }
-    }
-    const stored = this.#store.find(name)
+    const known = this.#known(key, hash)
+    if (known !== undefined) return known
+    const stored = await this.#store.find(name)
+    // A copy of the message may have begun while the store was read.
+    const begunMeanwhile = this.#known(key, hash)
+    if (begunMeanwhile !== undefined) return begunMeanwhile
     if (stored !== undefined && stored.taskId !== lost) {
       checkSame(stored.hash, hash)
       return { kind: 'again', task: Promise.resolve(stored.taskId), isStored: true }
     }
     const { promise: task, resolve } = Promise.withResolvers<string | undefined>()
-    const sent = { hash, at: now, task }
+    const sent = { hash, at: this.#runTime.now(), task }
     this.#sent.set(key, sent)
     let isBegun = false
     const forget = () => {
@@ -59,13 +61,14 @@ export class SentMessages {
       kind: 'first',
       begun: async ({ taskId, contextId }) => {
         isBegun = true
-        resolve(taskId)
+        let isFirst = false
         try {
-          await this.#store.put(name, { hash, taskId, contextId })
-        } catch (error) {
+          isFirst = await this.#store.put(name, { hash, taskId, contextId }, lost)
+          return isFirst
+        } finally {
           // The task does not run, so the message may be sent again.
-          forget()
-          throw error
+          if (!isFirst) forget()
+          resolve(isFirst ? taskId : undefined)
         }
       },
       // The message was refused before it made a task, so it may be sent again.
@@ -75,6 +78,13 @@ export class SentMessages {
         resolve(undefined)
       },
     }
+  }
+
+  #known(key: string, hash: Uint8Array): Delivery | undefined {
+    const here = this.#sent.get(key)
+    if (here === undefined || this.#runTime.now() - here.at >= MESSAGE_LIFE_MS) return undefined
+    checkSame(here.hash, hash)
+    return { kind: 'again', task: here.task, isStored: false }
   }
 }
 

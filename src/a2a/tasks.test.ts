@@ -22,7 +22,7 @@ const record: TaskRecord = {
   endedAt: 0,
   payment: { state: 'settled', network: 'eip155:84532', payer: `0x${'11'.repeat(20)}`, txHash: hash },
 }
-const none = { find: () => undefined }
+const none = { find: async () => undefined }
 
 test('T19 the longest untouched tasks give way, and their followers are told', async () => {
   const tasks = new A2aTasks({ records: none })
@@ -63,7 +63,7 @@ test('a task is its agent’s alone, and a copy: what callers do to it changes n
 
 test('D32 a task that has left is put together from the store, with its receipt', async () => {
   const tasks = new A2aTasks({
-    records: { find: (agentId, id) => (agentId === 'a' && id === 'old' ? record : undefined) },
+    records: { find: async (agentId, id) => (agentId === 'a' && id === 'old' ? record : undefined) },
   })
   const found = await tasks.of('a').load('old', context)
   expect(found).toMatchObject({ id: 'old', contextId: 'c', status: { state: TaskState.TASK_STATE_COMPLETED } })
@@ -74,6 +74,12 @@ test('D32 a task that has left is put together from the store, with its receipt'
   expect(await tasks.of('b').load('old', context)).toBeUndefined()
 })
 
+test('the first update of a new task does not wait for the ledger', async () => {
+  const tasks = new A2aTasks({ records: { find: () => Promise.reject(new Error('asked for')) } })
+  tasks.start('new', { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 1 })
+  expect(await tasks.of('a').load('new', context)).toBeUndefined()
+})
+
 test('a failed one says that nothing was charged', async () => {
   const failed = {
     ...record,
@@ -81,7 +87,7 @@ test('a failed one says that nothing was charged', async () => {
     error: 'the agent failed',
     payment: { ...record.payment!, state: 'voided' as const },
   }
-  const tasks = new A2aTasks({ records: { find: () => failed } })
+  const tasks = new A2aTasks({ records: { find: async () => failed } })
   const found = await tasks.of('a').load('old', context)
   expect(found!.status!.state).toBe(TaskState.TASK_STATE_FAILED)
   expect(found!.status!.message!.metadata).toMatchObject({ 'x402.payment.status': 'payment-failed' })
@@ -89,7 +95,7 @@ test('a failed one says that nothing was charged', async () => {
 
 test('a receipt comes with the transaction, however late that is', async () => {
   let settled = false
-  const find = () => ({ ...record, payment: { ...record.payment!, txHash: settled ? hash : undefined } })
+  const find = async () => ({ ...record, payment: { ...record.payment!, txHash: settled ? hash : undefined } })
   const tasks = new A2aTasks({ records: { find } })
   const pending = { 'x402.payment.status': 'payment-verified', 'x402.payment.receipts': [] }
   await tasks.of('a').save(task('t', { metadata: pending }), context)

@@ -142,13 +142,15 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#buses.delete(taskId)
   }
 
-  #load(agentId: string, id: string, caller: Caller): Task | undefined {
+  async #load(agentId: string, id: string, caller: Caller): Promise<Task | undefined> {
     const entry = this.#entries.get(id)
     const seen = ownerSeen(caller)
     if (entry === undefined) {
-      const record = this.#records.find(agentId, id)
+      // A new task, because those that run are not dropped. Its first update must not wait for the ledger.
+      if (this.#running.has(id)) return undefined
+      const record = await this.#records.find(agentId, id)
       if (record !== undefined) return isCallerSeen(record.callerId, seen) ? restoreTask(record) : undefined
-      const ended = this.#messages?.ended(agentId, id)
+      const ended = await this.#messages?.ended(agentId, id)
       return ended !== undefined && (seen === undefined || ended.tokenId === seen) ? restoreEnded(id, ended) : undefined
     }
     if (entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)) return undefined

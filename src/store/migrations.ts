@@ -290,4 +290,9 @@ export const migrations: readonly string[] = [
   CREATE TABLE revisions (noted INTEGER NOT NULL);
   INSERT INTO revisions VALUES (0);
   `,
+  `
+  -- A2A tasks are asked for by their id, in words that PostgreSQL has too.
+  DROP INDEX exchanges_of_a2a;
+  CREATE INDEX exchanges_of_a2a ON exchanges (correlation_id) WHERE substr(caller_id, 1, 4) = 'a2a:';
+  `,
 ]

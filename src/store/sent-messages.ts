@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
-import type { Database } from './database.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { nothing, one, run, together } from './query.ts'
 import type { RunTime } from './run-time.ts'
 
 /** A message, named by its token, its agent and its id. */
@@ -12,12 +13,15 @@ export type EndedTask = TaskEnd & { tokenId: string | undefined; contextId: stri
 
 /** A2A messages whose tasks have begun, kept while their ids name them (D38). */
 export interface SentMessageStore {
-  find(name: MessageName): StoredMessage | undefined
-  /** Durable when it resolves, so before the task runs. */
-  put(name: MessageName, message: StoredMessage & { contextId: string }): Promise<void>
+  find(name: MessageName): Promise<StoredMessage | undefined>
+  /**
+   * Durable when it resolves, so before the task runs. `lost`: the task that this one replaces. @returns false if the
+   * id names another task already: another process was first
+   */
+  put(name: MessageName, message: StoredMessage & { contextId: string }, lost?: string): Promise<boolean>
   /** Notes how a task ended that leaves no exchange. */
   end(taskId: string, ended: TaskEnd): Promise<void>
-  ended(agentId: string, taskId: string): EndedTask | undefined
+  ended(agentId: string, taskId: string): Promise<EndedTask | undefined>
   /** Removes expired messages. */
   purge(): Promise<void>
 }
@@ -32,45 +36,62 @@ const TEXT_LENGTH_MAX = 2_000
 const LOOK_EVERY = 1_000
 
 const FIND = `
-  SELECT hash, task_id AS taskId FROM sent_messages
+  SELECT hash, task_id FROM sent_messages
   WHERE token_id = ? AND agent_id = ? AND message_id = ? AND run_ms > ?`
+/** An id that may name another task now. A new row gets a new number, by which the oldest are found. */
+const FREE = `
+  DELETE FROM sent_messages
+  WHERE token_id = ? AND agent_id = ? AND message_id = ? AND (run_ms <= ? OR task_id = ?)`
+/** Of two processes, the second waits for the first to commit and then finds the id taken. */
 const PUT = `
-  INSERT OR REPLACE INTO sent_messages (token_id, agent_id, message_id, hash, task_id, context_id, run_ms)
-  VALUES (?, ?, ?, ?, ?, ?, ?)`
+  INSERT INTO sent_messages (token_id, agent_id, message_id, hash, task_id, context_id, run_ms)
+  VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (token_id, agent_id, message_id) DO NOTHING`
 const TRIM = `
   DELETE FROM sent_messages WHERE token_id = ?1 AND no <=
     (SELECT no FROM sent_messages WHERE token_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ?2)`
 const ENDED = `
-  SELECT token_id AS tokenId, context_id AS contextId, ended FROM sent_messages
+  SELECT token_id, context_id, ended FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NOT NULL ORDER BY no DESC LIMIT 1`
 
 export function createSentMessageStore(
-  database: Database,
+  database: LedgerDatabase,
   runTime: RunTime,
   { messagesMax = MESSAGES_MAX, lookEvery = LOOK_EVERY } = {},
 ): SentMessageStore {
   let puts = 0
   return {
-    find: ({ tokenId = '', agentId, messageId }) =>
-      database.one(FIND, tokenId, agentId, messageId, runTime.now() - MESSAGE_LIFE_MS) as StoredMessage | undefined,
-    put: ({ tokenId = '', agentId, messageId }, { hash, taskId, contextId }) =>
-      database.write(() => {
-        const now = runTime.now()
-        database.run(PUT, tokenId, agentId, messageId, hash, taskId, contextId, now)
-        if (++puts % lookEvery === 0) database.run(TRIM, tokenId, messagesMax)
-      }),
-    end: (taskId, { text, ...ended }) =>
-      database.write(() => {
-        const kept = JSON.stringify({ ...ended, text: text.slice(0, TEXT_LENGTH_MAX) })
-        database.run('UPDATE sent_messages SET ended = ? WHERE task_id = ?', kept, taskId)
-      }),
-    ended(agentId, taskId) {
-      type Row = { tokenId: string; contextId: string; ended: string }
-      const row = database.one<Row>(ENDED, taskId, agentId)
-      if (row === undefined) return undefined
-      const tokenId = row.tokenId === '' ? undefined : row.tokenId
-      return { ...(JSON.parse(row.ended) as TaskEnd), tokenId, contextId: row.contextId }
+    async find({ tokenId = '', agentId, messageId }) {
+      type Row = { hash: Uint8Array; task_id: string }
+      const oldest = runTime.now() - MESSAGE_LIFE_MS
+      const row = await database.query(one<Row>(FIND, tokenId, agentId, messageId, oldest))
+      return row && { hash: row.hash, taskId: row.task_id }
     },
-    purge: () => database.writeOne('DELETE FROM sent_messages WHERE run_ms <= ?', runTime.now() - MESSAGE_LIFE_MS),
+    async put({ tokenId = '', agentId, messageId }, { hash, taskId, contextId }, lost) {
+      const now = runTime.now()
+      const name = [tokenId, agentId, messageId] as const
+      const isTrimmed = ++puts % lookEvery === 0
+      const [, stored] = await database.commit(
+        together(
+          run(FREE, ...name, now - MESSAGE_LIFE_MS, lost ?? null),
+          run(PUT, ...name, hash, taskId, contextId, now),
+          isTrimmed ? run(TRIM, tokenId, messagesMax) : nothing(0),
+        ),
+      )
+      return stored === 1
+    },
+    async end(taskId, { text, ...ended }) {
+      const kept = JSON.stringify({ ...ended, text: text.slice(0, TEXT_LENGTH_MAX) })
+      await database.commit(run('UPDATE sent_messages SET ended = ? WHERE task_id = ?', kept, taskId))
+    },
+    async ended(agentId, taskId) {
+      type Row = { token_id: string; context_id: string; ended: string }
+      const row = await database.query(one<Row>(ENDED, taskId, agentId))
+      if (row === undefined) return undefined
+      const tokenId = row.token_id === '' ? undefined : row.token_id
+      return { ...(JSON.parse(row.ended) as TaskEnd), tokenId, contextId: row.context_id }
+    },
+    async purge() {
+      await database.commit(run('DELETE FROM sent_messages WHERE run_ms <= ?', runTime.now() - MESSAGE_LIFE_MS))
+    },
   }
 }

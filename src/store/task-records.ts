@@ -2,9 +2,10 @@ import type { UnixMs } from '../lib/clock.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
-import type { Database } from './database.ts'
 import { toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
 import type { PaymentState } from './payments.ts'
+import { one } from './query.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
 /** An ended A2A task, read from its exchange and payment. */
@@ -30,7 +31,7 @@ export type TaskRecord = {
 
 /** A2A tasks whose process is gone: a paid result is never lost (D32). */
 export interface TaskRecords {
-  find(agentId: string, taskId: string): TaskRecord | undefined
+  find(agentId: string, taskId: string): Promise<TaskRecord | undefined>
 }
 
 type TaskRow = {
@@ -53,12 +54,12 @@ type TaskRow = {
 const FIND = `
   SELECT e.*, p.state, p.network, p.payer, p.tx_hash, p.id AS payment_id, p.receipt
   FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
-  WHERE e.correlation_id = ? AND e.caller_id GLOB '${A2A_CALLER}*' AND e.agent_id = ? ORDER BY e.id DESC LIMIT 1`
+  WHERE e.correlation_id = ? AND substr(e.caller_id, 1, ${A2A_CALLER.length}) = '${A2A_CALLER}' AND e.agent_id = ? ORDER BY e.id DESC LIMIT 1`
 
-export function createTaskRecords(database: Database): TaskRecords {
+export function createTaskRecords(database: LedgerDatabase): TaskRecords {
   return {
-    find(agentId, taskId) {
-      const row = database.one<TaskRow>(FIND, taskId, agentId)
+    async find(agentId, taskId) {
+      const row = await database.query(one<TaskRow>(FIND, taskId, agentId))
       return row && toRecord(row)
     },
   }

@@ -109,7 +109,7 @@ function reply(text: string, contextId: string): Message {
 const listing = listingFixture({ price: 0n, local: true })
 const cardAt = (url: string) =>
   agentCard(listing, url, { version: '1.0.0', did: listing.seller_did, needsToken: false })
-const tasks = new A2aTasks({ records: { find: () => undefined } })
+const tasks = new A2aTasks({ records: { find: async () => undefined } })
 const database = openDatabase({ path: ':memory:' })
 const runTime = await createRunTime(database, systemClock)
 const sent = new SentMessages({ messages: createSentMessageStore(database, runTime), runTime })
