@@ -2,11 +2,11 @@ import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { NodeStatus } from '../schema/api.ts'
-import type { Database } from '../store/database.ts'
+import type { LedgerDatabase } from '../store/ledger-database.ts'
 import { writeMet } from '../store/ledger-home.ts'
 
 type TradingDeps = {
-  database: Database
+  database: LedgerDatabase
   dataDir: string
   clock: Clock
   logger: Logger

@@ -4,7 +4,8 @@ import * as z from 'zod'
 import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { dataFile } from './data-dir.ts'
-import type { Database } from './database.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { one, type Query, run, steps, together } from './query.ts'
 import { readSecretFile } from './secret-file.ts'
 
 /** Where a ledger was last used. Stored in the ledger itself, so that a copy includes it. */
@@ -20,7 +21,8 @@ type Home = z.infer<typeof Home>
 
 const HOME_KEY = 'ledger_home'
 const MET_KEY = 'ledger_met_at'
-const PUT = 'INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)'
+const COPIED_KEY = 'ledger_copied_to'
+const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const MACHINE_ID = '/etc/machine-id'
 
 /** What an opened ledger is, judged by its stored home. */
@@ -40,32 +42,49 @@ export async function homeOf(dataDir: string, machineId = MACHINE_ID): Promise<H
   return { path, file: String(ino), ...(machine !== undefined && { machine }) }
 }
 
-export function readHome(database: Database): Home | undefined {
+export async function readHome(database: LedgerDatabase): Promise<Home | undefined> {
+  const text = await database.query(entry(HOME_KEY))
   try {
-    return Home.safeParse(JSON.parse(read(database, HOME_KEY) ?? '')).data
+    return Home.safeParse(JSON.parse(text ?? '')).data
   } catch {
     return undefined
   }
 }
 
 /** When this node met another node with the same identity and ledger. Undefined if the operator has continued since. */
-export function readMet(database: Database): UnixMs | undefined {
-  const at = Number(read(database, MET_KEY))
+export async function readMet(database: LedgerDatabase): Promise<UnixMs | undefined> {
+  const at = Number(await database.query(entry(MET_KEY)))
   return Number.isSafeInteger(at) && at > 0 ? at : undefined
 }
 
-export async function writeMet(database: Database, at: UnixMs): Promise<void> {
-  await database.writeOne(PUT, MET_KEY, String(at))
+export async function writeMet(database: LedgerDatabase, at: UnixMs): Promise<void> {
+  await database.commit(run(PUT, MET_KEY, String(at)))
+}
+
+/** Where this ledger was copied to, to be used there. Undefined if the operator has continued with this one since. */
+export async function readCopied(database: LedgerDatabase): Promise<string | undefined> {
+  return database.query(entry(COPIED_KEY))
+}
+
+export async function writeCopied(database: LedgerDatabase, to: string): Promise<void> {
+  await database.commit(run(PUT, COPIED_KEY, to))
+}
+
+/** Records that no other node uses this ledger, and that no copy of it is in use. */
+export function forgetOthers(): Query<unknown> {
+  return run(`DELETE FROM kv WHERE key IN ('${MET_KEY}', '${COPIED_KEY}')`)
 }
 
 /** Records that the ledger is at home here and that no other node uses it. */
-export async function settleIn(database: Database, home: Home): Promise<void> {
+export async function settleIn(database: LedgerDatabase, home: Home): Promise<void> {
   const text = JSON.stringify(home)
-  if (read(database, HOME_KEY) === text && readMet(database) === undefined) return
-  await database.write(() => {
-    database.run(PUT, HOME_KEY, text)
-    database.run('DELETE FROM kv WHERE key = ?', MET_KEY)
-  })
+  const [stored, met, copied] = await Promise.all([
+    database.query(entry(HOME_KEY)),
+    readMet(database),
+    readCopied(database),
+  ])
+  if (stored === text && met === undefined && copied === undefined) return
+  await database.commit(together(run(PUT, HOME_KEY, text), forgetOthers()))
 }
 
 /**
@@ -104,12 +123,16 @@ export const COPY_RISK =
 /** @param met when another node with this identity was met */
 export function copiedError(
   dataDir: string,
-  found: { where: 'copy' | 'elsewhere'; last: Home } | { met: string },
+  found: { where: 'copy' | 'elsewhere'; last: Home } | { met: string } | { copiedTo: string },
 ): CodedError<'LEDGER_COPIED'> {
   const adopt = `stop the other node for good and run: stoa ledger adopt --data-dir ${dataDir}`
   const two = 'Two nodes with one identity and one wallet pay twice and sell twice'
   if ('met' in found) {
     const what = `another node with the identity of ${dataDir} was met at ${found.met}`
+    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
+  }
+  if ('copiedTo' in found) {
+    const what = `the ledger of ${dataDir} was copied to ${found.copiedTo} to be used there`
     return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
   }
   const { path } = found.last
@@ -125,7 +148,9 @@ export function copiedError(
   )
 }
 
-function read(database: Database, key: string): string | undefined {
-  const row = database.one<{ value: string }>('SELECT value FROM kv WHERE key = ?', key)
-  return row?.value
+function entry(key: string): Query<string | undefined> {
+  return steps(function* () {
+    const row = yield* one<{ value: string }>('SELECT value FROM kv WHERE key = ?', key)
+    return row?.value
+  })
 }

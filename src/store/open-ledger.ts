@@ -1,22 +1,15 @@
-import { randomUUID } from 'node:crypto'
 import { stat } from 'node:fs/promises'
-import * as z from 'zod'
 import { isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
-import { copiedError, homeOf, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
-import { readSecretFile, writeSecretFile } from './secret-file.ts'
+import { copiedError, homeOf, readCopied, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
+import { ledgerId } from './ledger-id.ts'
+import { readMark, writeMark } from './ledger-mark.ts'
 import { checkSoundness } from './soundness.ts'
 import type { StoreError } from './store-error.ts'
 import { lostFrames } from './wal-loss.ts'
-
-/** A mark beside the database: its id, and whether it was closed cleanly. So a missing database is noticed. */
-const LedgerMark = z.object({ ledger: z.string().max(100), closed: z.boolean() })
-type LedgerMark = z.infer<typeof LedgerMark>
-
-const ID_KEY = 'ledger_id'
 
 type LedgerOptions = {
   logger: Logger
@@ -38,6 +31,7 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
   const path = dataFile(dataDir, 'database')
   const mark = await readMark(dataDir)
   const isThere = await hasBytes(path)
+  if (mark?.server !== undefined) throw elsewhere(dataDir, mark.server)
   if (mark !== undefined && !isThere) throw lost(dataDir, `${path} is missing or empty`)
   if (mark?.closed === false) {
     const missing = await lostFrames(path)
@@ -52,7 +46,7 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
   const onDamage = (error: StoreError) => logger.error({ err: error }, 'the ledger is damaged: trading has stopped')
   const database = openDatabase({ path, alone: true, onDamage })
   try {
-    const id = await idOf(database, mark?.ledger)
+    const id = await ledgerId(database, mark?.ledger)
     if (mark !== undefined && mark.ledger !== id) throw lost(dataDir, `${path} is the ledger of another data directory`)
     const whole = await checkSoundness(database, path)
     const damage = database.damage()
@@ -69,13 +63,15 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
 
 /** @throws CodedError LEDGER_COPIED */
 async function checkHome(database: Database, dataDir: string, id: string, options: LedgerOptions): Promise<void> {
-  const last = readHome(database)
+  const last = await readHome(database)
   const here = await homeOf(dataDir, options.machineId)
   const where = await whereaboutsOf(id, last, here)
   if (where === 'copy') throw copiedError(dataDir, { where, last: last! })
   if (options.adopt !== true) {
-    const met = readMet(database)
+    const met = await readMet(database)
     if (met !== undefined) throw copiedError(dataDir, { met: isoTime(met) })
+    const copiedTo = await readCopied(database)
+    if (copiedTo !== undefined) throw copiedError(dataDir, { copiedTo })
     if (where === 'elsewhere') throw copiedError(dataDir, { where, last: last! })
   }
   if (where === 'moved') options.logger.info({ path: here.path }, `the data directory was moved from ${last!.path}`)
@@ -93,17 +89,6 @@ function closing(database: Database, closed: () => Promise<void>): Database {
   }
 }
 
-/** A ledger of an early version has no id: it receives the expected one. */
-async function idOf(database: Database, expected: string | undefined): Promise<string> {
-  const read = () => database.one<{ value: string }>('SELECT value FROM kv WHERE key = ?', ID_KEY)
-  const id = read()?.value
-  if (id !== undefined) return id
-  await database.write(() =>
-    database.run('INSERT INTO kv (key, value) VALUES (?, ?)', ID_KEY, expected ?? randomUUID()),
-  )
-  return read()!.value
-}
-
 function lost(dataDir: string, what: string): CodedError<'LEDGER_LOST'> {
   const mark = dataFile(dataDir, 'ledger')
   return new CodedError(
@@ -113,18 +98,12 @@ function lost(dataDir: string, what: string): CodedError<'LEDGER_LOST'> {
   )
 }
 
-/** A damaged or unreadable mark counts as none: the file holds nothing else. */
-async function readMark(dataDir: string): Promise<LedgerMark | undefined> {
-  try {
-    const text = await readSecretFile(dataFile(dataDir, 'ledger'))
-    return text === undefined ? undefined : LedgerMark.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
-}
-
-async function writeMark(dataDir: string, mark: LedgerMark): Promise<void> {
-  await writeSecretFile(dataFile(dataDir, 'ledger'), `${JSON.stringify(mark)}\n`, { replace: true })
+function elsewhere(dataDir: string, server: string): CodedError<'LEDGER_LOST'> {
+  const back = `To go back to a ledger in ${dataDir}, copy it with stoa ledger copy`
+  return new CodedError(
+    'LEDGER_LOST',
+    `the ledger of ${dataDir} is in PostgreSQL at ${server}: set DATABASE_URL. ${back}`,
+  )
 }
 
 async function hasBytes(path: string): Promise<boolean> {
