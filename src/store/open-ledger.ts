@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises'
 import { isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { checkFinished } from './copy/unfinished.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
 import { copiedError, homeOf, readCopied, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
@@ -51,6 +52,7 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
     const whole = await checkSoundness(database, path)
     const damage = database.damage()
     if (damage !== undefined) throw damage
+    await checkFinished(database)
     await checkHome(database, dataDir, id, options)
     if (!whole) logger.info({ path }, 'the ledger is large: it is still being checked')
     await writeMark(dataDir, { ledger: id, closed: false })
