@@ -9,7 +9,7 @@ import { SellerSilent } from '../protocols/x402/client.ts'
 import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
 import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
 import { localCaller } from '../schema/caller.ts'
-import { RUN_SECONDS_MAX } from '../schema/limits.ts'
+import { EXECUTION_SECONDS_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
@@ -21,8 +21,7 @@ import { type PurchaseDeps, type PurchaseResult, purchase, type RunnableOrder } 
 import type { Recovery } from './recovery.ts'
 import type { Tokens } from './tokens.ts'
 
-/** Longest execution: the longest run, plus 5 min to settle and to ask again. */
-export const EXECUTION_MS_MAX = (RUN_SECONDS_MAX + 5 * 60) * 1000
+export const EXECUTION_MS_MAX = EXECUTION_SECONDS_MAX * 1000
 
 /** Orders that this process works on, each with its cancel function. The recovery skips them. */
 export type ActiveOrders = Map<string, (reason: Error) => void>

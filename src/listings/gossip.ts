@@ -10,14 +10,13 @@ import type { Host, Verdict } from '../p2p/host.ts'
 import type { SignatureCheck } from '../p2p/signature.ts'
 import type { SignaturePool } from '../p2p/signature-pool.ts'
 import { decodeBatch, encodeBatch, splitBatches } from '../protocols/sync/batch.ts'
+import { GOSSIP_BYTES_MAX } from '../schema/limits.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import type { ReplicaState } from './replica-state.ts'
 import type { ListingEntry } from './set.ts'
 import { isHostile, readListing } from './signed-listing.ts'
 
 export const LISTINGS_TOPIC = '/stoa/listings/1'
-/** The largest message that the host gossips. The listings of most sellers fit into one message. */
-const MESSAGE_BYTES_MAX = 64 * 1024
 const MESSAGE_LISTINGS_MAX = 64
 const CAUGHT_UP_MAX = 4096
 const STOP_TRIES = 5
@@ -133,7 +132,7 @@ export class ListingGossip {
    */
   async #send(): Promise<void> {
     const waiting = [...this.#outgoing]
-    const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX }
+    const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: GOSSIP_BYTES_MAX }
     for (const batch of splitBatches(Array.from(this.#outgoing.values()), limits)) {
       if ((await this.#publish(batch)) === 0) continue
       for (const [id, envelope] of waiting) {
@@ -228,7 +227,7 @@ function hashOf(envelope: Uint8Array): string {
 }
 
 function decodeMessage(message: Uint8Array): Uint8Array[] | undefined {
-  if (message.length === 0 || message.length > MESSAGE_BYTES_MAX) return undefined
+  if (message.length === 0 || message.length > GOSSIP_BYTES_MAX) return undefined
   try {
     return decodeBatch(message, { itemsMax: MESSAGE_LISTINGS_MAX, itemBytesMax: LISTING_BYTES_MAX })
   } catch {

@@ -4,12 +4,12 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { CodedError, reasonOf } from '../lib/errors.ts'
-import { BODY_BYTES_MAX } from '../schema/limits.ts'
+import { BODY_BYTES_MAX, EXECUTION_SECONDS_MAX } from '../schema/limits.ts'
 import { type CallTool, createServerFactory, type ToolCall } from './server.ts'
 import { toolFailure } from './tool-result.ts'
 
 /** Longer than the slowest agent and its settlement. */
-const CALL_TIMEOUT_MS = 66 * 60_000
+const CALL_TIMEOUT_MS = (EXECUTION_SECONDS_MAX + 60) * 1000
 
 export type StdioDeps = {
   input: Readable

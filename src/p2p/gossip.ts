@@ -4,6 +4,7 @@ import type { PeerScoreParams, TopicScoreParams } from '@libp2p/gossipsub/score'
 import type { Logger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
 import { orAborted } from '../lib/wait.ts'
+import { GOSSIP_BYTES_MAX } from '../schema/limits.ts'
 import { type GossipInternals, guardGossip, MESSAGES_PER_TRANSMISSION_MAX } from './libp2p-fixes/gossip-guard.ts'
 import { hostIn, siteOf } from './networks.ts'
 
@@ -16,10 +17,8 @@ export type Verdict = 'accept' | 'ignore' | 'reject'
 /** `fromPeerId` is the peer that passed the message on, not its author. */
 export type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>
 
-/** The longest message, in bytes. */
-const GOSSIP_BYTES_MAX = 64 * 1024
 /** The longest transmission, in bytes. A peer that asks for missed messages gets many messages in one transmission. */
-const TRANSMISSION_BYTES_MAX = 4 * 1024 * 1024
+const TRANSMISSION_BYTES_MAX = MESSAGES_PER_TRANSMISSION_MAX * GOSSIP_BYTES_MAX
 /** Other limits of one transmission, at libp2p's defaults. */
 const DECODED_MAX = {
   maxSubscriptions: 5000,

@@ -19,6 +19,9 @@ export const PAGE_LENGTH_MAX = 4 * 1024 * 1024
 /** The longest time, in seconds, that an answer may wait for something to end. */
 export const WAIT_SECONDS_MAX = 60
 
+/** The longest gossip message, in bytes: about the listings of one seller. */
+export const GOSSIP_BYTES_MAX = 64 * 1024
+
 /** Listings in one answer: the maximum, and the default. */
 export const PAGE_LISTINGS_MAX = 500
 /** Characters of a search query. A longer query is not a search, and each word costs time. */
@@ -34,6 +37,8 @@ export const STEPS_AT_ONCE_MAX = 8
 
 /** The longest time limit of one run, in seconds. Other nodes refuse a listing with a longer one. */
 export const RUN_SECONDS_MAX = 3600
+/** The longest execution of a buyer, in seconds: the longest run, plus 5 min to settle and to ask again. */
+export const EXECUTION_SECONDS_MAX = RUN_SECONDS_MAX + 5 * 60
 /** Seconds for settlement beyond the agent's own time limit (D28). */
 export const SETTLEMENT_SECONDS = 120
 /** The longest window of a payment, in seconds: of the longest run and its settlement. */

@@ -13,6 +13,7 @@ import {
   RegisterAgent,
   WalletBalance,
 } from '../../schema/api.ts'
+import { EXECUTION_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
 import { ApiError } from './api-error.ts'
 import { type MarketCalls, marketCalls } from './market.ts'
@@ -23,7 +24,7 @@ import { type WebhookCalls, webhookCalls } from './webhooks.ts'
 
 /** Time limit of an answer. An execution may take as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
-const EXECUTION_TIMEOUT_MS = 66 * 60_000
+const EXECUTION_TIMEOUT_MS = (EXECUTION_SECONDS_MAX + 60) * 1000
 
 /** Requests to these paths may spend money. They carry a key, so that they are done once (D38). */
 const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/send)$/
