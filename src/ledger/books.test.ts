@@ -88,12 +88,12 @@ test('D42: payments are found by their word of the books, each under the one tha
     entry.direction === 'in'
       ? receivedPayment(entry.payment, () => undefined).book
       : madePayment(entry.made, () => undefined).book
-  const all = ledger.payments({ limit: 50 }).items.map(shown)
+  const all = (await ledger.payments({ limit: 50 })).items.map(shown)
   expect(all.toSorted()).toEqual([
     ...['earned', 'held', 'held', 'lost', 'not_charged', 'not_charged', 'owed', 'paid', 'refused'],
   ])
   for (const book of Book.options) {
-    const found = ledger.payments({ limit: 50, book }).items.map(shown)
+    const found = (await ledger.payments({ limit: 50, book })).items.map(shown)
     expect(found, book).toEqual(all.filter((word) => word === book))
   }
 })
@@ -191,7 +191,7 @@ test('D42: every sum of what is held agrees: books, budget, workflow and wallet'
   const later = new HandClock(at + 20 * 60 * 60 * 1000)
   const ledger = createLedgerReader(database, { network: usdc.network })
   const books = createEarnings({ clock: later, ledger, decimals: 6, nameOf: () => undefined })
-  const listed = ledger.payments({ limit: 50, book: 'held' }).items
+  const listed = (await ledger.payments({ limit: 50, book: 'held' })).items
   expect({
     books: (await books.stats({ days: 30 })).held.amount_atomic,
     list: String(10_000 * listed.length),

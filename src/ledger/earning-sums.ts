@@ -103,7 +103,7 @@ export function agentsOf(parts: readonly Sums[]): [string, AgentSums][] {
             calls: before.calls + sums.calls,
             failed: before.failed + sums.failed,
             earned: before.earned + sums.earned,
-            durations: [...before.durations, ...sums.durations],
+            durations: [...before.durations, ...sums.durations].slice(-DURATIONS_MAX),
             lastAt: Math.max(before.lastAt, sums.lastAt),
           },
     )

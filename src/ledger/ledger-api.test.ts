@@ -14,14 +14,14 @@ test('D44: retry asks the seller of what is paid as long as it has no result, an
   const asked: string[] = []
   let isReceived = false
   const api = createLedgerApi({
-    ownerOf: () => undefined,
+    ownerOf: async () => undefined,
     ledger: createLedgerReader(buyer.database),
     nameOf: () => undefined,
     named: () => [],
     refund: async () => {},
     retrySettlement: async () => {},
     look: async (id) => void asked.push(id),
-    isReceived: () => isReceived,
+    isReceived: async () => isReceived,
   })
   await api.retry(reservation!.paymentId)
   expect(asked).toEqual([order!.id])

@@ -18,7 +18,7 @@ import type {
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 type LedgerApiDeps = {
-  ownerOf(orderId: string): string | undefined
+  ownerOf(orderId: string): Promise<string | undefined>
   ledger: LedgerReader
   nameOf(agentId: string): string | undefined
   /** Returns the ids of own agents whose name contains this text. */
@@ -29,19 +29,19 @@ type LedgerApiDeps = {
   refund(id: Hex, signal: AbortSignal): Promise<void>
   /** Checks again what became of an order's payment. */
   look(orderId: string): Promise<void>
-  isReceived(orderId: string): boolean
+  isReceived(orderId: string): Promise<boolean>
 }
 
 /** Received and made payments, and executions, as the API shows them. */
 export interface LedgerApi {
-  payments(query: PaymentQuery, caller?: Caller): Page<PaymentRecord>
-  payment(id: string, caller?: Caller): PaymentRecord
+  payments(query: PaymentQuery, caller?: Caller): Promise<Page<PaymentRecord>>
+  payment(id: string, caller?: Caller): Promise<PaymentRecord>
   /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
   retry(id: string): Promise<PaymentRecord>
   /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL, TransactionError, ChainError */
   refund(id: string, signal: AbortSignal): Promise<PaymentRecord>
-  executions(query: Omit<ExecutionsQuery, 'ownerId' | 'agentIds'>, caller?: Caller): Page<ExecutionRecord>
-  execution(id: string, caller?: Caller): ExecutionRecord
+  executions(query: Omit<ExecutionsQuery, 'ownerId' | 'agentIds'>, caller?: Caller): Promise<Page<ExecutionRecord>>
+  execution(id: string, caller?: Caller): Promise<ExecutionRecord>
 }
 
 /** Payment states of the API, and the stored states they stand for in each direction. */
@@ -76,48 +76,48 @@ export function createLedgerApi({
     entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
 
   /** Token callers see only payments for their own orders. Received payments belong to the operator (D48). */
-  function isSeen(entry: LedgerEntry, caller: Caller): boolean {
+  async function isSeen(entry: LedgerEntry, caller: Caller): Promise<boolean> {
     if (ownerSeen(caller) === undefined) return true
-    return entry.direction === 'out' && maySee(caller, ownerOf(entry.made.orderId))
+    return entry.direction === 'out' && maySee(caller, await ownerOf(entry.made.orderId))
   }
 
-  function payment(id: string, caller: Caller = OPERATOR): LedgerEntry {
-    const row = ledger.payment(id as Hex)
-    if (row !== undefined && isSeen(row, caller)) return row
+  async function payment(id: string, caller: Caller = OPERATOR): Promise<LedgerEntry> {
+    const row = await ledger.payment(id as Hex)
+    if (row !== undefined && (await isSeen(row, caller))) return row
     throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
   }
 
   /** True if a payment was signed, not released, and has no result yet (D44). */
-  function mayBeAskedFor({ state, orderId }: { state: LedgerState; orderId: string }): boolean {
-    return state === 'reserved' || (state === 'spent' && !isReceived(orderId))
+  async function mayBeAskedFor({ state, orderId }: { state: LedgerState; orderId: string }): Promise<boolean> {
+    return state === 'reserved' || (state === 'spent' && !(await isReceived(orderId)))
   }
 
   return {
-    payments({ state, ...query }, caller = OPERATOR) {
+    async payments({ state, ...query }, caller = OPERATOR) {
       const states = state && storedStates[state]
       const transaction = state === undefined ? undefined : transactions[state]
-      const { items, next } = ledger.payments({ ...query, states, transaction, ownerId: ownerSeen(caller) })
+      const { items, next } = await ledger.payments({ ...query, states, transaction, ownerId: ownerSeen(caller) })
       return { items: items.map(record), next }
     },
-    payment: (id, caller) => record(payment(id, caller)),
+    payment: async (id, caller) => record(await payment(id, caller)),
     async retry(id) {
-      const entry = payment(id)
+      const entry = await payment(id)
       if (entry.direction === 'in') await retrySettlement(id as Hex)
-      else if (mayBeAskedFor(entry.made)) await look(entry.made.orderId)
+      else if (await mayBeAskedFor(entry.made)) await look(entry.made.orderId)
       else throw new CodedError('PAYMENT_FINAL', 'this payment is final: see its state')
-      return record(payment(id))
+      return record(await payment(id))
     },
     async refund(id, signal) {
       await refund(id as Hex, signal)
-      return record(payment(id))
+      return record(await payment(id))
     },
-    executions(query, caller = OPERATOR) {
+    async executions(query, caller = OPERATOR) {
       const agentIds = query.text === undefined ? undefined : named(query.text)
-      const { items, next } = ledger.executions({ ...query, agentIds, ownerId: ownerSeen(caller) })
+      const { items, next } = await ledger.executions({ ...query, agentIds, ownerId: ownerSeen(caller) })
       return { items: items.map((row) => executionRecord(row, nameOf(row.agentId))), next }
     },
-    execution(id, caller = OPERATOR) {
-      const row = ledger.execution(Number(id))
+    async execution(id, caller = OPERATOR) {
+      const row = await ledger.execution(Number(id))
       if (row !== undefined && isCallerSeen(row.callerId, ownerSeen(caller)))
         return executionRecord(row, nameOf(row.agentId))
       throw new CodedError('UNKNOWN_EXECUTION', 'no execution has this id, or it is no longer kept')

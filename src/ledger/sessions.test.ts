@@ -57,7 +57,7 @@ describe('D19, T9: a session', () => {
     ] as const)
       await said(caller, input)
     await said('did:a', 'elsewhere', { agentId: 'other' })
-    const { session, next } = sessions.get('agent', 'did:a', page)
+    const { session, next } = await sessions.get('agent', 'did:a', page)
     expect(session).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       agent_id: 'agent',
@@ -70,14 +70,17 @@ describe('D19, T9: a session', () => {
       ],
     })
     expect(next).toBeUndefined()
-    expect(inputs(sessions.get('agent', 'did:b', page).session)).toEqual(['secret'])
+    expect(inputs((await sessions.get('agent', 'did:b', page)).session)).toEqual(['secret'])
   })
 
   test('is paged back in time, each page oldest first', async () => {
     for (let index = 1; index <= 7; index++) await said('did:a', `${index}`)
     const pages: string[][] = []
     for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-      const got = sessions.get('agent', 'did:a', { limit: 3, ...(cursor !== '' && { cursor }) })
+      const got: Awaited<ReturnType<Sessions['get']>> = await sessions.get('agent', 'did:a', {
+        limit: 3,
+        ...(cursor !== '' && { cursor }),
+      })
       pages.push(inputs(got.session))
       expect(got.session.created_at < got.session.updated_at).toBe(true)
       cursor = got.next
@@ -87,7 +90,7 @@ describe('D19, T9: a session', () => {
 
   test('T19: a page ends early when its texts are long', async () => {
     for (let index = 0; index < 3; index++) await said('did:a', 'x'.repeat(3_000_000))
-    const got = sessions.get('agent', 'did:a', page)
+    const got = await sessions.get('agent', 'did:a', page)
     expect([got.session.exchanges.length, got.next]).toEqual([1, expect.any(String)])
   })
 
@@ -104,7 +107,7 @@ describe('D19, T9: a session', () => {
       })
     }
     for (const state of ['owed', 'settled', 'voided', 'unsettled'] as const) await settled(state)
-    const { exchanges } = sessions.get('agent', 'did:a', page).session
+    const { exchanges } = (await sessions.get('agent', 'did:a', page)).session
     expect(exchanges.map(({ payment }) => [payment?.settlement, payment?.amount, payment?.tx_hash === ''])).toEqual([
       ['pending', '0.01', true],
       ['settled', '0.01', false],
@@ -127,15 +130,15 @@ describe('D19, T9: a session', () => {
     await ordered('other', { agentId: 'other' })
     // An own agent's run is an exchange as well: it is not told twice.
     await said('local', 'one')
-    const { session } = sessions.get('agent', 'local', page)
+    const { session } = await sessions.get('agent', 'local', page)
     expect(session.exchanges).toMatchObject([
       { input: 'one', output: 're: one', duration_ms: 500 },
       { input: 'fails', output: null, error: 'why' },
     ])
   })
 
-  test('that is none is told as such', () => {
-    expect(() => sessions.get('agent', 'did:a', page)).toThrow(expect.objectContaining({ code: 'UNKNOWN_SESSION' }))
+  test('that is none is told as such', async () => {
+    await expect(sessions.get('agent', 'did:a', page)).rejects.toMatchObject({ code: 'UNKNOWN_SESSION' })
   })
 })
 
@@ -149,20 +152,23 @@ describe('D19: the sessions of an agent', () => {
     for (const limit of [1, 2, 5, 11, 50]) {
       const seen: string[] = []
       for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-        const got: ReturnType<Sessions['list']> = sessions.list('agent', { limit, ...(cursor !== '' && { cursor }) })
+        const got: Awaited<ReturnType<Sessions['list']>> = await sessions.list('agent', {
+          limit,
+          ...(cursor !== '' && { cursor }),
+        })
         expect(got.items.length).toBeLessThanOrEqual(limit)
         seen.push(...got.items.map(({ caller_id }) => caller_id))
         cursor = got.next
       }
       expect(seen).toEqual(expected)
     }
-    const busy = sessions.list('agent', page).items[4]
+    const busy = (await sessions.list('agent', page)).items[4]
     expect(inputs(busy!)).toEqual(['word 3', 'word 4', 'word 5', 'word 6', 'word 7'])
   })
 
-  test('are none of a listed agent that nobody has called; of an agent nobody knows it is said', () => {
-    expect(sessions.list('listed', page)).toEqual({ items: [], next: undefined })
-    expect(() => sessions.list('nobody', page)).toThrow(expect.objectContaining({ code: 'UNKNOWN_AGENT' }))
+  test('are none of a listed agent that nobody has called; of an agent nobody knows it is said', async () => {
+    expect(await sessions.list('listed', page)).toEqual({ items: [], next: undefined })
+    await expect(sessions.list('nobody', page)).rejects.toMatchObject({ code: 'UNKNOWN_AGENT' })
   })
 
   test('are found from caller to caller, however much each has said', async () => {
@@ -174,7 +180,7 @@ describe('D19: the sessions of an agent', () => {
       for (let index = 0; index < 60_000; index++) insert.run(`did:${index % 3}`)
     })
     const from = performance.now()
-    for (let round = 0; round < 20; round++) expect(sessions.list('agent', page).items).toHaveLength(3)
+    for (let round = 0; round < 20; round++) expect((await sessions.list('agent', page)).items).toHaveLength(3)
     expect((performance.now() - from) / 20).toBeLessThan(20)
   })
 })

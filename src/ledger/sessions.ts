@@ -36,7 +36,7 @@ type PageQuery = { limit: number; cursor?: string | undefined }
  */
 export interface Sessions {
   /** Sessions of an agent, sorted by caller, each with its latest exchanges. @throws MarketError UNKNOWN_AGENT */
-  list(agentId: string, query: PageQuery, reader?: Caller): Page<SessionRecord>
+  list(agentId: string, query: PageQuery, reader?: Caller): Promise<Page<SessionRecord>>
   /**
    * One session with the latest exchanges before the cursor. `next` leads to earlier ones. @throws MarketError
    * UNKNOWN_SESSION
@@ -46,13 +46,13 @@ export interface Sessions {
     callerId: string,
     query: PageQuery,
     reader?: Caller,
-  ): { session: SessionRecord; next: string | undefined }
+  ): Promise<{ session: SessionRecord; next: string | undefined }>
 }
 
 export function createSessions({ store, purchases, isKnown }: SessionsDeps): Sessions {
-  const ownExchange = (order: Order): SessionExchange => {
+  const ownExchange = async (order: Order): Promise<SessionExchange> => {
     const startedAt = order.startedAt ?? order.createdAt
-    const reservation = purchases.reservationOf(order.id)
+    const reservation = await purchases.reservationOf(order.id)
     return {
       correlation_id: order.correlationId ?? order.id,
       input: order.task ?? '',
@@ -64,28 +64,34 @@ export function createSessions({ store, purchases, isKnown }: SessionsDeps): Ses
     }
   }
 
-  function read(agentId: string, callerId: string, query: PageQuery, owner: string | undefined) {
+  async function read(agentId: string, callerId: string, query: PageQuery, owner: string | undefined) {
     // Calls of this node to its own agents are stored as orders. Their failures exist only there.
-    const isOwn = isLocalCaller(callerId)
+    if (!isLocalCaller(callerId)) {
+      const [span, page] = await Promise.all([store.span(agentId, callerId), store.exchanges(agentId, callerId, query)])
+      const exchanges = page.items.map(peerExchange)
+      return span && { session: recordOf(agentId, callerId, span, exchanges), next: page.next }
+    }
     const token = callerId === LOCAL_CALLER ? owner : callerId.slice(LOCAL_CALLER.length + 1)
-    const span = isOwn ? store.ownSpan(agentId, token) : store.span(agentId, callerId)
-    if (span === undefined) return undefined
-    const { items, next } = isOwn
-      ? mapPage(store.ownExchanges(agentId, query, token), ownExchange)
-      : mapPage(store.exchanges(agentId, callerId, query), peerExchange)
-    return { session: recordOf(agentId, callerId, span, items), next }
+    const [span, page] = await Promise.all([store.ownSpan(agentId, token), store.ownExchanges(agentId, query, token)])
+    const exchanges = await Promise.all(page.items.map(ownExchange))
+    return span && { session: recordOf(agentId, callerId, span, exchanges), next: page.next }
   }
 
   /**
    * Callers with sessions: peers and A2A conversations. Calls over this node's own API belong to the session of
    * `local`.
    */
-  function callersOf(agentId: string, after: string, limit: number, owner: string | undefined): string[] {
+  async function callersOf(
+    agentId: string,
+    after: string,
+    limit: number,
+    owner: string | undefined,
+  ): Promise<string[]> {
     const first = owner === undefined ? '' : a2aCaller(owner, '')
     let last = after < first ? first : after
     const found: string[] = []
     for (;;) {
-      const page = store.callers(agentId, last, limit)
+      const page = await store.callers(agentId, last, limit)
       found.push(...page.filter((caller) => !isLocalCaller(caller) && isCallerSeen(caller, owner)))
       const isPast = owner !== undefined && page.some((caller) => !caller.startsWith(first))
       if (page.length < limit || found.length >= limit || isPast) return found.slice(0, limit)
@@ -94,24 +100,29 @@ export function createSessions({ store, purchases, isKnown }: SessionsDeps): Ses
   }
 
   return {
-    list(agentId, { limit, cursor = '' }, reader = OPERATOR) {
+    async list(agentId, { limit, cursor = '' }, reader = OPERATOR) {
       const owner = ownerSeen(reader)
-      const peers = callersOf(agentId, cursor, limit + 1, owner)
-      const own = cursor < LOCAL_CALLER && store.ownSpan(agentId, owner) !== undefined ? [LOCAL_CALLER] : []
-      const callers = [...peers, ...own].sort(byCodeUnits)
+      const [peers, ownSpan] = await Promise.all([
+        callersOf(agentId, cursor, limit + 1, owner),
+        cursor < LOCAL_CALLER ? store.ownSpan(agentId, owner) : undefined,
+      ])
+      const callers = [...peers, ...(ownSpan === undefined ? [] : [LOCAL_CALLER])].sort(byCodeUnits)
       if (callers.length === 0 && cursor === '' && !isKnown(agentId)) {
         throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here, and nobody has called it`)
       }
-      const items = callers.slice(0, limit)
+      const shown = callers.slice(0, limit)
+      const sessions = await Promise.all(
+        shown.map((caller) => read(agentId, caller, { limit: LISTED_EXCHANGES }, owner)),
+      )
       return {
-        items: items.flatMap((caller) => read(agentId, caller, { limit: LISTED_EXCHANGES }, owner)?.session ?? []),
-        next: callers.length > limit ? items.at(-1) : undefined,
+        items: sessions.flatMap((found) => found?.session ?? []),
+        next: callers.length > limit ? shown.at(-1) : undefined,
       }
     },
-    get(agentId, callerId, query, reader = OPERATOR) {
+    async get(agentId, callerId, query, reader = OPERATOR) {
       const owner = ownerSeen(reader)
       const isSeen = callerId === LOCAL_CALLER || isCallerSeen(callerId, owner)
-      const found = isSeen ? read(agentId, callerId, query, owner) : undefined
+      const found = isSeen ? await read(agentId, callerId, query, owner) : undefined
       if (found !== undefined) return found
       throw new MarketError('UNKNOWN_SESSION', `${callerId} and agent ${agentId} have no session on this node`)
     },
@@ -155,10 +166,6 @@ function peerExchange(exchange: StoredExchange): SessionExchange {
 function settlementOf({ state }: ExchangePayment): 'settled' | 'pending' | 'voided' | 'failed' {
   if (state === 'authorized' || state === 'owed') return 'pending'
   return state === 'unsettled' ? 'failed' : state
-}
-
-function mapPage<T, U>({ items, next }: Page<T>, map: (item: T) => U): Page<U> {
-  return { items: items.map(map), next }
 }
 
 /** Compares like the store's collation: by code units. */

@@ -16,9 +16,9 @@ function setup() {
     decimals: 6,
     nameOf: (id) => (id === 'a' ? 'Agent' : undefined),
     ledger: {
-      paymentFacts: (direction, after, limit) => rows[direction].filter(({ no }) => no > after).slice(0, limit),
-      revisions: () => 0,
-      executionFacts: (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
+      paymentFacts: async (direction, after, limit) => rows[direction].filter(({ no }) => no > after).slice(0, limit),
+      revisions: async () => 0,
+      executionFacts: async (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
     },
   })
   const add = (direction: LedgerDirection, state: LedgerState, amount: bigint, daysAgo = 0, proven = true) => {
@@ -137,6 +137,22 @@ test('whatever becomes of payments between two looks, the sums are those of a fi
     }),
     { numRuns: 200 },
   )
+})
+
+test('what is committed after a row with a higher number is counted too', async () => {
+  const { clock, rows, executions, add, stats } = setup()
+  add('out', 'released', 1n)
+  const late = { ...add('out', 'released', 20n), no: 1 }
+  rows.out = [{ ...rows.out[0]!, no: 2 }]
+  executions.push({ no: 2, agentId: 'a', failed: false, createdAt: now, durationMs: 1 })
+  await stats()
+  rows.out.unshift(late)
+  executions.unshift({ no: 1, agentId: 'a', failed: true, createdAt: now, durationMs: 1 })
+  for (let look = 0; look < 3; look++) {
+    const { not_charged, agents } = await stats()
+    expect([not_charged.amount_atomic, agents[0]?.calls, agents[0]?.failed]).toEqual(['21', 2, 1])
+    clock.advance(3 * 60_000)
+  }
 })
 
 test('two who ask at once get the same, each row counted once', async () => {

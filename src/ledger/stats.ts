@@ -10,6 +10,8 @@ import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedHours, Sums } from './earni
 const SETTLED_MS = 2 * HOUR_MS
 const MONTH_DAYS = 30
 const HOURS_SHOWN = 48
+/** Rows get their numbers before they are committed. Of this age, none with a lower number is still to come. */
+const IN_ORDER_MS = 2 * 60 * 1000
 /** Rows per read. The event loop runs between two reads. */
 const BATCH_ROWS = 500
 
@@ -41,7 +43,7 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     let after = counted[direction]
     let isFinalSoFar = true
     for (;;) {
-      const facts = ledger.paymentFacts(direction, after, BATCH_ROWS)
+      const facts = await ledger.paymentFacts(direction, after, BATCH_ROWS)
       for (const fact of facts) {
         isFinalSoFar &&= isFinal(fact, clock.now())
         if (isFinalSoFar) counted[direction] = fact.no
@@ -53,19 +55,25 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     }
   }
 
-  async function countExecutions(): Promise<void> {
+  async function countExecutions(open: Sums): Promise<void> {
+    let after = counted.executions
+    let isFinalSoFar = true
     for (;;) {
-      const facts = ledger.executionFacts(counted.executions, BATCH_ROWS)
-      for (const fact of facts) kept.addExecution(fact)
-      if (facts.length === 0) return
-      counted.executions = facts.at(-1)!.no
+      const facts = await ledger.executionFacts(after, BATCH_ROWS)
+      for (const fact of facts) {
+        isFinalSoFar &&= clock.now() - fact.createdAt - fact.durationMs > IN_ORDER_MS
+        if (isFinalSoFar) counted.executions = fact.no
+        ;(isFinalSoFar ? kept : open).addExecution(fact)
+      }
+      if (facts.length < BATCH_ROWS) return
+      after = facts.at(-1)!.no
       await nextTurn()
     }
   }
 
   let revisions = 0
   async function count(): Promise<Sums[]> {
-    const revised = ledger.revisions()
+    const revised = await ledger.revisions()
     if (revised !== revisions) {
       kept = new Sums()
       Object.assign(counted, { in: 0, out: 0, executions: 0 })
@@ -74,7 +82,7 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     const open = new Sums()
     await countPayments('in', open)
     await countPayments('out', open)
-    await countExecutions()
+    await countExecutions(open)
     kept.forget(Math.floor(clock.now() / HOUR_MS) - HOURS_SHOWN)
     return [kept, open]
   }
@@ -161,6 +169,7 @@ function statsOf(
  * window is open. The chain may undo a recent settlement. A spent payment waits for the chain's confirmation.
  */
 function isFinal({ state, proven, createdAt }: PaymentFact, now: UnixMs): boolean {
+  if (now - createdAt <= IN_ORDER_MS) return false
   if (state === 'unsettled') return now - createdAt > DAY_MS
   if (state === 'settled') return now - createdAt > SETTLED_MS
   if (state === 'spent') return proven

@@ -23,7 +23,9 @@ export function createBooks({ network }: Config, deps: BooksDeps): { ledger: Led
   const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
   const ledger = createLedgerApi({
     ...{ ledger: reader, nameOf, named: selling.named, refund: trust.refund },
-    ...{ look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
+    look: buyer.look,
+    ownerOf: async (orderId) => buyer.ownerOf(orderId),
+    isReceived: async (orderId) => buyer.isReceived(orderId),
     retrySettlement: (id) => retrySettlement(id, { ...selling.outbox, clock, hasChain }),
   })
   return { ledger, earnings: createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf }) }

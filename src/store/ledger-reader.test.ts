@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { claim, exchangeOf, randomHex, requirements, signed } from '../../test/support/payments.ts'
+import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { openDatabase } from './database.ts'
 import { createLedgerReader, type LedgerEntry, type LedgerQuery } from './ledger-reader.ts'
@@ -56,33 +57,35 @@ test('both directions are one list, newest first, and its pages neither miss nor
     const seen: Hex[] = []
     let cursor: string | undefined
     do {
-      const page = ledger.payments({ limit, cursor })
+      const page: Page<LedgerEntry> = await ledger.payments({ limit, cursor })
       expect(page.items.length).toBeLessThanOrEqual(limit)
       seen.push(...page.items.map(idOf))
       cursor = page.next
     } while (cursor !== undefined)
     expect(seen).toEqual(ids)
   }
-  const all = (query: Partial<LedgerQuery>) => ledger.payments({ limit: 50, ...query }).items
-  expect(all({ direction: 'in' }).map(({ direction }) => direction)).toEqual(Array(5).fill('in'))
-  expect(all({ states: { in: ['owed'], out: [] } })).toHaveLength(5)
-  expect(all({ states: { in: [], out: ['spent'] }, transaction: 'confirmed' })).toEqual([])
+  const all = async (query: Partial<LedgerQuery>) => (await ledger.payments({ limit: 50, ...query })).items
+  expect((await all({ direction: 'in' })).map(({ direction }) => direction)).toEqual(Array(5).fill('in'))
+  expect(await all({ states: { in: ['owed'], out: [] } })).toHaveLength(5)
+  expect(await all({ states: { in: [], out: ['spent'] }, transaction: 'confirmed' })).toEqual([])
 })
 
 test('a payment is found by its id in either direction, with what it was signed for', async () => {
   const { ledger, receive, pay } = await setup()
   const [received, made] = [await receive(start), await pay(start)]
-  expect(ledger.payment(received)).toMatchObject({ payment: { state: 'owed', peerId: 'buyer', attempts: 1 } })
-  expect(ledger.payment(made)).toMatchObject({ made: { state: 'reserved', sellerId: 'seller', amount: 10_000n } })
-  expect(ledger.payment(randomHex())).toBeUndefined()
+  expect(await ledger.payment(received)).toMatchObject({ payment: { state: 'owed', peerId: 'buyer', attempts: 1 } })
+  expect(await ledger.payment(made)).toMatchObject({ made: { state: 'reserved', sellerId: 'seller', amount: 10_000n } })
+  expect(await ledger.payment(randomHex())).toBeUndefined()
 })
 
 test('executions are listed newest first, by agent, with their payment', async () => {
   const { ledger, receive } = await setup()
   const paid = [await receive(start), await receive(start + 1), await receive(start + 2)]
-  const first = ledger.executions({ limit: 2 })
+  const first = await ledger.executions({ limit: 2 })
   expect(first.items.map(({ paymentId }) => paymentId)).toEqual([paid[2], paid[1]])
-  expect(ledger.executions({ limit: 2, cursor: first.next }).items.map(({ paymentId }) => paymentId)).toEqual([paid[0]])
-  expect(ledger.executions({ limit: 2, agentId: 'other' }).items).toEqual([])
-  expect(ledger.execution(first.items[0]!.id)).toMatchObject({ input: 'task', output: 'result' })
+  expect((await ledger.executions({ limit: 2, cursor: first.next })).items.map(({ paymentId }) => paymentId)).toEqual([
+    paid[0],
+  ])
+  expect((await ledger.executions({ limit: 2, agentId: 'other' })).items).toEqual([])
+  expect(await ledger.execution(first.items[0]!.id)).toMatchObject({ input: 'task', output: 'result' })
 })

@@ -4,12 +4,13 @@ import { a2aCaller, localCaller, ownerOfCaller } from '../schema/caller.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { BOOK_ROWS } from './book-rows.ts'
-import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
 import { beginningOf, isSearch, type LookBackQuery, lookBack } from './look-back.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
 import type { PaymentState, StoredPayment } from './payments.ts'
-import { readPage } from './read-page.ts'
+import { all, nothing, one, type Query, steps, together, type Value } from './query.ts'
+import { type RowLength, readLongPage } from './read-page.ts'
 import {
   RESERVATIONS,
   type ReservationRow,
@@ -19,7 +20,6 @@ import {
 } from './reservation-row.ts'
 import { revisions } from './revisions.ts'
 import type { RowOf } from './row.ts'
-import { runOnSqlite } from './sqlite-query.ts'
 
 export type LedgerDirection = 'in' | 'out'
 export type LedgerState = PaymentState | ReservationState
@@ -92,16 +92,16 @@ export type ExecutionFact = {
 /** Reads over both ledgers, the seller's and the buyer's, and over the executions of own agents. */
 export interface LedgerReader {
   /** Newest first, both directions merged by time. */
-  payments(query: LedgerQuery): Page<LedgerEntry>
-  payment(id: Hex): LedgerEntry | undefined
+  payments(query: LedgerQuery): Promise<Page<LedgerEntry>>
+  payment(id: Hex): Promise<LedgerEntry | undefined>
   /** Newest first. A page ends early if its texts are long, and a search page ends after a fixed number of rows. */
-  executions(query: ExecutionsQuery): Page<StoredExecution>
-  execution(id: number): StoredExecution | undefined
+  executions(query: ExecutionsQuery): Promise<Page<StoredExecution>>
+  execution(id: number): Promise<StoredExecution | undefined>
   /** The oldest `limit` rows after number `after`. */
-  paymentFacts(direction: LedgerDirection, after: number, limit: number): PaymentFact[]
-  executionFacts(after: number, limit: number): ExecutionFact[]
+  paymentFacts(direction: LedgerDirection, after: number, limit: number): Promise<PaymentFact[]>
+  executionFacts(after: number, limit: number): Promise<ExecutionFact[]>
   /** Rises when a payment that counted as final has changed. */
-  revisions(): number
+  revisions(): Promise<number>
 }
 
 const SELECT = { in: 'SELECT * FROM payments', out: RESERVATIONS } as const
@@ -116,6 +116,8 @@ const FACTS = {
     FROM authorizations a JOIN orders o ON o.no = a.order_no
     WHERE a.order_no > ?1 AND a.network = coalesce(?3, a.network) ORDER BY a.order_no LIMIT ?2`,
 } as const
+const LENGTHS =
+  'SELECT e.id AS no, octet_length(e.input) + coalesce(octet_length(e.output), 0) AS length FROM exchanges e'
 const EXECUTIONS = `
   SELECT e.id, e.agent_id AS agentId, e.caller_id AS callerId, e.correlation_id AS correlationId, e.input, e.output, e.error,
     p.id AS paymentId, e.created_at AS createdAt, e.duration_ms AS durationMs
@@ -153,23 +155,23 @@ const TRANSACTION = {
 
 /** @param options `hasChain`: true if this node can ask the chain about payments; `network`: the network to sum up */
 export function createLedgerReader(
-  database: Database,
+  database: LedgerDatabase,
   { hasChain = true, network }: { hasChain?: boolean; network?: string } = {},
 ): LedgerReader {
-  type Value = string | number | Uint8Array
-
-  function entries(direction: LedgerDirection, sql: string, ...values: Value[]): LedgerEntry[] {
-    return direction === 'in'
-      ? database.all<PaymentRow>(sql, ...values).map(received)
-      : database.all<ReservationRow>(sql, ...values).map((row) => made(row, hasChain))
+  function entries(direction: LedgerDirection, sql: string, ...values: Value[]): Query<LedgerEntry[]> {
+    return steps(function* () {
+      if (direction === 'in') return (yield* all<PaymentRow>(sql, ...values)).map(received)
+      return (yield* all<ReservationRow>(sql, ...values)).map((row) => made(row, hasChain))
+    })
   }
 
-  function newest(direction: LedgerDirection, before: number, query: LedgerQuery): LedgerEntry[] {
+  function newest(direction: LedgerDirection, before: number, query: LedgerQuery): Query<LedgerEntry[]> {
     const { states, transaction, book, ownerId, limit } = query
-    if (ownerId !== undefined && direction === 'in') return []
     const wanted = states?.[direction]
     const inBook = book === undefined ? 'TRUE' : BOOK_ROWS[book][direction]
-    if (wanted?.length === 0 || inBook === undefined) return []
+    const isOther = query.direction !== undefined && query.direction !== direction
+    const isNobodys = ownerId !== undefined && direction === 'in'
+    if (isOther || isNobodys || wanted?.length === 0 || inBook === undefined) return nothing([])
     const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
     const settled = direction === 'in' || transaction === undefined ? '' : `AND ${TRANSACTION[transaction]}`
     const owned = ownerId === undefined ? '' : 'AND o.token_id = ?'
@@ -179,75 +181,74 @@ export function createLedgerReader(
     return entries(direction, sql, before, ...(wanted ?? []), ...(ownerId === undefined ? [] : [ownerId]), limit + 1)
   }
 
+  async function payments(query: LedgerQuery): Promise<Page<LedgerEntry>> {
+    const [beforeIn, beforeOut] = positions(query.cursor)
+    const sides = together(newest('in', beforeIn, query), newest('out', beforeOut, query))
+    const [ins, outs] = await database.query(sides)
+    const items: LedgerEntry[] = []
+    let [i, o] = [0, 0]
+    while (items.length < query.limit && (i < ins.length || o < outs.length)) {
+      const isIn = o >= outs.length || (i < ins.length && ins[i]!.createdAt >= outs[o]!.createdAt)
+      items.push(isIn ? ins[i++]! : outs[o++]!)
+    }
+    if (i === ins.length && o === outs.length) return { items, next: undefined }
+    return { items, next: `${ins[i - 1]?.no ?? beforeIn}.${outs[o - 1]?.no ?? beforeOut}` }
+  }
+
   return {
-    payments(query) {
-      const [beforeIn, beforeOut] = positions(query.cursor)
-      const { direction, limit } = query
-      const ins = direction === 'out' ? [] : newest('in', beforeIn, query)
-      const outs = direction === 'in' ? [] : newest('out', beforeOut, query)
-      const items: LedgerEntry[] = []
-      let [i, o] = [0, 0]
-      while (items.length < limit && (i < ins.length || o < outs.length)) {
-        const isIn = o >= outs.length || (i < ins.length && ins[i]!.createdAt >= outs[o]!.createdAt)
-        items.push(isIn ? ins[i++]! : outs[o++]!)
-      }
-      if (i === ins.length && o === outs.length) return { items, next: undefined }
-      return { items, next: `${ins[i - 1]?.no ?? beforeIn}.${outs[o - 1]?.no ?? beforeOut}` }
+    payments,
+    async payment(id) {
+      const side = (direction: LedgerDirection) =>
+        entries(direction, `${SELECT[direction]} WHERE ${ID[direction]} = ?`, toBytes(id))
+      return (await database.query(together(side('in'), side('out')))).flat()[0]
     },
-    payment: (id) =>
-      (['in', 'out'] as const).flatMap((direction) =>
-        entries(direction, `${SELECT[direction]} WHERE ${ID[direction]} = ?`, toBytes(id)),
-      )[0],
-    executions({ agentId, ownerId, failed, limit, cursor, ...sought }) {
-      const before = cursor === undefined ? NEWEST : Number(cursor)
-      // No index covers the caller of an execution.
-      const isSought = failed !== undefined || ownerId !== undefined || isSearch(sought)
-      const found = isSought
-        ? lookBack(database, EXCHANGES, sought, before)
-        : { terms: [], values: [], floor: undefined }
-      const own = ownerId === undefined ? undefined : a2aCaller(ownerId, '')
-      const where = [
-        'e.id < ?',
-        ...(agentId === undefined ? [] : ['e.agent_id = ?']),
-        ...(own === undefined ? [] : [OWNED]),
-        ...(failed === undefined ? [] : [`e.error IS ${failed ? 'NOT ' : ''}NULL`]),
-        ...found.terms,
-      ]
-      const values = [
-        before,
-        ...(agentId === undefined ? [] : [agentId]),
-        ...(own === undefined ? [] : [localCaller(ownerId), own.length, own]),
-        ...found.values,
-      ]
-      const rows = database.prepare(`${EXECUTIONS} WHERE ${where.join(' AND ')} ORDER BY e.id DESC`).iterate(...values)
-      const page = readPage(rows as Iterable<unknown> as Iterable<ExecutionRow>, limit, (row) => {
-        return { item: toExecution(row), no: row.id, length: row.input.length + (row.output?.length ?? 0) }
-      })
-      return { items: page.items, next: page.next ?? found.floor?.toString() }
-    },
-    execution(id) {
-      const row = database.one<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id)
+    executions: (query) => database.query(executions(query)),
+    async execution(id) {
+      const row = await database.query(one<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id))
       return row && toExecution(row)
     },
-    paymentFacts: (direction, after, limit) =>
-      database.all<FactRow>(FACTS[direction], after, limit, network ?? null).map((row) => ({
-        no: row.no,
-        state: row.state,
-        proven: row.proven === 1,
-        ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
-        agentId: row.agent_id,
-        amount: BigInt(row.amount),
-        createdAt: row.created_at,
-        owner: row.owner ?? undefined,
-      })),
-    revisions: () => runOnSqlite(database.prepare, revisions()),
-    executionFacts: (after, limit) =>
-      database
-        .all<ExecutionFactRow>(EXECUTION_FACTS, after, limit)
-        .map(({ no, agentId, callerId, failed, createdAt, durationMs }) => {
-          return { no, agentId, failed: failed === 1, createdAt, durationMs, owner: ownerOfCaller(callerId) }
-        }),
+    async paymentFacts(direction, after, limit) {
+      const rows = await database.query(all<FactRow>(FACTS[direction], after, limit, network ?? null))
+      return rows.map(toPaymentFact)
+    },
+    revisions: () => database.query(revisions()),
+    async executionFacts(after, limit) {
+      const rows = await database.query(all<ExecutionFactRow>(EXECUTION_FACTS, after, limit))
+      return rows.map(({ no, agentId, callerId, failed, createdAt, durationMs }) => {
+        return { no, agentId, failed: failed === 1, createdAt, durationMs, owner: ownerOfCaller(callerId) }
+      })
+    },
   }
+}
+
+function executions({ agentId, ownerId, failed, limit, cursor, ...sought }: ExecutionsQuery) {
+  const before = cursor === undefined ? NEWEST : Number(cursor)
+  // No index covers the caller of an execution.
+  const isSought = failed !== undefined || ownerId !== undefined || isSearch(sought)
+  const own = ownerId === undefined ? undefined : a2aCaller(ownerId, '')
+  return steps(function* () {
+    const found = isSought ? yield* lookBack(EXCHANGES, sought, before) : { terms: [], values: [], floor: undefined }
+    const where = [
+      'e.id < ?',
+      ...(agentId === undefined ? [] : ['e.agent_id = ?']),
+      ...(own === undefined ? [] : [OWNED]),
+      ...(failed === undefined ? [] : [`e.error IS ${failed ? 'NOT ' : ''}NULL`]),
+      ...found.terms,
+    ]
+    const values = [
+      before,
+      ...(agentId === undefined ? [] : [agentId]),
+      ...(own === undefined ? [] : [localCaller(ownerId), own.length, own]),
+      ...found.values,
+    ]
+    const newest = `WHERE ${where.join(' AND ')} ORDER BY e.id DESC LIMIT ?`
+    const page = yield* readLongPage(
+      limit,
+      (count) => all<RowLength>(`${LENGTHS} ${newest}`, ...values, count),
+      (count) => all<ExecutionRow>(`${EXECUTIONS} ${newest}`, ...values, count),
+    )
+    return { items: page.items.map(toExecution), next: page.next ?? found.floor?.toString() }
+  })
 }
 
 /** The numbers before which the page continues, for incoming and for outgoing payments. */
@@ -263,6 +264,19 @@ function received(row: PaymentRow): LedgerEntry {
 
 function made(row: ReservationRow, hasChain: boolean): LedgerEntry {
   return { direction: 'out', no: row.order_no, createdAt: row.created_at, made: toReservation(row, hasChain) }
+}
+
+function toPaymentFact(row: FactRow): PaymentFact {
+  return {
+    no: row.no,
+    state: row.state,
+    proven: row.proven === 1,
+    ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
+    agentId: row.agent_id,
+    amount: BigInt(row.amount),
+    createdAt: row.created_at,
+    owner: row.owner ?? undefined,
+  }
 }
 
 function toExecution(row: ExecutionRow): StoredExecution {

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Page } from '../schema/page.ts'
 import { type Database, openDatabase } from './database.ts'
 import { createExchanges } from './exchanges.ts'
-import { createLedgerReader, type ExecutionsQuery } from './ledger-reader.ts'
+import { createLedgerReader, type ExecutionsQuery, type StoredExecution } from './ledger-reader.ts'
 import { createOrderStore } from './orders.ts'
 
 const start = Date.UTC(2026, 0, 1)
@@ -13,12 +14,12 @@ beforeEach(() => {
 afterEach(() => database.close())
 
 /** What a reader finds who follows every page to the end, and how many pages that took. */
-function found(query: Partial<ExecutionsQuery>) {
+async function found(query: Partial<ExecutionsQuery>) {
   const ledger = createLedgerReader(database)
   const inputs: string[] = []
   let [cursor, pages]: [string | undefined, number] = [undefined, 0]
   do {
-    const page = ledger.executions({ limit: 50, cursor, ...query })
+    const page: Page<StoredExecution> = await ledger.executions({ limit: 50, cursor, ...query })
     inputs.push(...page.items.map(({ input }) => input))
     cursor = page.next
     pages += 1
@@ -38,14 +39,14 @@ test('executions are found by words of task, result or error, by failure and by 
   await ran(0, 'Summarize the 100% report')
   await ran(1, 'translate', { error: 'the model REPORTED a fault' })
   await ran(2, 'other', { agentId: 'b' })
-  expect(found({ text: 'report' }).inputs).toEqual(['translate', 'Summarize the 100% report'])
-  expect(found({ text: '100%' }).inputs).toEqual(['Summarize the 100% report'])
-  expect(found({ text: 'done: oth' }).inputs).toEqual(['other'])
-  expect(found({ text: '%' }).inputs).toHaveLength(1)
-  expect(found({ text: 'nobody calls it so', agentIds: ['b'] }).inputs).toEqual(['other'])
-  expect(found({ failed: true }).inputs).toEqual(['translate'])
-  expect(found({ failed: false, agentId: 'a' }).inputs).toEqual(['Summarize the 100% report'])
-  expect(found({ since: start + HOUR_MS, until: start + 2 * HOUR_MS }).inputs).toEqual(['translate'])
+  expect((await found({ text: 'report' })).inputs).toEqual(['translate', 'Summarize the 100% report'])
+  expect((await found({ text: '100%' })).inputs).toEqual(['Summarize the 100% report'])
+  expect((await found({ text: 'done: oth' })).inputs).toEqual(['other'])
+  expect((await found({ text: '%' })).inputs).toHaveLength(1)
+  expect((await found({ text: 'nobody calls it so', agentIds: ['b'] })).inputs).toEqual(['other'])
+  expect((await found({ failed: true })).inputs).toEqual(['translate'])
+  expect((await found({ failed: false, agentId: 'a' })).inputs).toEqual(['Summarize the 100% report'])
+  expect((await found({ since: start + HOUR_MS, until: start + 2 * HOUR_MS })).inputs).toEqual(['translate'])
 })
 
 test('T19: one page of a search looks at so many rows, and the next one goes on where it stopped', async () => {
@@ -57,18 +58,18 @@ test('T19: one page of a search looks at so many rows, and the next one goes on 
         SELECT 'a', 'c', no, iif(no IN (1, 6000), 'needle ' || no, 'hay'), 'done', ? + no * 60000, 1 FROM counter`)
       .run(start),
   )
-  const first = createLedgerReader(database).executions({ limit: 50, text: 'needle' })
+  const first = await createLedgerReader(database).executions({ limit: 50, text: 'needle' })
   expect(first.items).toEqual([])
   expect(first.next).toBeDefined()
-  expect(found({ text: 'needle' })).toEqual({ inputs: ['needle 6000', 'needle 1'], pages: 3 })
+  expect(await found({ text: 'needle' })).toEqual({ inputs: ['needle 6000', 'needle 1'], pages: 3 })
   // As nothing is indexed by whom an agent worked for, so it is for a token that looks for its own.
   await database.write(() => database.prepare("UPDATE exchanges SET caller_id = 'local:t' WHERE id = 6000").run())
-  expect(found({ ownerId: 't' })).toEqual({ inputs: ['needle 6000'], pages: 3 })
+  expect(await found({ ownerId: 't' })).toEqual({ inputs: ['needle 6000'], pages: 3 })
   // Where all that is older began before the time in question, nobody looks further, whatever stands there.
   await database.write(() =>
     database.prepare('UPDATE exchanges SET created_at = ? WHERE id = 1').run(start + 11_500 * 60_000),
   )
-  expect(found({ text: 'needle', since: start + 11_000 * 60_000 })).toEqual({ inputs: [], pages: 1 })
+  expect(await found({ text: 'needle', since: start + 11_000 * 60_000 })).toEqual({ inputs: [], pages: 1 })
 })
 
 test('orders are found by the words of their task, their agent and their id, and by time', async () => {

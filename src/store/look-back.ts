@@ -1,5 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { Database } from './database.ts'
+import { one, type Query, steps } from './query.ts'
 
 /** What to search for in a ledger. */
 export type LookBackQuery = {
@@ -43,7 +43,7 @@ export function givenTerms(conditions: readonly [term: string, value: string | n
 }
 
 /** The conditions of a search among the rows before number `before`. */
-export function lookBack(database: Database, book: Book, sought: LookBackQuery, before: number): LookBackPage {
+export function lookBack(book: Book, sought: LookBackQuery, before: number): Query<LookBackPage> {
   const { table, key, createdAt } = book
   const { since, until } = sought
   const { terms, values } = givenTerms([
@@ -51,17 +51,26 @@ export function lookBack(database: Database, book: Book, sought: LookBackQuery, 
     [`${createdAt} < ?`, until],
   ])
   if (sought.text !== undefined) {
-    const pattern = `%${sought.text.replace(/[\\%_]/g, '\\$&')}%`
-    const texts = book.texts.map((text) => `${text} LIKE ? ESCAPE '\\'`)
-    terms.push(`(${[...texts, `${book.agentId} IN (SELECT value FROM json_each(?))`].join(' OR ')})`)
-    values.push(...texts.map(() => pattern), JSON.stringify(sought.agentIds ?? []))
+    const found = textTerm(book, sought.text, sought.agentIds)
+    terms.push(found.term)
+    values.push(...found.values)
   }
-  const last = database.one<{ no: number; at: number }>(
-    `SELECT ${key} AS no, ${createdAt} AS at FROM ${table} WHERE ${key} < ? ORDER BY ${key} DESC LIMIT 1 OFFSET ?`,
-    before,
-    ROWS_MAX - 1,
-  )
-  if (last === undefined) return { terms, values, floor: undefined }
-  const isPast = since !== undefined && last.at < since - ORDER_SLACK_MS
-  return { terms: [...terms, `${key} >= ?`], values: [...values, last.no], floor: isPast ? undefined : last.no }
+  return steps(function* () {
+    const last = yield* one<{ no: number; at: number }>(
+      `SELECT ${key} AS no, ${createdAt} AS at FROM ${table} WHERE ${key} < ? ORDER BY ${key} DESC LIMIT 1 OFFSET ?`,
+      before,
+      ROWS_MAX - 1,
+    )
+    if (last === undefined) return { terms, values, floor: undefined }
+    const isPast = since !== undefined && last.at < since - ORDER_SLACK_MS
+    return { terms: [...terms, `${key} >= ?`], values: [...values, last.no], floor: isPast ? undefined : last.no }
+  })
+}
+
+/** Matches the rows that hold a text, and those of the agents whose names do. Only letters of ASCII ignore case. */
+function textTerm({ texts, agentId }: Book, text: string, agentIds: readonly string[] = []) {
+  const pattern = `%${text.replace(/[\\%_]/g, '\\$&')}%`
+  const terms = texts.map((place) => `lower(${place}) LIKE lower(?) ESCAPE '\\'`)
+  if (agentIds.length > 0) terms.push(`${agentId} IN (${agentIds.map(() => '?').join(', ')})`)
+  return { term: `(${terms.join(' OR ')})`, values: [...texts.map(() => pattern), ...agentIds] }
 }

@@ -125,7 +125,7 @@ export function createOrderStore(database: Database): OrderStore {
       database.all<RowOf<PendingOrder>>(PENDING).map((row) => ({ ...row, workflowId: row.workflowId ?? undefined })),
     list({ limit, ...query }) {
       const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(query.cursor)
-      const sought = isSearch(query) ? lookBack(database, ORDERS, query, before) : undefined
+      const sought = isSearch(query) ? runOnSqlite(database.prepare, lookBack(ORDERS, query, before)) : undefined
       const { where, values } = conditions(query, sought)
       const rows = database
         .prepare(`SELECT * FROM orders ${where} ORDER BY no DESC`)

@@ -46,7 +46,7 @@ test('T9: two callers of one language-model agent never see each other’s conve
   // What the model was shown is what was answered: nothing was cut away afterwards.
   expect(llm.requests).toHaveLength(5)
 
-  const { items } = seller.sessions.list(agentId, page)
+  const { items } = await seller.sessions.list(agentId, page)
   expect(items.map(({ caller_id, exchanges }) => [caller_id, exchanges.map(({ input }) => input)])).toEqual(
     [
       [alice.did, ['the secret of alice', 'what did I say?']],
@@ -61,14 +61,14 @@ test('D19: a buyer has a session with an agent elsewhere: its own, under the nam
   await say(alice, 'hello')
   llm.behave({ kind: 'status', status: 400 })
   await expect(say(alice, 'and fail')).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
-  const { session, next } = alice.sessions.get(agentId, 'local', page)
+  const { session, next } = await alice.sessions.get(agentId, 'local', page)
   expect(session).toMatchObject({
     agent_id: agentId,
     caller_id: 'local',
     exchanges: [{ input: 'hello' }, { input: 'and fail', output: null, error: expect.any(String) }],
   })
   expect(next).toBeUndefined()
-  expect(alice.sessions.list(agentId, page).items.map(({ id }) => id)).toEqual([session.id])
+  expect((await alice.sessions.list(agentId, page)).items.map(({ id }) => id)).toEqual([session.id])
   // What the caller has with the agent is not what the seller has with it itself.
-  expect(() => seller.sessions.get(agentId, 'local', page)).toThrow(/no session/)
+  await expect(seller.sessions.get(agentId, 'local', page)).rejects.toThrow(/no session/)
 })

@@ -25,8 +25,8 @@ export function fakeLedger() {
     /** Resolves when both records are stored. */
     ready,
     ledger: createLedgerApi({
-      ownerOf: () => undefined,
-      ...{ ledger, nameOf, named: () => [], look: async () => {}, isReceived: () => false },
+      ownerOf: async () => undefined,
+      ...{ ledger, nameOf, named: () => [], look: async () => {}, isReceived: async () => false },
       refund: async () => {},
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),

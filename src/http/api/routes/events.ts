@@ -53,7 +53,7 @@ export function eventRoutes(
 async function* encoded(
   events: AsyncIterable<FeedEvent<NodeEvents> | FeedReset>,
   from: string | undefined,
-  isSeen: (type: keyof NodeEvents, data: unknown) => boolean,
+  isSeen: (type: keyof NodeEvents, data: unknown) => Promise<boolean>,
   logger: Logger,
 ): AsyncGenerator<ServerSentEvent> {
   if (from !== undefined) yield { id: from }
@@ -64,7 +64,7 @@ async function* encoded(
       continue
     }
     const data = await event.read()
-    if (data === undefined || !isSeen(type, data)) continue
+    if (data === undefined || !(await isSeen(type, data))) continue
     const written = z.safeEncode(nodeEvents[type] as z.ZodType, data as never)
     if (written.success) yield { id, event: type, data: written.data }
     else logger.error({ operation: type, err: written.error }, 'left out an event that does not fit its schema')

@@ -42,7 +42,7 @@ const listPayments = (ledger: LedgerApi) =>
     summary: 'Payments received and made, newest first',
     query: PaymentQuery,
     response: PaymentRecords,
-    handler: ({ query, caller }) => paged(ledger.payments(query, caller)),
+    handler: async ({ query, caller }) => paged(await ledger.payments(query, caller)),
   })
 
 const getPayment = (ledger: LedgerApi) =>
@@ -120,9 +120,9 @@ const listExecutions = (ledger: LedgerApi) =>
       '`until`), or for a token of `execute` or `spend`, may be empty and still have a next one.',
     query: ExecutionQuery,
     response: ExecutionRecords,
-    handler: ({ query, caller }) => {
+    handler: async ({ query, caller }) => {
       const { agent_id: agentId, failed, limit, cursor } = query
-      return paged(ledger.executions({ agentId, failed, limit, cursor, ...soughtOf(query) }, caller))
+      return paged(await ledger.executions({ agentId, failed, limit, cursor, ...soughtOf(query) }, caller))
     },
   })
 

@@ -26,7 +26,7 @@ export function sessionRoutes(sessions: Sessions): Operation[] {
       query: SessionsQuery,
       response: SessionRecords,
       errors: ['UNKNOWN_AGENT'],
-      handler: ({ params, query, caller }) => paged(sessions.list(params.agentID, query, caller)),
+      handler: async ({ params, query, caller }) => paged(await sessions.list(params.agentID, query, caller)),
     }),
     operation({
       ...row,
@@ -37,8 +37,8 @@ export function sessionRoutes(sessions: Sessions): Operation[] {
       query: SessionQuery,
       response: SessionRecord,
       errors: ['UNKNOWN_SESSION'],
-      handler({ params, query, caller }) {
-        const { session, next } = sessions.get(params.agentID, params.callerID, query, caller)
+      async handler({ params, query, caller }) {
+        const { session, next } = await sessions.get(params.agentID, params.callerID, query, caller)
         return new Reply(session, { next })
       },
     }),
