@@ -58,7 +58,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
 
   /** Returns what the run bought before. Waits if that purchase is under way. */
   async function bought(run: string, { isPaid }: RunOrigin, waiting: RunWaiting): Promise<ExecutionResult | undefined> {
-    const before = purchases.orderOfRun(run)
+    const before = await purchases.orderOfRun(run)
     if (before === undefined) return undefined
     // A payment names one run forever. A key or another id from the caller names a run for one day (D38).
     if (!isPaid && before.createdAt < deps.clock.now() - DAY_MS) return undefined
@@ -95,7 +95,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
       const result = await inTurn(run, async () => {
         const before = await bought(run, origin, request)
         if (before !== undefined) return before
-        refuseFruitless(agentId)
+        await refuseFruitless(agentId)
         if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELED)
         return deps.execute(request).catch((error: unknown) => approved(error, request))
       })
@@ -118,8 +118,8 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   }
 
   /** Limits the loss to a seller that returns nothing. Strangers whose runs fail are not charged (T6). */
-  function refuseFruitless(agentId: string): void {
-    const count = purchases.fruitlessFor(agentId, deps.clock.now() - DAY_MS)
+  async function refuseFruitless(agentId: string): Promise<void> {
+    const count = await purchases.fruitlessFor(agentId, deps.clock.now() - DAY_MS)
     if (count < FRUITLESS_MAX) return
     const reason = `${count} of its purchases are without a result, the limit is ${FRUITLESS_MAX}: look at them with stoa order list`
     throw refused('too many purchases of this agent are without a result', reason)
@@ -131,17 +131,17 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
    * @throws AgentError if the order ended and was charged, or may still be charged (D33)
    */
   async function isUncharged({ id }: Order): Promise<boolean> {
-    const isEnded = () => /^(failed|cancelled)$/.test(purchases.order(id)!.status)
-    const isGone = () => {
-      const signed = purchases.reservationOf(id)
+    const isEnded = async () => /^(failed|cancelled)$/.test((await purchases.order(id))!.status)
+    const isGone = async () => {
+      const signed = await purchases.reservationOf(id)
       return signed === undefined || signed.state === 'released' || signed.refundTx !== undefined
     }
-    if (!isEnded()) return false
-    if (isGone()) return true
+    if (!(await isEnded())) return false
+    if (await isGone()) return true
     // By now the chain may show that the order was not charged, or the seller may have the result.
     await deps.look(id).catch(() => {})
-    if (!isEnded() || isGone()) return isEnded()
-    if (purchases.reservationOf(id)!.state === 'spent')
+    if (!(await isEnded()) || (await isGone())) return isEnded()
+    if ((await purchases.reservationOf(id))!.state === 'spent')
       throw fruitless('the agent behind this one was paid and gave no result', id)
     throw fruitless('the agent behind this one gave no result; it is asked again once that payment has expired', id)
   }
@@ -151,10 +151,10 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     if (!(error instanceof MarketError) || error.code !== 'APPROVAL_REQUIRED' || error.orderId === undefined)
       throw error
     const { orderId } = error
-    const status = () => purchases.order(orderId)!.status
-    await deps.changes.until(orderId, () => status() !== 'pending', { limitMs: EXECUTION_MS_MAX, signal })
+    const status = async () => (await purchases.order(orderId))!.status
+    await deps.changes.until(orderId, async () => (await status()) !== 'pending', { limitMs: EXECUTION_MS_MAX, signal })
     if (signal.aborted) await deps.cancel(orderId).catch(() => {})
-    if (status() === 'executing') onSigning?.()
+    if ((await status()) === 'executing') onSigning?.()
     const result = await deps.again(orderId, { signal, ...(onProgress && { onProgress }) })
     if (result !== 'given up') return result
     throw new MarketError('ORDER_CANCELLED', 'the run that needs this order was canceled; nothing was paid')

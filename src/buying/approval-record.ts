@@ -1,5 +1,6 @@
-import { type Clock, isoTime } from '../lib/clock.ts'
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import type { ApprovalRecord } from '../schema/approval.ts'
+import type { BudgetRecord } from '../schema/budget.ts'
 import type { TokenRecord } from '../schema/token.ts'
 import type { StoredApproval } from '../store/approvals.ts'
 import type { Budget } from './budget.ts'
@@ -12,12 +13,27 @@ export type ApprovalRecordDeps = {
   clock: Clock
   budget: Pick<Budget, 'view'>
   /** Returns a token, also if it is revoked or expired. */
-  token(id: string): TokenRecord | undefined
+  token(id: string): Promise<TokenRecord | undefined>
 }
 
-/** An approval as the API shows it. An overdue approval counts as expired, even before the sweep marks it. */
-export function approvalRecord(approval: StoredApproval, deps: ApprovalRecordDeps): ApprovalRecord {
-  const isOverdue = approval.status === 'pending' && deps.clock.now() >= approval.expiresAt
+type Facts = { now: UnixMs; budget: BudgetRecord; tokens: ReadonlyMap<string, TokenRecord | undefined> }
+
+/** Approvals as the API shows them. Overdue approvals count as expired, even before the sweep marks them. */
+export async function approvalRecords(
+  approvals: readonly StoredApproval[],
+  { clock, budget, token }: ApprovalRecordDeps,
+): Promise<ApprovalRecord[]> {
+  const ids = [...new Set(approvals.flatMap(({ tokenId }) => (tokenId === undefined ? [] : [tokenId])))]
+  const [view, tokens] = await Promise.all([
+    budget.view(),
+    Promise.all(ids.map(async (id) => [id, await token(id)] as const)),
+  ])
+  const facts: Facts = { now: clock.now(), budget: view, tokens: new Map(tokens) }
+  return approvals.map((approval) => approvalRecord(approval, facts))
+}
+
+function approvalRecord(approval: StoredApproval, facts: Facts): ApprovalRecord {
+  const isOverdue = approval.status === 'pending' && facts.now >= approval.expiresAt
   return {
     id: approval.id,
     order_id: approval.orderId,
@@ -25,7 +41,7 @@ export function approvalRecord(approval: StoredApproval, deps: ApprovalRecordDep
     agent_name: approval.agentName,
     seller_id: approval.sellerId,
     ...amountsOf('amount', approval.amount),
-    ...requestOf(approval, deps),
+    ...requestOf(approval, facts),
     reason: approval.reason,
     status: isOverdue ? 'expired' : approval.status,
     created_at: isoTime(approval.createdAt),
@@ -34,9 +50,9 @@ export function approvalRecord(approval: StoredApproval, deps: ApprovalRecordDep
 }
 
 /** Returns the task, who requested it, and what the budget has left after it. */
-function requestOf({ task = '', tokenId, workflowId, amount, status }: StoredApproval, deps: ApprovalRecordDeps) {
-  const { left_today_atomic: day, left_month_atomic: month } = deps.budget.view()
-  const token = tokenId === undefined ? undefined : deps.token(tokenId)
+function requestOf({ task = '', tokenId, workflowId, amount, status }: StoredApproval, { budget, tokens }: Facts) {
+  const { left_today_atomic: day, left_month_atomic: month } = budget
+  const token = tokenId === undefined ? undefined : tokens.get(tokenId)
   const inAll = token && leftOf(token.budget_atomic, token.spent_atomic)
   const today = token && leftOf(token.per_day_atomic, token.spent_today_atomic)
   const after = (...limits: (bigint | string | null | undefined)[]) => {

@@ -57,10 +57,10 @@ const ended = (id: string) => buyer.orders.settled(id, { limitMs: 5_000 })
 
 test('D33 a call at the threshold waits, and nobody is asked or paid before the operator approves it', async () => {
   const { approvalId, orderId } = await held()
-  expect(buyer.approvals.list('pending')).toMatchObject([
+  expect(await buyer.approvals.list('pending')).toMatchObject([
     { id: approvalId, order_id: orderId, agent_id: agentId, seller_id: 'seller', amount: '0.01', status: 'pending' },
   ])
-  expect(buyer.orders.get(orderId)).toMatchObject({ status: 'pending', approval_id: approvalId })
+  expect(await buyer.orders.get(orderId)).toMatchObject({ status: 'pending', approval_id: approvalId })
   expect([seller.runs.length, buyer.budget.view().spent_today]).toEqual([0, '0'])
   expect(await buyer.approvals.decide(approvalId, 'approved')).toMatchObject({ status: 'approved' })
   expect(await ended(orderId)).toMatchObject({ status: 'completed', output: 're: task', payment: { amount: '0.01' } })
@@ -85,7 +85,7 @@ test('an approval is decided once; what is denied fails, unpaid', async () => {
 test('what nobody decides in time expires, and cannot be approved any more', async () => {
   const { approvalId, orderId } = await held()
   clock.advance(60_000)
-  expect(buyer.approvals.get(approvalId).status).toBe('expired')
+  expect((await buyer.approvals.get(approvalId)).status).toBe('expired')
   await expect(buyer.approvals.decide(approvalId, 'approved')).rejects.toMatchObject({ code: 'APPROVAL_FINAL' })
   expect(await ended(orderId)).toMatchObject({ status: 'failed', error: { code: 'APPROVAL_EXPIRED' } })
   expect(seller.runs).toEqual([])
@@ -95,14 +95,14 @@ test('an order that was canceled meanwhile is not revived by its approval', asyn
   const { approvalId, orderId } = await held()
   await buyer.orders.cancel(orderId)
   await expect(buyer.approvals.decide(approvalId, 'approved')).rejects.toMatchObject({ code: 'APPROVAL_FINAL' })
-  expect(buyer.orders.get(orderId).status).toBe('cancelled')
+  expect((await buyer.orders.get(orderId)).status).toBe('cancelled')
 })
 
 test('T17 approvals outlive the process: one that is approved after a restart executes', async () => {
   const { approvalId, orderId } = await held()
   await stop(buyer)
   buyer = await startBuyer()
-  expect(buyer.orders.get(orderId).status).toBe('pending')
+  expect((await buyer.orders.get(orderId)).status).toBe('pending')
   await buyer.approvals.decide(approvalId, 'approved')
   expect(await ended(orderId)).toMatchObject({ status: 'completed' })
 })
@@ -118,7 +118,9 @@ test('a step of a workflow waits likewise, and goes on', async () => {
     maxPrice: undefined,
   }
   const workflow = await buyer.workflows.create({ name: undefined, input: 'go', budget: undefined, steps: [step] })
-  const [waiting] = await until(() => (buyer.approvals.list('pending').length > 0 ? buyer.approvals.list() : undefined))
+  const [waiting] = await until(async () =>
+    (await buyer.approvals.list('pending')).length > 0 ? await buyer.approvals.list() : undefined,
+  )
   expect(buyer.workflows.get(workflow.id).status).toBe('running')
   await buyer.approvals.decide(waiting!.id, 'approved')
   expect(await buyer.workflows.settled(workflow.id, { limitMs: 5_000 })).toMatchObject({ status: 'completed' })
@@ -126,10 +128,14 @@ test('a step of a workflow waits likewise, and goes on', async () => {
 
 test('an approval is for its amount: a seller that has become dearer is asked for again', async () => {
   const order = await buyer.orders.create({ agentId, price: 1_000_000n, task: 'task' })
-  const [first] = await until(() => (buyer.approvals.list().length > 0 ? buyer.approvals.list() : undefined))
+  const [first] = await until(async () =>
+    (await buyer.approvals.list()).length > 0 ? await buyer.approvals.list() : undefined,
+  )
   listing = { ...listing, price: 20_000n }
   await buyer.approvals.decide(first!.id, 'approved')
-  const [second] = await until(() => (buyer.approvals.list('pending').length > 0 ? buyer.approvals.list() : undefined))
+  const [second] = await until(async () =>
+    (await buyer.approvals.list('pending')).length > 0 ? await buyer.approvals.list() : undefined,
+  )
   expect(second).toMatchObject({ order_id: order.id, amount: '0.02', status: 'pending' })
   expect(seller.runs).toEqual([])
 })
@@ -139,7 +145,7 @@ test('what would be refused anyway is refused at once: nobody is asked to approv
   await expect(buy()).rejects.toMatchObject({ code: 'OVER_BUDGET' })
   await buyer.budget.change({ per_day: null, deny: ['seller'] })
   await expect(buy()).rejects.toMatchObject({ code: 'SELLER_NOT_ALLOWED' })
-  expect(buyer.approvals.list()).toEqual([])
+  expect(await buyer.approvals.list()).toEqual([])
 })
 
 test('below the threshold nothing waits, and a changed rule holds at once', async () => {

@@ -10,7 +10,7 @@ import type { KeyedRequest } from '../store/idempotency.ts'
 import type { Order } from '../store/order-row.ts'
 import type { OpenLimits } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
-import { type ApprovalRecordDeps, approvalRecord } from './approval-record.ts'
+import { type ApprovalRecordDeps, approvalRecords } from './approval-record.ts'
 import { type Budget, refusalOf } from './budget.ts'
 
 /** Default of `buyer.approval_minutes`. */
@@ -42,9 +42,9 @@ export interface Approvals extends Service {
    */
   hold(order: Order, listing: Listing, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
   /** Lists the approvals that the caller may see, newest first. */
-  list(status?: ApprovalStatus, caller?: Caller): ApprovalRecord[]
+  list(status?: ApprovalStatus, caller?: Caller): Promise<ApprovalRecord[]>
   /** @throws MarketError UNKNOWN_APPROVAL */
-  get(id: string, caller?: Caller): ApprovalRecord
+  get(id: string, caller?: Caller): Promise<ApprovalRecord>
   /** @throws MarketError UNKNOWN_APPROVAL, APPROVAL_FINAL */
   decide(id: string, verdict: Verdict): Promise<ApprovalRecord>
   /** Decides all that are pending, and returns all. @throws MarketError UNKNOWN_APPROVAL before any is decided */
@@ -53,20 +53,21 @@ export interface Approvals extends Service {
 
 export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): Approvals {
   const { clock, store, budget } = deps
-  const view = (approval: StoredApproval) => approvalRecord(approval, deps)
+  const views = (approvals: readonly StoredApproval[]) => approvalRecords(approvals, deps)
+  const view = async (approval: StoredApproval) => (await views([approval]))[0]!
 
   /** Returns why an order needs an approval. Returns undefined for an order that a limit refuses anyway. */
-  function reasonFor(order: Order, listing: Listing): string | undefined {
+  async function reasonFor(order: Order, listing: Listing): Promise<string | undefined> {
     if (listing.local || listing.price === 0n) return undefined
     const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
-    const reason = budget.approvalFor(order, wanted)
+    const reason = await budget.approvalFor(order, wanted)
     // A call without an approval does not wait for the sums of the ledger.
-    const refusal = reason && refusalOf(order, wanted, deps)
+    const refusal = reason && (await refusalOf(order, wanted, deps))
     return refusal && refusal.code === 'APPROVAL_REQUIRED' ? reason : undefined
   }
 
-  function known(id: string, caller = OPERATOR): StoredApproval {
-    const approval = store.get(id)
+  async function known(id: string, caller = OPERATOR): Promise<StoredApproval> {
+    const approval = await store.get(id)
     if (approval !== undefined && maySee(caller, approval.tokenId)) return approval
     throw new MarketError('UNKNOWN_APPROVAL', `no approval ${id} is known here: see stoa approvals list`)
   }
@@ -88,7 +89,7 @@ export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): A
     start: () => sweeping.start(),
     stop: () => sweeping.stop(),
     async hold(order, listing, request) {
-      const reason = reasonFor(order, listing)
+      const reason = await reasonFor(order, listing)
       if (reason === undefined) return undefined
       const now = clock.now()
       const asked: StoredApproval = {
@@ -115,27 +116,26 @@ export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): A
       if (held.id === asked.id) deps.published(held)
       return held
     },
-    list: (status, caller = OPERATOR) =>
-      store
-        .list({ status, ownerId: ownerSeen(caller) }, LISTED_MAX)
-        .map(view)
-        .filter((one) => status === undefined || one.status === status),
-    get: (id, caller) => view(known(id, caller)),
+    async list(status, caller = OPERATOR) {
+      const stored = await store.list({ status, ownerId: ownerSeen(caller) }, LISTED_MAX)
+      return (await views(stored)).filter((one) => status === undefined || one.status === status)
+    },
+    get: async (id, caller) => view(await known(id, caller)),
     async decideAll(ids, verdict) {
-      for (const id of ids) known(id)
+      for (const id of ids) await known(id)
       for (const id of new Set(ids)) {
         await this.decide(id, verdict).catch((error: unknown) => {
           if (!(error instanceof MarketError) || error.code !== 'APPROVAL_FINAL') throw error
         })
       }
-      return ids.map((id) => view(known(id)))
+      return views(await Promise.all(ids.map((id) => known(id))))
     },
     async decide(id, verdict) {
       const outcome = await store.decide(id, verdict, clock.now())
-      if (outcome === undefined) return view(known(id))
+      if (outcome === undefined) return view(await known(id))
       if (!outcome.decided) {
         await sweep()
-        throw new MarketError('APPROVAL_FINAL', `approval ${id} is ${view(known(id)).status}`)
+        throw new MarketError('APPROVAL_FINAL', `approval ${id} is ${(await view(await known(id))).status}`)
       }
       deps.published(outcome.approval)
       deps.decided(outcome.approval.orderId, verdict)

@@ -80,7 +80,7 @@ describe('D37 T24: a node on test money refuses an agent that is sold for real m
     for (const task of ['x', undefined]) {
       await expect(orders.create({ agentId: remoteId, price: 50_000n, task })).rejects.toMatchObject(mismatch)
     }
-    expect([asked, orders.list({ limit: 10 }).items]).toEqual([[], []])
+    expect([asked, (await orders.list({ limit: 10 })).items]).toEqual([[], []])
   })
 
   test('in an order that waited for its agent', async () => {
@@ -142,7 +142,7 @@ describe('D37 T24: a node on test money refuses an agent that is sold for real m
 const rulesOfAll = { dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: 1_000_000n }
 async function untilHeld(approvals: Buyer['approvals']) {
   for (;;) {
-    const held = approvals.list('pending')
+    const held = await approvals.list('pending')
     if (held.length > 0) return held
     await new Promise((resolve) => setImmediate(resolve))
   }

@@ -9,7 +9,7 @@ import { createSessions, type Sessions } from '../ledger/sessions.ts'
 import type { Trading } from '../ledger/trading.ts'
 import { withUnstoredEnds } from '../ledger/unstored-ends.ts'
 import { Changes } from '../lib/changes.ts'
-import { type Clock, isoTime } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { risingUuid } from '../lib/rising-uuid.ts'
@@ -25,14 +25,14 @@ import type { ExecutionResult } from '../schema/api.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
-import { type ApprovalStore, createApprovalStore } from '../store/approvals.ts'
+import { approvedPrice, createApprovalStore } from '../store/approvals.ts'
 import type { Database } from '../store/database.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
-import { spending } from '../store/spending.ts'
-import { createTokenStore } from '../store/tokens.ts'
+import { runOnSqlite } from '../store/sqlite-query.ts'
+import { createTokenStore, tokenNamed } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
 import { type Measures, measuring } from '../trust/measures.ts'
 import { createAgentPurchases } from './agent-purchases.ts'
@@ -46,7 +46,7 @@ import { Orders } from './orders.ts'
 import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
-import { createTokens, type Tokens } from './tokens.ts'
+import { createTokens, isHeld, type Tokens } from './tokens.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 import { Workflows } from './workflow/workflows.ts'
 
@@ -123,7 +123,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   ledger.listen(measuring(deps.measures, purchases, (orderId) => active.has(orderId)))
   const keys = createIdempotencyKeys(database, deps.runTime)
   const approvalStore = createApprovalStore(database)
-  const { tokens, budget } = createSpending(options.rules, { ...deps, purchases, approvalStore })
+  const { tokens, budget } = createSpending(options.rules, { ...deps, purchases })
   const shared = { clock, logger, purchases, streams, callerDid, active, changes, catalog, keys, budget }
 
   const recovery = new Recovery({
@@ -196,24 +196,20 @@ function createSpending(
   rules: BudgetRules,
   deps: Pick<BuyerDeps, 'clock' | 'database' | 'random' | 'asset' | 'feed'> & {
     purchases: Purchases
-    approvalStore: ApprovalStore
   },
 ): { tokens: Tokens; budget: Budget } {
-  const { clock, database, random, asset, feed, purchases, approvalStore } = deps
-  const sums = spending(database)
-  const tokens = createTokens({
-    clock,
-    store: createTokenStore(database),
-    random,
-    spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
-  })
+  const { clock, database, random, asset, feed, purchases } = deps
+  const tokens = createTokens({ clock, store: createTokenStore(database), random })
   const budget = createBudget(rules, {
     clock,
     asset,
     store: createRulesStore(database),
     purchases,
-    token: tokens.held,
-    approvedFor: approvalStore.approvedFor,
+    token(id) {
+      const token = runOnSqlite(database.prepare, tokenNamed(id))
+      return token !== undefined && isHeld(token, clock.now()) ? token : undefined
+    },
+    approvedFor: (orderId) => runOnSqlite(database.prepare, approvedPrice(orderId)),
     changed: () => feed.publish('budget', 'budget', () => budget.view()),
   })
   return { tokens, budget }

@@ -48,45 +48,50 @@ export async function executeAgain(
   deps: AgainDeps,
 ): Promise<ExecutionResult | 'given up'> {
   const { purchases, flights, active, changes } = deps
-  const read = () => purchases.order(id)!
-  const { status, correlationId = '' } = read() ?? { status: 'executing' }
+  const flight = flights.get(id)
+  const read = async () => (await purchases.order(id))!
+  const { status, correlationId = '' } = (await purchases.order(id)) ?? { status: 'executing' }
   if (!isFinal(status)) {
     onProgress?.({ type: 'status', data: { status: 'ordered', order_id: id, correlation_id: correlationId } })
   }
-  const flight = flights.get(id)
   if (flight !== undefined) {
-    return flight.attend(signal).catch((error: unknown) => {
-      if (isGivenUp(id, deps)) return 'given up'
+    return flight.attend(signal).catch(async (error: unknown) => {
+      if (await isGivenUp(id, deps)) return 'given up' as const
       throw error
     })
   }
-  refuseUnapproved(read(), deps)
-  const isAtWork = read().status === 'pending' || active.has(id)
-  if (isAtWork) await changes.until(id, () => isFinal(read().status), { limitMs: EXECUTION_MS_MAX, signal })
-  else if (!isFinal(read().status)) await deps.recovery.look(id)
-  return isGivenUp(id, deps) ? 'given up' : recorded(read(), deps)
+  const order = await read()
+  await refuseUnapproved(order, deps)
+  const isEnded = async () => isFinal((await read()).status)
+  if (order.status === 'pending' || active.has(id)) {
+    await changes.until(id, isEnded, { limitMs: EXECUTION_MS_MAX, signal })
+  } else if (!(await isEnded())) {
+    await deps.recovery.look(id)
+  }
+  return (await isGivenUp(id, deps)) ? 'given up' : recorded(await read(), deps)
 }
 
-function refuseUnapproved({ status, approvalId }: Order, deps: AgainDeps): void {
-  const approval = status === 'pending' && approvalId !== undefined ? deps.approvalStore.get(approvalId) : undefined
+async function refuseUnapproved({ status, approvalId }: Order, deps: AgainDeps): Promise<void> {
+  const approval =
+    status === 'pending' && approvalId !== undefined ? await deps.approvalStore.get(approvalId) : undefined
   if (approval?.status === 'pending') throw approvalRequired(approval)
 }
 
-function isGivenUp(id: string, { purchases }: AgainDeps): boolean {
-  const order = purchases.order(id)
+async function isGivenUp(id: string, { purchases }: AgainDeps): Promise<boolean> {
+  const order = await purchases.order(id)
   return (
     order?.status === 'failed' &&
     order.error?.code === 'ORDER_CANCELLED' &&
     order.cancelRequested !== true &&
-    purchases.reservationOf(id) === undefined
+    (await purchases.reservationOf(id)) === undefined
   )
 }
 
 /** Returns the answer that the caller of this order would have got. */
-function recorded(order: Order, { purchases }: AgainDeps): ExecutionResult {
+async function recorded(order: Order, { purchases }: AgainDeps): Promise<ExecutionResult> {
   const { id, agentId, sellerId: seller_id = '', status, error, output, correlationId = id } = order
   if (status === 'completed' && output !== undefined) {
-    const reservation = purchases.reservationOf(id)
+    const reservation = await purchases.reservationOf(id)
     const { outputBytes, notes = [] } = order
     const bought = { output, outputBytes, notes, reservation, txHash: reservation?.txHash }
     return resultOf({ ...order, correlationId }, { id: agentId, seller_id }, bought, {

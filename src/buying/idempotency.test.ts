@@ -60,7 +60,7 @@ test('D38 a caller that leaves before anything is signed cancels, and the same r
   leaving.abort()
   expect(await left).toBe('ORDER_CANCELLED')
   expect(await market.execute(request())).toMatchObject({ output: 'hello' })
-  expect(market.orders.list({ limit: 10, idempotencyKey: 'k' }).items).toMatchObject([{ status: 'completed' }])
+  expect((await market.orders.list({ limit: 10, idempotencyKey: 'k' })).items).toMatchObject([{ status: 'completed' }])
 })
 
 test('D38 one of two callers that wait may leave', async () => {
@@ -74,7 +74,7 @@ test('D38 one of two callers that wait may leave', async () => {
   const leaving = new AbortController()
   const first = market.execute(request({ signal: leaving.signal }))
   const second = market.execute(request())
-  await until(() => market.orders.list({ limit: 1 }).items[0]?.status === 'executing')
+  await until(async () => (await market.orders.list({ limit: 1 })).items[0]?.status === 'executing')
   leaving.abort()
   gate.resolve('done')
   expect(await second).toEqual(await first)
@@ -87,10 +87,10 @@ test('D38 an execution that waits for approval is asked for once, and its key na
   const refusals = await Promise.all([1, 2].map(() => market.execute(asked).catch((error: object) => error)))
   expect(refusals[0]).toMatchObject({ code: 'APPROVAL_REQUIRED', orderId: expect.any(String) })
   expect(refusals[1]).toMatchObject({ orderId: (refusals[0] as { orderId: string }).orderId })
-  expect(market.approvals.list('pending')).toHaveLength(1)
+  expect(await market.approvals.list('pending')).toHaveLength(1)
   const other = await heldApproval(market, paid)
-  expect(market.approvals.get(other).status).toBe('pending')
-  await market.approvals.decide(market.approvals.list('pending').at(-1)!.id, 'denied')
+  expect((await market.approvals.get(other)).status).toBe('pending')
+  await market.approvals.decide((await market.approvals.list('pending')).at(-1)!.id, 'denied')
   await expect(market.execute(asked)).rejects.toMatchObject({ code: 'APPROVAL_DENIED' })
 })
 
@@ -99,9 +99,9 @@ test('D38 after the end of the process an order nobody waits for any more ends u
   const runOwn = () => new Promise<string>(() => {})
   const first = await fakeMarket(() => [own], { database, runOwn })
   void first.execute(request()).catch(() => {})
-  await until(() => first.orders.list({ limit: 1 }).items[0]?.status === 'executing')
+  await until(async () => (await first.orders.list({ limit: 1 })).items[0]?.status === 'executing')
   const second = await fakeMarket(() => [own], { database })
-  const [order] = second.orders.list({ limit: 1 }).items
+  const [order] = (await second.orders.list({ limit: 1 })).items
   expect(order).toMatchObject({ status: 'failed', error: { code: 'ORDER_CANCELLED' } })
   expect(await second.execute(request())).toMatchObject({ output: 'HELLO' })
 })

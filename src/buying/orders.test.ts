@@ -107,7 +107,7 @@ describe('D18: an order', () => {
       [operators, by('execute', 'eve')],
     ] as const) {
       await expect(orders.execute(id, 'mine', caller)).rejects.toMatchObject({ code: 'UNKNOWN_ORDER' })
-      expect(orders.get(id).task).toBeNull()
+      expect((await orders.get(id)).task).toBeNull()
     }
     expect(await orders.execute(anns.id, 'a', ann)).toMatchObject({ task: 'a' })
     expect(await orders.execute(operators.id, 'b')).toMatchObject({ task: 'b' })
@@ -118,11 +118,11 @@ describe('D18: an order', () => {
     const placed = await Promise.all(['a', 'b'].map((task) => orders.create(order('later', { task }))))
     const canceled = await orders.create(order('later', { task: 'c' }))
     await orders.cancel(canceled.id)
-    expect(orders.list({ limit: 10, status: 'pending' }).items).toHaveLength(2)
+    expect((await orders.list({ limit: 10, status: 'pending' })).items).toHaveLength(2)
     list(listingFixture({ id: 'later', local: true }))
     for (const task of ['b', 'a']) (await run(task)).end(`did ${task}`)
     for (const { id } of placed) expect((await settled({ orders }, id)).status).toBe('completed')
-    expect(orders.get(canceled.id).status).toBe('cancelled')
+    expect((await orders.get(canceled.id)).status).toBe('cancelled')
   })
 
   test('whose agent has become too dear fails, and nobody is asked', async () => {
@@ -151,8 +151,8 @@ describe('D18: an order', () => {
     const execution = execute({ agentId: localId, input: 'direct', signal: AbortSignal.timeout(5_000) })
     ;(await run('direct')).end('out')
     const { order_id } = await execution
-    expect(orders.get(order_id!)).toMatchObject({ status: 'completed', task: 'direct', output: 'out' })
-    expect(orders.list({ limit: 1 }).items.map(({ id }) => id)).toEqual([order_id])
+    expect(await orders.get(order_id!)).toMatchObject({ status: 'completed', task: 'direct', output: 'out' })
+    expect((await orders.list({ limit: 1 })).items.map(({ id }) => id)).toEqual([order_id])
   })
 
   test('that is not there is told as such', async () => {
@@ -188,7 +188,7 @@ describe('D18: canceling', () => {
     let end = (_output: string) => {}
     const { orders } = await market({ runOwn: () => new Promise((resolve) => (end = resolve)) })
     const { id } = await orders.create(order(localId, { task: 'x' }))
-    await until(() => orders.get(id).status === 'executing')
+    await until(async () => (await orders.get(id)).status === 'executing')
     const canceled = orders.cancel(id)
     end('just in time')
     expect(await canceled).toMatchObject({ status: 'completed', output: 'just in time', cancel_requested: true })
@@ -257,7 +257,7 @@ describe('D18, D32: canceling an order that was signed for', () => {
     const execution = execute({ agentId, input: 'x', signal: AbortSignal.timeout(5_000) })
     const told = expect(execution).rejects.toMatchObject({ code: 'RESULT_PENDING' })
     await waitForPayment()
-    const [{ id } = { id: '' }] = orders.list({ limit: 1 }).items
+    const [{ id } = { id: '' }] = (await orders.list({ limit: 1 })).items
     expect(await orders.cancel(id)).toMatchObject({ status: 'cancelled' })
     await told
   })
@@ -267,7 +267,7 @@ describe('D18, D32: canceling an order that was signed for', () => {
     const { id } = await orders.create(order(agentId, { task: 'x' }))
     await waitForPayment()
     await stop(buyer)
-    expect([orders.get(id).status, wasReset()]).toEqual(['executing', false])
+    expect([(await orders.get(id)).status, wasReset()]).toEqual(['executing', false])
   })
 
   test('signs nothing once it is called off', async () => {
@@ -299,12 +299,13 @@ describe('T16, T17: over a restart', () => {
     const unknown = await first.orders.create(order('later', { task: 'z' }))
     await first.run('runs')
     await stop(first.buyer)
-    expect(first.orders.get(running.id).status).toBe('executing')
+    expect((await first.orders.get(running.id)).status).toBe('executing')
 
     const second = await market({ database })
     ;(await second.run('runs')).end('after all')
     expect(await settled(second, running.id)).toMatchObject({ status: 'completed', output: 'after all' })
-    expect([waiting, unknown].map(({ id }) => second.orders.get(id).status)).toEqual(['pending', 'pending'])
+    const left = await Promise.all([waiting, unknown].map(({ id }) => second.orders.get(id)))
+    expect(left.map(({ status }) => status)).toEqual(['pending', 'pending'])
     second.list(listingFixture({ id: 'later', local: true }))
     ;(await second.run('z')).end('known')
     expect((await settled(second, unknown.id)).status).toBe('completed')
@@ -314,12 +315,12 @@ describe('T16, T17: over a restart', () => {
     const database = openDatabase({ path: ':memory:' })
     const first = await market({ database, runOwn: () => new Promise(() => {}) })
     const { id } = await first.orders.create(order(localId, { task: 'stubborn' }))
-    await until(() => first.orders.get(id).status === 'executing')
+    await until(async () => (await first.orders.get(id)).status === 'executing')
     void first.orders.cancel(id).catch(() => {})
-    await until(() => first.orders.get(id).cancel_requested)
+    await until(async () => (await first.orders.get(id)).cancel_requested)
     await stop(first.buyer)
     const second = await market({ database })
-    expect(second.orders.get(id)).toMatchObject({ status: 'cancelled' })
+    expect(await second.orders.get(id)).toMatchObject({ status: 'cancelled' })
     expect(second.runs).toEqual([])
   })
 })
@@ -331,7 +332,7 @@ describe('T19: bounds', () => {
       Array.from({ length: 40 }, (_, index) => orders.create(order(localId, { task: `${index}` }))),
     )
     await until(() => runs.length === 32)
-    expect(orders.list({ limit: 100, status: 'pending' }).items).toHaveLength(8)
+    expect((await orders.list({ limit: 100, status: 'pending' })).items).toHaveLength(8)
     for (let done = 0; done < 40; done++) {
       const run = await until(() => runs[done])
       run.end('')
@@ -359,7 +360,7 @@ describe('T19: bounds', () => {
     await expect(orders.create(order(localId, { task: 'x'.repeat(7_000_000) }))).rejects.toMatchObject({
       code: 'INPUT_TOO_LARGE',
     })
-    expect(orders.list({ limit: 1 }).items).toEqual([])
+    expect((await orders.list({ limit: 1 })).items).toEqual([])
   })
 })
 
@@ -376,8 +377,8 @@ test('D18: whatever is done to orders, each goes only from state to state, and w
     fc.asyncProperty(fc.array(action, { maxLength: 30 }), async (actions) => {
       const { orders, runs, list, buyer } = await market({ listings: [listingFixture({ id: localId, local: true })] })
       const seen = new Map<string, string>()
-      const look = () => {
-        for (const { id, status, cancel_requested, output } of orders.list({ limit: 200 }).items) {
+      const look = async () => {
+        for (const { id, status, cancel_requested, output } of (await orders.list({ limit: 200 })).items) {
           const before = seen.get(id)
           if (before !== undefined && before !== status) {
             const reachable = [before, ...(legal[before] ?? []), ...(before === 'pending' ? legal.executing! : [])]
@@ -399,7 +400,7 @@ test('D18: whatever is done to orders, each goes only from state to state, and w
         if (kind === 'fail') runs[which]?.fail(new Error('no'))
         if (kind === 'list agent') list(listingFixture({ id: 'later', local: true }))
         for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
-        look()
+        await look()
       }
       await stop(buyer)
     }),

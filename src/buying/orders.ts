@@ -52,7 +52,7 @@ export class Orders implements Service {
       if (state === 'active') this.#agentCame(id)
     })
     this.#started = true
-    for (const order of this.#deps.store.pending()) this.enqueue(order.id)
+    for (const order of await this.#deps.store.pending()) this.enqueue(order.id)
   }
 
   /** Stops waiting for running orders. The next start takes up unsigned orders; the recovery takes up signed orders. */
@@ -98,13 +98,13 @@ export class Orders implements Service {
   async execute(id: string, task: string, caller = OPERATOR, idempotencyKey?: string): Promise<OrderRecord> {
     checkTask(task)
     const { store, clock, keys } = this.#deps
-    mayChange(caller, this.#known(id, caller).tokenId, 'order')
+    mayChange(caller, (await this.#known(id, caller)).tokenId, 'order')
     const request = keyedRequest(idempotencyKey, caller, ['execute order', id, task], keys)
     const execute = async () => {
       const keyed: PlacementKey | undefined = request && { request, kind: 'order' }
       const given = { tokenId: caller.tokenId, now: clock.now(), keyed }
       if ((await store.giveTask(id, task, given)) === undefined) {
-        const { status } = this.#known(id)
+        const { status } = await this.#known(id)
         const what = isFinal(status) ? `is ${status}` : 'has its task already'
         throw new MarketError(isFinal(status) ? 'ORDER_FINAL' : 'ORDER_NOT_WAITING', `order ${id} ${what}`)
       }
@@ -123,34 +123,36 @@ export class Orders implements Service {
    */
   async cancel(id: string, caller = OPERATOR): Promise<OrderRecord> {
     const { clock, store, active, changes, recovery, logger } = this.#deps
-    const { status, tokenId } = this.#known(id, caller)
+    const { status, tokenId } = await this.#known(id, caller)
     mayChange(caller, tokenId, 'order')
     if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
     const order = await store.cancel(id, clock.now())
     if (order?.status === 'executing') {
       active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was canceled`))
       const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
-      const found = stopped.then(() => (this.#isOpen(id) ? recovery.look(id) : undefined))
+      const found = stopped.then(async () => ((await this.#isOpen(id)) ? recovery.look(id) : undefined))
       await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
         const ids = { order_id: id, correlation_id: order.correlationId }
         logger.warn({ ...ids, err: error }, 'the outcome of a canceled order is not known yet')
       })
     } else {
       this.#forget(id, order?.agentId)
+      // A turn that read the order before may add it to the waiting orders now.
+      void this.#running.get(id)?.then(() => this.#forget(id, order?.agentId))
       changes.tell(id)
     }
     return this.get(id)
   }
 
   /** @throws MarketError UNKNOWN_ORDER */
-  get(id: string, caller = OPERATOR): OrderRecord {
-    return this.#recordOf(this.#known(id, caller))
+  async get(id: string, caller = OPERATOR): Promise<OrderRecord> {
+    return this.#recordOf(await this.#known(id, caller))
   }
 
   /** Lists the orders that the caller may see, newest first. */
-  list(query: OrderList, caller = OPERATOR): Page<OrderRecord> {
-    const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
-    return { items: items.map((order) => this.#recordOf(order)), next }
+  async list(query: OrderList, caller = OPERATOR): Promise<Page<OrderRecord>> {
+    const { items, next } = await this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
+    return { items: await Promise.all(items.map((order) => this.#recordOf(order))), next }
   }
 
   /** Returns the order when it has ended, or its current state after `limitMs`. @throws MarketError UNKNOWN_ORDER */
@@ -159,8 +161,8 @@ export class Orders implements Service {
     options: { limitMs: number; signal?: AbortSignal },
     caller = OPERATOR,
   ): Promise<OrderRecord> {
-    this.#known(id, caller)
-    await this.#deps.changes.until(id, () => !this.#isOpen(id), options)
+    await this.#known(id, caller)
+    await this.#deps.changes.until(id, async () => !(await this.#isOpen(id)), options)
     return this.get(id)
   }
 
@@ -199,7 +201,7 @@ export class Orders implements Service {
 
   async #run(id: string): Promise<void> {
     const { purchases, catalog, store, clock, running, budget, approvals, logger } = this.#deps
-    const order = purchases.order(id)
+    const order = await purchases.order(id)
     if (order?.status !== 'pending' || order.task === undefined) return
     const listing = catalog.resolve(order.agentId)
     if (listing === undefined) return this.#agentIsMissing(order)
@@ -212,13 +214,33 @@ export class Orders implements Service {
     // The order needs an approval. It goes on when the operator decides.
     if ((await approvals.hold(order, listing)) !== undefined) return
     const correlationId = randomUUID()
-    const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
-    // The order was canceled in the meantime.
-    if (begun === undefined) return
+    const { signal, end } = this.#beginWork(id)
+    const begun = await store
+      .begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
+      .catch((error: unknown) => {
+        end()
+        throw error
+      })
+    // The order was canceled in the meantime, or another process has begun it.
+    if (begun === undefined) return end()
     const runnable = { ...begun, price, task: order.task, correlationId }
-    await runOrder(runnable, listing, { signal: this.#stopping.signal }, running).catch((error: unknown) => {
+    await runOrder(runnable, listing, { signal }, running).catch((error: unknown) => {
       logger.debug({ err: error, order_id: id, correlation_id: correlationId }, 'a placed order failed')
     })
+  }
+
+  /** Marks an order as worked on before it is executing, so that a cancellation always finds its run. */
+  #beginWork(id: string): { signal: AbortSignal; end(): void } {
+    const { active, changes } = this.#deps
+    const canceled = new AbortController()
+    active.set(id, (reason) => canceled.abort(reason))
+    return {
+      signal: AbortSignal.any([this.#stopping.signal, canceled.signal]),
+      end() {
+        active.delete(id)
+        changes.tell(id)
+      },
+    }
   }
 
   /** Waits for the agent's listing. A workflow step fails at once instead, because it may have a fallback agent. */
@@ -257,18 +279,18 @@ export class Orders implements Service {
     if (waiting?.delete(id) === true && waiting.size === 0) this.#waiting.delete(agentId)
   }
 
-  #isOpen(id: string): boolean {
-    const order = this.#deps.purchases.order(id)
+  async #isOpen(id: string): Promise<boolean> {
+    const order = await this.#deps.purchases.order(id)
     return order !== undefined && !isFinal(order.status)
   }
 
-  #recordOf(order: Order): OrderRecord {
+  async #recordOf(order: Order): Promise<OrderRecord> {
     const { purchases, catalog } = this.#deps
-    return orderRecord(order, purchases.reservationOf(order.id), catalog.resolve(order.agentId))
+    return orderRecord(order, await purchases.reservationOf(order.id), catalog.resolve(order.agentId))
   }
 
-  #known(id: string, caller = OPERATOR): Order {
-    const order = this.#deps.purchases.order(id)
+  async #known(id: string, caller = OPERATOR): Promise<Order> {
+    const order = await this.#deps.purchases.order(id)
     if (order !== undefined && maySee(caller, order.tokenId)) return order
     throw new MarketError('UNKNOWN_ORDER', `no order ${id} is known here: see GET /orders or stoa order list`)
   }

@@ -90,22 +90,46 @@ export async function runOrder(
           { ...idsOf(order), err: cause },
           'the result of a purchase could not be stored; the node tries again',
         )
-        // Placed orders and signed orders were stored before this.
-        return deps.purchases.order(order.id) !== undefined
+        return bought.reservation !== undefined || isStoredBefore(order, deps)
       },
     )
     deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
     if (bought.reservation !== undefined) payment = bought.txHash === undefined ? 'open' : 'named'
-    const made = isStored ? deps.purchases.reservationOf(order.id) : undefined
-    return resultOf(completed, listing, bought, { isStored, made })
+    const made = isStored ? await signedOrUnknown(order, deps) : undefined
+    return resultOf(completed, listing, bought, { isStored, made: made === UNKNOWN ? undefined : made })
   } catch (error) {
-    if (deps.purchases.reservationOf(order.id) !== undefined) payment = 'open'
-    throw await failed(order, error, deps, deadline)
+    const signed = await signedOrUnknown(order, deps)
+    if (signed !== undefined) payment = 'open'
+    throw await failed(order, { error, signed }, deps, deadline)
   } finally {
     deps.active.delete(order.id)
     left?.removeEventListener('abort', leave)
     deps.changes.tell(order.id)
     if (payment !== undefined) deps.recovery.soon(payment)
+  }
+}
+
+/** True if the order was placed before it ran. False also while the ledger cannot be read. */
+async function isStoredBefore({ id }: Order, { purchases }: RunOrderDeps): Promise<boolean> {
+  try {
+    return (await purchases.order(id)) !== undefined
+  } catch {
+    return false
+  }
+}
+
+/** The ledger cannot be read, so the order may be signed for. */
+const UNKNOWN = Symbol('unknown')
+
+/** The signed payment of an order. An unreadable ledger must change neither a result nor an error. */
+async function signedOrUnknown(
+  { id }: Order,
+  { purchases }: RunOrderDeps,
+): Promise<StoredReservation | typeof UNKNOWN | undefined> {
+  try {
+    return await purchases.reservationOf(id)
+  } catch {
+    return UNKNOWN
   }
 }
 
@@ -120,7 +144,7 @@ async function perform(
   const call: OwnCall = { input, correlationId, callerId, signal, ...(watch && { onOutput: watch.output }) }
   if (listing.local || listing.price === 0n) watch?.status('running')
   if (listing.local) {
-    refuseUnpaid(order, listing, deps)
+    await refuseUnpaid(order, listing, deps)
     const origin = { id: runId, isPaid: false, hops: hops ?? 0 }
     return unpaid(await deps.runOwn(listing.id, { ...call, origin, onCommitted: onSigning }))
   }
@@ -137,8 +161,8 @@ async function perform(
 }
 
 /** Refuses a token that would run a paid own agent unpaid, as only the owner may (D48). @throws MarketError */
-function refuseUnpaid({ tokenId }: Order, { price }: Listing, { tokens }: RunOrderDeps): void {
-  if (price === 0n || tokenId === undefined || tokens.held(tokenId)?.scope === 'admin') return
+async function refuseUnpaid({ tokenId }: Order, { price }: Listing, { tokens }: RunOrderDeps): Promise<void> {
+  if (price === 0n || tokenId === undefined || (await tokens.held(tokenId))?.scope === 'admin') return
   const how = 'ask the operator, or pay for it over A2A or from a node of your own'
   throw new MarketError(
     'SCOPE_TOO_LOW',
@@ -178,19 +202,24 @@ function paymentOf(
 }
 
 /** Records how an order failed, unless its outcome is in doubt. Returns the error for the caller. */
-async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, deadline: Deadline): Promise<unknown> {
-  const reservation = deps.purchases.reservationOf(order.id)
-  const signed = reservation !== undefined
+async function failed(
+  order: RunnableOrder,
+  { error, signed }: { error: unknown; signed: StoredReservation | typeof UNKNOWN | undefined },
+  deps: RunOrderDeps,
+  deadline: Deadline,
+): Promise<unknown> {
+  const isSigned = signed !== undefined
   const { aborted, reason } = deadline.signal
-  const inDoubt = isInDoubt(error, { isSigned: signed, isAborted: aborted })
+  const inDoubt = isInDoubt(error, { isSigned, isAborted: aborted })
   const told = tell(error, order, inDoubt, deadline)
-  if (reservation?.settlesFirst === true && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
+  const settlesFirst = signed !== UNKNOWN && signed?.settlesFirst === true
+  if (settlesFirst && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
     told.message += `; this seller settles first: stoa order show ${order.id} tells whether the chain shows a charge`
   }
   deps.logger.debug({ ...idsOf(order), err: error, status: inDoubt ? 'in doubt' : 'failed' }, 'an order failed')
   // A signed order in doubt stays open: the recovery asks the seller until the outcome is known. An order that was not
   // signed when the node stopped is taken up at the next start.
-  if (inDoubt || (reason instanceof NodeStopping && !signed)) return told
+  if (inDoubt || (reason instanceof NodeStopping && !isSigned)) return told
   const record: Order = { ...order, status: 'failed', error: orderError(told), updatedAt: deps.clock.now() }
   await deps.purchases.finish(record).catch((cause: unknown) => {
     deps.logger.error({ ...idsOf(order), err: cause }, 'a failed order could not be stored; the node tries again')

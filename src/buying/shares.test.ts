@@ -55,7 +55,7 @@ test('ADR-13 several approvals are decided at once: what cannot be decided any m
   await expect(market.approvals.decideAll([second, 'nobody'], 'denied')).rejects.toMatchObject({
     code: 'UNKNOWN_APPROVAL',
   })
-  expect(market.approvals.get(second).status).toBe('pending')
+  expect((await market.approvals.get(second)).status).toBe('pending')
   const decided = await market.approvals.decideAll([first, second, third, second], 'approved')
   expect(decided.map(({ id, status }) => [id, status])).toEqual([
     [first, 'denied'],
@@ -72,10 +72,12 @@ test.each([
 ])('ADR-13 an approval shows what is left then for a token with %s', async (_what, limits, today, month) => {
   const market = await fakeMarket(() => [paid], { rules: { ...rules, dailyBudgetAtomic: 2_000_000n } })
   const { approvalId } = await hold(market, 'task', await tokenOf(market, limits))
-  expect(market.approvals.get(approvalId)).toMatchObject({
+  expect(await market.approvals.get(approvalId)).toMatchObject({
     requester: { kind: 'token', token_name: 'assistant' },
     budget_after: { left_today: today, left_month: month },
   })
   const { approvalId: operators } = await hold(market, 'task of the operator')
-  expect(market.approvals.get(operators)).toMatchObject({ budget_after: { left_today: '1.95', left_month: null } })
+  expect(await market.approvals.get(operators)).toMatchObject({
+    budget_after: { left_today: '1.95', left_month: null },
+  })
 })

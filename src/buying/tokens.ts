@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type Clock, isoTime } from '../lib/clock.ts'
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
-import type { StoredToken, TokenStore } from '../store/tokens.ts'
+import type { StoredToken, TokenSpending, TokenStore } from '../store/tokens.ts'
 import { amountsOf } from './budget-rules.ts'
 
 /** Tokens stored, revoked tokens included: orders refer to them. */
@@ -16,31 +16,30 @@ type TokensDeps = {
   clock: Clock
   store: TokenStore
   random(length: number): Uint8Array
-  /** What a token has spent or reserved, in atomic units: in total, and on the UTC day of `now`. */
-  spentBy(tokenId: string, now: number): { total: bigint; today: bigint }
 }
 
 export interface Tokens {
   /** @throws MarketError TOKENS_TOO_MANY */
   create(wanted: CreateToken): Promise<CreatedToken>
-  list(): TokenRecord[]
+  list(): Promise<TokenRecord[]>
   /** Returns a token, also if it is revoked or expired. */
-  record(id: string): TokenRecord | undefined
+  record(id: string): Promise<TokenRecord | undefined>
   /** @throws MarketError UNKNOWN_TOKEN */
   revoke(id: string): Promise<TokenRecord>
   /** Returns the caller that a token text belongs to. Undefined: unknown, revoked or expired. */
-  identify(text: string): Caller | undefined
+  identify(text: string): Promise<Caller | undefined>
   /** Returns the token if it is valid: neither revoked nor expired. */
-  held(id: string): StoredToken | undefined
+  held(id: string): Promise<StoredToken | undefined>
 }
 
-export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tokens {
-  function isHeld({ revokedAt, expiresAt }: StoredToken): boolean {
-    return revokedAt === undefined && (expiresAt === undefined || clock.now() < expiresAt)
+export function createTokens({ clock, store, random }: TokensDeps): Tokens {
+  const day = () => isoTime(clock.now()).slice(0, 10)
+  const record = async (id: string) => {
+    const found = await store.spending(id, day())
+    return found && view(found)
   }
 
-  function view(token: StoredToken): TokenRecord {
-    const { total, today } = spentBy(token.id, clock.now())
+  function view({ token, total, today }: TokenSpending): TokenRecord {
     const { id, name, scope, createdAt, expiresAt, revokedAt } = token
     return {
       id,
@@ -67,31 +66,35 @@ export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tok
       if (!(await store.add(token, TOKENS_MAX))) {
         throw new MarketError('TOKENS_TOO_MANY', `there are ${TOKENS_MAX} tokens: revoke some with stoa token revoke`)
       }
-      return { ...view(token), token: text }
+      return { ...view({ token, total: 0n, today: 0n }), token: text }
     },
-    list: () => store.list().map(view),
-    record(id) {
-      const token = store.get(id)
-      return token && view(token)
-    },
+    list: async () => (await store.list(day())).map(view),
+    record,
     async revoke(id) {
       await store.revoke(id, clock.now())
-      const token = store.get(id)
-      if (token === undefined) throw new MarketError('UNKNOWN_TOKEN', `there is no token ${id}: see stoa token list`)
-      return view(token)
+      const revoked = await record(id)
+      if (revoked === undefined) throw new MarketError('UNKNOWN_TOKEN', `there is no token ${id}: see stoa token list`)
+      return revoked
     },
-    identify(text) {
+    async identify(text) {
       const id = /^stoa_([A-Za-z0-9_-]{12})\.[A-Za-z0-9_-]{43}$/.exec(text)?.[1]
-      const token = id === undefined ? undefined : store.get(id)
+      const token = id === undefined ? undefined : await store.get(id)
       // Takes the same time for an unknown token, so that timing reveals nothing but yes or no.
       const isIt = timingSafeEqual(digest(text), token?.hash ?? NOBODY)
-      return isIt && token !== undefined && isHeld(token) ? { scope: token.scope, tokenId: token.id } : undefined
+      return isIt && token !== undefined && isHeld(token, clock.now())
+        ? { scope: token.scope, tokenId: token.id }
+        : undefined
     },
-    held(id) {
-      const token = store.get(id)
-      return token !== undefined && isHeld(token) ? token : undefined
+    async held(id) {
+      const token = await store.get(id)
+      return token !== undefined && isHeld(token, clock.now()) ? token : undefined
     },
   }
+}
+
+/** True if a token is valid: neither revoked nor expired. */
+export function isHeld({ revokedAt, expiresAt }: StoredToken, now: UnixMs): boolean {
+  return revokedAt === undefined && (expiresAt === undefined || now < expiresAt)
 }
 
 function digest(text: string): Uint8Array {

@@ -34,8 +34,12 @@ test('D42: an order keeps the names of its agent and its seller when the seller 
   await buyer.orders.settled(id, { limitMs: 5_000 })
   const waiting = await buyer.orders.create({ agentId: localId, price: 0n })
   listings.length = 0
-  expect(buyer.orders.get(id)).toMatchObject({ status: 'completed', agent_name: 'Summary', seller_name: 'Corner shop' })
-  expect(buyer.orders.list({ limit: 10 }).items).toMatchObject([
+  expect(await buyer.orders.get(id)).toMatchObject({
+    status: 'completed',
+    agent_name: 'Summary',
+    seller_name: 'Corner shop',
+  })
+  expect((await buyer.orders.list({ limit: 10 })).items).toMatchObject([
     { id: waiting.id, agent_name: 'Summary', seller_name: 'Corner shop' },
     { agent_name: 'Summary', seller_name: 'Corner shop' },
   ])

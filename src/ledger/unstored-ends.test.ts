@@ -43,7 +43,7 @@ describe('when the disk is full as an order ends', () => {
     ['fail', 'failed'],
   ])('and its agent had to %s, the order ends as soon as there is room, with no restart', async (task, status) => {
     const { id } = await buyer.orders.create({ agentId: localId, price: 1n, task })
-    await until(() => buyer.orders.get(id).status === 'executing')
+    await until(async () => (await buyer.orders.get(id)).status === 'executing')
     expect((await buyer.orders.settled(id, { limitMs: 300 })).status).toBe('executing')
     free()
     expect((await buyer.orders.settled(id, { limitMs: 20_000 })).status).toBe(status)
@@ -72,7 +72,7 @@ describe('when the disk is full as an order ends', () => {
     expect(result).toMatchObject({ output: long, payment: null })
     expect(result).not.toHaveProperty('order_id')
     free()
-    const stored = await until(() => buyer.orders.list({ limit: 1 }).items[0])
+    const stored = await until(async () => (await buyer.orders.list({ limit: 1 })).items[0])
     expect(stored).toMatchObject({ status: 'completed', correlation_id: result.correlation_id })
   })
 })

@@ -31,11 +31,29 @@ test('waits for a condition, which is asked at once and at each change of that n
   holds = false
   const waiting = until({ limitMs: 60_000 })
   changes.tell('b')
+  await Promise.resolve()
   changes.tell('a')
+  await Promise.resolve()
   holds = true
   changes.tell('a')
   await waiting
   expect(asked).toBe(4)
+})
+
+test('a change while the condition is asked has it asked once more, and a condition that fails ends the wait', async () => {
+  const changes = new Changes()
+  let state = 'open'
+  const slowly = async () => {
+    const seen = state
+    await new Promise((resolve) => setImmediate(resolve))
+    return seen === 'ended'
+  }
+  const waiting = changes.until('a', slowly, { limitMs: 60_000 })
+  state = 'ended'
+  changes.tell('a')
+  await waiting
+  const away = () => Promise.reject(new Error('away'))
+  await expect(changes.until('a', away, { limitMs: 60_000 })).rejects.toThrow('away')
 })
 
 test('waits no longer than its limit, nor beyond an abort', async () => {

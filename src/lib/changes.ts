@@ -18,23 +18,42 @@ export class Changes {
     }
   }
 
-  /** Resolves when `condition` holds, after `limitMs`, or on abort. Checks now and at each change of `id`. */
+  /**
+   * Resolves when `condition` holds, after `limitMs`, or on abort. Checks now and at each change of `id`. A change
+   * during a check leads to another check. Rejects if a check fails.
+   */
   async until(
     id: string,
-    condition: () => boolean,
+    condition: () => boolean | Promise<boolean>,
     { limitMs, signal }: { limitMs: number; signal?: AbortSignal },
   ): Promise<void> {
-    if (condition() || limitMs <= 0 || signal?.aborted) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, limitMs)
+    if (limitMs <= 0 || signal?.aborted) return
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    let isChecking = false
+    let isStale = false
+    const check = async () => {
+      isStale = true
+      if (isChecking) return
+      isChecking = true
+      while (isStale) {
+        isStale = false
+        if (await condition()) resolve()
+      }
+      isChecking = false
+    }
     const ended = () => resolve()
+    const timer = setTimeout(resolve, limitMs)
     signal?.addEventListener('abort', ended, { once: true })
     const leave = this.listen((changed) => {
-      if (changed === id && condition()) resolve()
+      if (changed === id) check().catch(reject)
     })
-    await promise
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', ended)
-    leave()
+    check().catch(reject)
+    try {
+      await promise
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', ended)
+      leave()
+    }
   }
 }

@@ -32,9 +32,9 @@ export function createAgentProtocols(options: CardOptions, deps: AgentProtocolsD
       quote: buyer.quote,
       execute: buyer.execute,
       execution: (orderId, caller) => buyer.orders.get(orderId, caller),
-      budget({ tokenId }) {
-        const token = buyer.tokens.list().find(({ id }) => id === tokenId)
-        const view = buyer.budget.view()
+      async budget({ tokenId }) {
+        const token = tokenId === undefined ? undefined : await buyer.tokens.record(tokenId)
+        const view = await buyer.budget.view()
         if (token?.scope !== 'spend') return view
         const { budget, per_day, spent, spent_today } = token
         return { ...view, token: { budget, per_day, spent, spent_today } }

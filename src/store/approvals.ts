@@ -1,12 +1,12 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ApprovalStatus } from '../schema/approval.ts'
-import type { Database } from './database.ts'
 import { bindKey, type KeyedRequest } from './idempotency.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
 import { givenTerms } from './look-back.ts'
-import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { type Order, type OrderRow, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
+import { all, lock, one, type Query, run, steps, together, type Value } from './query.ts'
 import type { RowOf } from './row.ts'
-import { runOnSqlite } from './sqlite-query.ts'
 
 export type StoredApproval = {
   id: string
@@ -46,11 +46,12 @@ export interface ApprovalStore {
   decide(id: string, verdict: Verdict, now: UnixMs): Promise<{ approval: StoredApproval; decided: boolean } | undefined>
   /** Expires approvals that nobody decided in time or whose orders have ended. @returns the expired approvals */
   expire(now: UnixMs): Promise<StoredApproval[]>
-  get(id: string): StoredApproval | undefined
+  get(id: string): Promise<StoredApproval | undefined>
   /** Newest first. */
-  list(query: { status?: ApprovalStatus | undefined; ownerId?: string | undefined }, limit: number): StoredApproval[]
-  /** The highest price that the operator has approved for an order, in atomic units. */
-  approvedFor(orderId: string): bigint | undefined
+  list(
+    query: { status?: ApprovalStatus | undefined; ownerId?: string | undefined },
+    limit: number,
+  ): Promise<StoredApproval[]>
 }
 
 type ApprovalRow = RowOf<StoredApproval>
@@ -63,100 +64,137 @@ const SELECT = `
     o.task, o.token_id AS tokenId, o.workflow_id AS workflowId, a.reason, a.status, a.created_at AS createdAt,
     a.expires_at AS expiresAt
   FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
-/** Matches the same order, or the same agent, task and caller, at the same price or a higher one. */
-const STANDING = `
+/** Matches the same order at the same price or a higher one. `OR` adds requests that may share one order. */
+const standing = (or: string) => `
   ${SELECT} WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
-    AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL AND o.for_run IS NULL))`
+    AND (o.id = ? ${or}) ORDER BY a.no LIMIT 1`
+const STANDING_OF_ORDER = standing('')
+/** Matches the same agent, task and caller too. */
+const STANDING = standing(
+  'OR (o.task = ? AND o.token_id IS NOT DISTINCT FROM ? AND o.workflow_id IS NULL AND o.for_run IS NULL)',
+)
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE o.token_id = ?) AS own
   FROM approvals a LEFT JOIN orders o ON o.id = a.order_id WHERE a.status = 'pending'`
-const OVERDUE = `
-  ${SELECT} WHERE a.status = 'pending' AND (a.expires_at <= ? OR o.status IS NOT 'pending')`
-const SET = `UPDATE approvals SET status = ?, decided_at = ? WHERE id = ? AND status = 'pending'`
+const LINK = 'UPDATE orders SET approval_id = ? WHERE id = ?'
+const IS_WAITING = `EXISTS (SELECT 1 FROM orders o WHERE o.id = approvals.order_id AND o.status = 'pending')`
+const DECIDE = `
+  UPDATE approvals SET status = ?1, decided_at = ?2
+  WHERE id = ?3 AND status = 'pending' AND expires_at > ?2 AND ${IS_WAITING}`
+const OVERDUE = `status = 'pending' AND (expires_at <= ?1 OR NOT ${IS_WAITING})`
+const EXPIRE = `UPDATE approvals SET status = 'expired', decided_at = ?1 WHERE ${OVERDUE} RETURNING id`
+const FAIL = `
+  UPDATE orders SET status = CASE WHEN cancel_requested_at IS NULL THEN 'failed' ELSE 'cancelled' END, error = ?,
+    updated_at = ?
+  WHERE status = 'pending' AND id = (SELECT order_id FROM approvals WHERE id = ?)`
+const APPROVED = `SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`
 
-export function createApprovalStore(database: Database): ApprovalStore {
-  const rows = (sql: string, ...values: (string | number | null)[]) =>
-    database.all<ApprovalRow>(sql, ...values).map(fromRow)
-  const get = (id: string) => rows(`${SELECT} WHERE a.id = ?`, id)[0]
-  const order = (id: string) => {
-    const row = database.one<OrderRow>('SELECT * FROM orders WHERE id = ?', id)
-    return row && toOrder(row)
-  }
-  const fail = (orderId: string, code: string, message: string, now: UnixMs) => {
-    const waiting = order(orderId)
-    if (waiting?.status !== 'pending') return
-    const status: OrderStatus = 'failed'
-    runOnSqlite(
-      database.prepare,
-      putOrder({ ...waiting, status, error: { code, message, retryable: false }, updatedAt: now }),
-    )
-  }
+/** The highest price that the operator has approved for an order, in atomic units. */
+export function approvedPrice(orderId: string): Query<bigint | undefined> {
+  return steps(function* () {
+    const row = (yield* one<{ amount: number | null }>(APPROVED, orderId))!
+    return row.amount === null ? undefined : BigInt(row.amount)
+  })
+}
 
+export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
   return {
-    ask: (asked, approval, limits, request) =>
-      database.write(() => {
-        const { agentId, amount } = approval
-        // An order of a run ends with the run, so no other request can share it.
-        const isNew = order(asked.id) === undefined && asked.boughtFor === undefined
-        const same = [asked.id, isNew ? 1 : 0, asked.task ?? null, asked.tokenId ?? null]
-        const [standing] = rows(STANDING, agentId, Number(amount), ...same)
-        const bind = (id: string) => {
-          if (request !== undefined)
-            runOnSqlite(database.prepare, bindKey(request, { kind: 'execute', id }, asked.createdAt))
-        }
-        if (standing !== undefined) {
-          bind(standing.orderId)
-          return standing
-        }
-        const open = database.one<{ n: number; own: number }>(OPEN, asked.tokenId ?? '')!
-        if (open.n >= limits.all) return 'full'
-        if (asked.tokenId !== undefined && open.own >= limits.perToken) return 'share'
-        bind(asked.id)
-        runOnSqlite(database.prepare, putOrder(asked))
-        const { id, orderId, agentName, sellerId, reason, createdAt, expiresAt } = approval
-        database.run(INSERT, id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt)
-        database.run('UPDATE orders SET approval_id = ? WHERE id = ?', id, orderId)
-        return approval
-      }),
-    decide: (id, verdict, now) =>
-      database.write(() => {
-        const approval = get(id)
-        if (approval === undefined) return undefined
-        const isOpen = approval.status === 'pending' && now < approval.expiresAt
-        if (!isOpen || order(approval.orderId)?.status !== 'pending') return { approval, decided: false }
-        database.run(SET, verdict, now, id)
-        if (verdict === 'denied') fail(approval.orderId, 'APPROVAL_DENIED', 'the operator has denied it', now)
-        return { approval: { ...approval, status: verdict }, decided: true }
-      }),
+    ask: (asked, approval, limits, request) => database.commit(ask(asked, approval, limits, request)),
+    decide: (id, verdict, now) => database.commit(decide(id, verdict, now)),
     async expire(now) {
       // Runs every second: avoid a write if nothing has expired.
-      if (rows(`${OVERDUE} LIMIT 1`, now).length === 0) return []
-      return database.write(() => {
-        const overdue = rows(OVERDUE, now)
-        for (const { id, orderId } of overdue) {
-          database.run(SET, 'expired', now, id)
-          fail(orderId, 'APPROVAL_EXPIRED', 'nobody has approved it in time', now)
-        }
-        return overdue.map((approval) => ({ ...approval, status: 'expired' as const }))
-      })
+      const overdue = await database.query(one(`SELECT id FROM approvals WHERE ${OVERDUE} LIMIT 1`, now))
+      return overdue === undefined ? [] : database.commit(expire(now))
     },
-    get,
+    get: (id) => database.query(approvalOf(id)),
     list({ status, ownerId }, limit) {
       const { terms, values } = givenTerms([
         ['a.status = ?', status],
         ['o.token_id = ?', ownerId],
       ])
       const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
-      return rows(`${SELECT} ${where} ORDER BY a.no DESC LIMIT ?`, ...values, limit)
-    },
-    approvedFor(orderId) {
-      const row = database.one<{ amount: number | null }>(
-        `SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`,
-        orderId,
-      )!
-      return row.amount === null ? undefined : BigInt(row.amount)
+      return database.query(approvals(`${SELECT} ${where} ORDER BY a.no DESC LIMIT ?`, ...values, limit))
     },
   }
+}
+
+function approvals(sql: string, ...values: readonly Value[]): Query<StoredApproval[]> {
+  return steps(function* () {
+    return (yield* all<ApprovalRow>(sql, ...values)).map(fromRow)
+  })
+}
+
+function approvalOf(id: string): Query<StoredApproval | undefined> {
+  return steps(function* () {
+    const row = yield* one<ApprovalRow>(`${SELECT} WHERE a.id = ?`, id)
+    return row && fromRow(row)
+  })
+}
+
+/** Waits for its turn, so that of two requests for the same purchase one finds the approval of the other. */
+function ask(
+  asked: Order,
+  approval: StoredApproval,
+  limits: OpenLimits,
+  request: KeyedRequest | undefined,
+): Query<StoredApproval | 'full' | 'share'> {
+  const bind = (id: string) => bindKey(request!, { kind: 'execute', id }, asked.createdAt)
+  return steps(function* () {
+    yield* lock('approvals')
+    const [known, open] = yield* together(
+      one<Pick<OrderRow, 'id'>>('SELECT id FROM orders WHERE id = ?', asked.id),
+      one<{ n: number; own: number }>(OPEN, asked.tokenId ?? ''),
+    )
+    // An order of a run ends with the run, so no other request can share it.
+    const isShared = known === undefined && asked.boughtFor === undefined
+    const same = [approval.agentId, approval.amount, asked.id] as const
+    const [found] = isShared
+      ? yield* approvals(STANDING, ...same, asked.task ?? null, asked.tokenId ?? null)
+      : yield* approvals(STANDING_OF_ORDER, ...same)
+    if (found !== undefined) {
+      if (request !== undefined) yield* bind(found.orderId)
+      return found
+    }
+    if (open!.n >= limits.all) return 'full'
+    if (asked.tokenId !== undefined && open!.own >= limits.perToken) return 'share'
+    if (request !== undefined) yield* bind(asked.id)
+    const { id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt } = approval
+    yield* together(
+      putOrder(asked),
+      run(INSERT, id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt),
+      run(LINK, id, orderId),
+    )
+    return approval
+  })
+}
+
+function decide(
+  id: string,
+  verdict: Verdict,
+  now: UnixMs,
+): Query<{ approval: StoredApproval; decided: boolean } | undefined> {
+  return steps(function* () {
+    const [changes, approval] = yield* together(run(DECIDE, verdict, now, id), approvalOf(id))
+    if (approval === undefined) return undefined
+    if (changes === 1 && verdict === 'denied') yield* fail(id, 'APPROVAL_DENIED', 'the operator has denied it', now)
+    return { approval, decided: changes === 1 }
+  })
+}
+
+function expire(now: UnixMs): Query<StoredApproval[]> {
+  return steps(function* () {
+    const expired = yield* all<{ id: string }>(EXPIRE, now)
+    const ended = yield* together(
+      ...expired.map(({ id }) => fail(id, 'APPROVAL_EXPIRED', 'nobody has approved it in time', now)),
+      ...expired.map(({ id }) => approvalOf(id)),
+    )
+    return ended.filter((one) => typeof one === 'object')
+  })
+}
+
+/** Fails the order of an approval, if it waits. */
+function fail(id: string, code: string, message: string, now: UnixMs): Query<number> {
+  return run(FAIL, JSON.stringify({ code, message, retryable: false }), now, id)
 }
 
 function fromRow(row: ApprovalRow): StoredApproval {

@@ -98,7 +98,7 @@ test('T17: what is to be taken up is found: pending, with a task, the oldest fir
   ]
   await orders.begin((await placed()).id, { sellerId: 's', correlationId: 'c', now })
   await orders.cancel((await placed()).id, now)
-  expect(orders.pending()).toEqual([
+  expect(await orders.pending()).toEqual([
     { id: first.id, agentId: 'a', workflowId: undefined },
     { id: third.id, agentId: 'a', workflowId: 'w' },
   ])
@@ -113,10 +113,10 @@ describe('the list', () => {
     }
     return made.reverse()
   }
-  const all = (query: Omit<Parameters<OrderStore['list']>[0], 'limit'>, limit: number) => {
+  const all = async (query: Omit<Parameters<OrderStore['list']>[0], 'limit'>, limit: number) => {
     const ids: string[] = []
     for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-      const page = orders.list({ ...query, limit, ...(cursor !== '' && { cursor }) })
+      const page = await orders.list({ ...query, limit, ...(cursor !== '' && { cursor }) })
       expect(page.items.length).toBeLessThanOrEqual(limit)
       ids.push(...page.items.map(({ id }) => id))
       cursor = page.next
@@ -132,7 +132,7 @@ describe('the list', () => {
           (one) => (status ?? one.status) === one.status && (agentId ?? one.agentId) === one.agentId,
         )
         for (const limit of [1, 4, 25, 200]) {
-          expect(all({ status, agentId }, limit)).toEqual(fits.map(({ id }) => id))
+          expect(await all({ status, agentId }, limit)).toEqual(fits.map(({ id }) => id))
         }
       }
     }
@@ -140,17 +140,17 @@ describe('the list', () => {
 
   test('stays where it was while new ones come', async () => {
     const made = await fill()
-    const page = orders.list({ limit: 10 })
+    const page = await orders.list({ limit: 10 })
     await placed()
-    const rest = orders.list({ limit: 200, cursor: page.next })
+    const rest = await orders.list({ limit: 200, cursor: page.next })
     expect([...page.items, ...rest.items].map(({ id }) => id)).toEqual(made.map(({ id }) => id))
   })
 
   test('T19: ends a page early when its texts are long, but never empty', async () => {
     const output = 'x'.repeat(3 * 1024 * 1024)
     const made = [await placed({ output }), await placed({ output }), await placed({ output: output + output })]
-    expect(orders.list({ limit: 50 }).items).toHaveLength(1)
-    expect(all({}, 50)).toEqual(made.reverse().map(({ id }) => id))
+    expect((await orders.list({ limit: 50 })).items).toHaveLength(1)
+    expect(await all({}, 50)).toEqual(made.reverse().map(({ id }) => id))
   })
 
   test.each(['pending', 'executing', 'failed', 'cancelled'] as const)(

@@ -1,12 +1,12 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Page } from '../schema/page.ts'
-import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
 import { beginningOf, givenTerms, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
-import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
-import { readPage } from './read-page.ts'
+import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { all, nothing, one, type Query, run, steps, together } from './query.ts'
+import { type RowLength, readLongPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
-import { runOnSqlite } from './sqlite-query.ts'
 
 export type OrdersQuery = {
   status?: OrderStatus | undefined
@@ -24,7 +24,8 @@ type PendingOrder = { id: string; agentId: string; workflowId: string | undefine
 export interface OrderStore {
   /**
    * Stores a new order with the idempotency key of its request. `full`: too many orders are open. `share`: the token
-   * has too many open orders.
+   * has too many open orders. Processes that place orders at the same instant may together exceed a limit by these
+   * orders: the limits bound the work of the ledger, and no amount.
    *
    * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */
@@ -44,9 +45,9 @@ export interface OrderStore {
    */
   cancel(id: string, now: UnixMs): Promise<Order | undefined>
   /** Pending orders that have a task, oldest first. */
-  pending(): PendingOrder[]
+  pending(): Promise<PendingOrder[]>
   /** Newest first. A page ends early if its texts are long, and a search page ends after a fixed number of rows. */
-  list(query: OrdersQuery): Page<Order>
+  list(query: OrdersQuery): Promise<Page<Order>>
 }
 
 /** Open orders allowed in total, and per token. */
@@ -57,7 +58,14 @@ export type PlacementKey = { request: KeyedRequest; kind: KeyTarget['kind'] }
 const ONE = 'SELECT * FROM orders WHERE id = ?'
 const GIVE_TASK = `
   UPDATE orders SET task = ?, token_id = coalesce(?, token_id), updated_at = ?
-  WHERE status = 'pending' AND task IS NULL AND id = ?`
+  WHERE status = 'pending' AND task IS NULL AND id = ? RETURNING *`
+const BEGIN = `
+  UPDATE orders SET status = 'executing', seller_id = ?, correlation_id = ?, started_at = ?, updated_at = ?
+  WHERE status = 'pending' AND id = ? RETURNING *`
+const CANCEL = `
+  UPDATE orders SET cancel_requested_at = coalesce(cancel_requested_at, ?), updated_at = ?,
+    status = CASE WHEN status = 'pending' THEN 'cancelled' ELSE status END
+  WHERE status IN ('pending', 'executing') AND id = ?`
 const ORDERS = {
   ...{ table: 'orders', key: 'no', agentId: 'agent_id', createdAt: 'created_at' },
   texts: [beginningOf('task'), beginningOf('output'), 'error', 'agent_name', 'seller_name', 'agent_id', 'id'],
@@ -67,76 +75,85 @@ const PENDING = `
   SELECT id, agent_id AS agentId, workflow_id AS workflowId FROM orders
   WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL ORDER BY no`
 const FRUITLESS = `status IN ('failed', 'cancelled')`
+const OPEN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN}`
+const OWN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN} AND token_id IS NOT NULL AND token_id = ?`
+const LENGTH = `
+  coalesce(octet_length(task), 0) + coalesce(octet_length(output), 0) + coalesce(octet_length(output_bytes), 0)`
 
-export function createOrderStore(database: Database): OrderStore {
-  const one = (id: string) => {
-    const row = database.one<OrderRow>(ONE, id)
-    return row && toOrder(row)
-  }
-  /** Updates one order and returns it if a row changed. */
-  const change = (sql: string, id: string, ...values: (string | number | null)[]) =>
-    database.write(() => (database.run(sql, ...values, id).changes === 1 ? one(id) : undefined))
-
+export function createOrderStore(database: LedgerDatabase): OrderStore {
   return {
-    place: (order, limits, keyed) =>
-      database.write(() => {
-        if (keyed !== undefined)
-          runOnSqlite(database.prepare, bindKey(keyed.request, { kind: keyed.kind, id: order.id }, order.createdAt))
-        const { n } = database.one<{ n: number }>(`SELECT count(*) AS n FROM orders WHERE ${OPEN}`)!
-        const refusal = n >= limits.all ? 'full' : isOverShare(database, order.tokenId, limits) ? 'share' : undefined
-        if (refusal !== undefined) {
-          if (keyed !== undefined) runOnSqlite(database.prepare, freeKey(keyed.request))
-          return refusal
-        }
-        runOnSqlite(database.prepare, putOrder(order))
-        return 'placed'
-      }),
-    giveTask: (id, task, { tokenId, now, keyed }) =>
-      database.write(() => {
-        if (keyed !== undefined) runOnSqlite(database.prepare, bindKey(keyed.request, { kind: keyed.kind, id }, now))
-        const { changes } = database.run(GIVE_TASK, task, tokenId ?? null, now, id)
-        if (changes === 1) return one(id)
-        if (keyed !== undefined) runOnSqlite(database.prepare, freeKey(keyed.request))
-        return undefined
-      }),
+    place: (order, limits, keyed) => database.commit(place(order, limits, keyed)),
+    giveTask: (id, task, given) => database.commit(giveTask(id, task, given)),
     begin: (id, { sellerId, correlationId, now }) =>
-      change(
-        `UPDATE orders SET status = 'executing', seller_id = ?, correlation_id = ?, started_at = ?, updated_at = ?
-           WHERE status = 'pending' AND id = ?`,
-        id,
-        sellerId,
-        correlationId,
-        now,
-        now,
-      ),
-    cancel: (id, now) =>
-      database.write(() => {
-        const order = one(id)
-        if (order === undefined || isFinal(order.status)) return order
-        database
-          .prepare(`
-            UPDATE orders SET cancel_requested_at = coalesce(cancel_requested_at, ?), updated_at = ?,
-              status = iif(status = 'pending', 'cancelled', status)
-            WHERE id = ?`)
-          .run(now, now, id)
-        return one(id)
-      }),
-    pending: () =>
-      database.all<RowOf<PendingOrder>>(PENDING).map((row) => ({ ...row, workflowId: row.workflowId ?? undefined })),
-    list({ limit, ...query }) {
-      const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(query.cursor)
-      const sought = isSearch(query) ? runOnSqlite(database.prepare, lookBack(ORDERS, query, before)) : undefined
-      const { where, values } = conditions(query, sought)
-      const rows = database
-        .prepare(`SELECT * FROM orders ${where} ORDER BY no DESC`)
-        .iterate(...values) as Iterable<unknown>
-      const page = readPage(rows as Iterable<OrderRow>, limit, (row) => {
-        const length = (row.task?.length ?? 0) + (row.output?.length ?? 0) + (row.output_bytes?.length ?? 0)
-        return { item: toOrder(row), no: row.no, length }
-      })
-      return { items: page.items, next: page.next ?? sought?.floor?.toString() }
+      database.commit(oneOrder(BEGIN, sellerId, correlationId, now, now, id)),
+    cancel: (id, now) => database.commit(cancel(id, now)),
+    async pending() {
+      const rows = await database.query(all<RowOf<PendingOrder>>(PENDING))
+      return rows.map((row) => ({ ...row, workflowId: row.workflowId ?? undefined }))
     },
+    list: (query) => database.query(list(query)),
   }
+}
+
+function oneOrder(sql: string, ...values: (string | number | null)[]): Query<Order | undefined> {
+  return steps(function* () {
+    const row = yield* one<OrderRow>(sql, ...values)
+    return row && toOrder(row)
+  })
+}
+
+function place(order: Order, limits: OpenLimits, keyed: PlacementKey | undefined): Query<'placed' | 'full' | 'share'> {
+  const { id, tokenId, createdAt } = order
+  const count = (sql: string, ...values: string[]) => one<{ n: number }>(sql, ...values)
+  return steps(function* () {
+    if (keyed !== undefined) yield* bindKey(keyed.request, { kind: keyed.kind, id }, createdAt)
+    const [open, own] = yield* together(
+      count(OPEN_COUNT),
+      tokenId === undefined ? nothing(undefined) : count(OWN_COUNT, tokenId),
+    )
+    const refusal = open!.n >= limits.all ? 'full' : own !== undefined && own.n >= limits.perToken ? 'share' : undefined
+    if (refusal !== undefined) {
+      if (keyed !== undefined) yield* freeKey(keyed.request)
+      return refusal
+    }
+    yield* putOrder(order)
+    return 'placed'
+  })
+}
+
+function giveTask(
+  id: string,
+  task: string,
+  { tokenId, now, keyed }: Parameters<OrderStore['giveTask']>[2],
+): Query<Order | undefined> {
+  return steps(function* () {
+    if (keyed !== undefined) yield* bindKey(keyed.request, { kind: keyed.kind, id }, now)
+    const order = yield* oneOrder(GIVE_TASK, task, tokenId ?? null, now, id)
+    if (order === undefined && keyed !== undefined) yield* freeKey(keyed.request)
+    return order
+  })
+}
+
+function cancel(id: string, now: UnixMs): Query<Order | undefined> {
+  return steps(function* () {
+    const [, row] = yield* together(run(CANCEL, now, now, id), one<OrderRow>(ONE, id))
+    return row && toOrder(row)
+  })
+}
+
+function list({ limit, ...query }: OrdersQuery): Query<Page<Order>> {
+  const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(query.cursor)
+  return steps(function* () {
+    const sought = isSearch(query) ? yield* lookBack(ORDERS, query, before) : undefined
+    const { where, values } = conditions(query, sought)
+    const from = `FROM orders ${where} ORDER BY no DESC LIMIT ?`
+    const { items, next } = yield* readLongPage(
+      limit,
+      (count) => all<RowLength>(`SELECT no, ${LENGTH} AS length ${from}`, ...values, count),
+      (count) => all<OrderRow>(`SELECT * ${from}`, ...values, count),
+    )
+    return { items: items.map(toOrder), next: next ?? sought?.floor?.toString() }
+  })
 }
 
 /** Adds to each status the condition of its index, worded like the index, so that SQLite uses it. */
@@ -156,11 +173,4 @@ function conditions(
   if (status === 'failed' || status === 'cancelled') terms.push(FRUITLESS)
   const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
   return { where, values: [...(sought?.values ?? []), ...found.values] }
-}
-
-function isOverShare(database: Database, tokenId: string | undefined, { perToken }: OpenLimits): boolean {
-  if (tokenId === undefined) return false
-  const count = database.prepare(`
-    SELECT count(*) AS n FROM orders WHERE status IN ('pending', 'executing') AND token_id IS NOT NULL AND token_id = ?`)
-  return (count.get(tokenId) as { n: number }).n >= perToken
 }

@@ -29,10 +29,10 @@ export type MarketToolsDeps = {
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** @throws MarketError UNKNOWN_ORDER */
-  execution(orderId: string, caller: Caller): OrderRecord
-  budget(caller: Caller): BudgetOutput
+  execution(orderId: string, caller: Caller): Promise<OrderRecord>
+  budget(caller: Caller): Promise<BudgetOutput>
   /** @throws MarketError UNKNOWN_APPROVAL */
-  approval(id: string): ApprovalRecord
+  approval(id: string): Promise<ApprovalRecord>
   receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
 }
@@ -105,9 +105,9 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         foreign: { output, output_base64, agent_id, seller_id, order_id, paid, tx_hash: payment?.tx_hash ?? '' },
       }
     },
-    get_execution(args, { caller }) {
+    async get_execution(args, { caller }) {
       const { order_id } = read(GetExecutionInput, args)
-      const record = deps.execution(order_id, caller)
+      const record = await deps.execution(order_id, caller)
       const { output, output_base64, agent_id, seller_id, payment } = record
       const from = { agent_id, seller_id, order_id, paid: payment?.amount ?? '0', tx_hash: payment?.tx_hash ?? '' }
       return {
@@ -120,11 +120,11 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
       const { items, next } = deps.receipts.list({ ...query, agentId }, caller)
       return { value: { receipts: items, ...(next !== undefined && { next }), notice: LISTING_NOTICE } }
     },
-    budget_status: (_args, { caller }) => ({ value: deps.budget(caller) }),
+    budget_status: async (_args, { caller }) => ({ value: await deps.budget(caller) }),
     wallet_balance: async () => ({ value: await deps.balance() }),
   }
   /** A purchase that waits for approval is not a failure. The answer tells the caller what happens next. */
-  function heldOf(error: unknown, agentId: string): { held: Record<string, unknown> } {
+  async function heldOf(error: unknown, agentId: string): Promise<{ held: Record<string, unknown> }> {
     if (!(error instanceof MarketError) || error.approvalId === undefined) throw error
     const { approvalId, orderId } = error
     const decide = `The operator of this node decides, outside of this conversation: stoa approvals approve ${approvalId}`
@@ -134,7 +134,7 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         status: 'approval_required',
         agent_id: agentId,
         order_id: orderId,
-        approval: deps.approval(approvalId),
+        approval: await deps.approval(approvalId),
         notice: `${decide} (or deny), or the node's dashboard. ${then} Do not call execute_agent for it again.`,
       },
     }

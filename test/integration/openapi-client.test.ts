@@ -118,8 +118,8 @@ test('a client generated from it can drive every operation', async () => {
   expect(wrong).toEqual([])
 })
 
-function allEnded(): boolean {
+async function allEnded(): Promise<boolean> {
   const open = ['pending', 'executing', 'running']
-  const all = [...node.orders.list({ limit: 50 }).items, ...node.workflows.list({ limit: 50 }).items]
+  const all = [...(await node.orders.list({ limit: 50 })).items, ...node.workflows.list({ limit: 50 }).items]
   return all.every(({ status }) => !open.includes(status))
 }

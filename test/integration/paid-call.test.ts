@@ -114,7 +114,9 @@ describe('a paid call', () => {
     expect(await devnet.chain.balanceOf(buyer.payer)).toBe(1_000_000n - PRICE)
     await until(() => seller.status().settlement.pending === 0)
     // D41: the buyer's own chain says so a moment later.
-    await until(() => buyer.orders.get(result.order_id!).payment?.settlement === 'settled', { timeoutMs: 20_000 })
+    await until(async () => (await buyer.orders.get(result.order_id!)).payment?.settlement === 'settled', {
+      timeoutMs: 20_000,
+    })
   })
 
   test('carries many at once, each its own', async () => {

@@ -108,7 +108,7 @@ test('a client that leaves calls the run off', async () => {
     onProgress,
   })
   await expect(left).rejects.toThrow()
-  await until(() => seller.node.orders.list({ limit: 1 }).items[0]?.status === 'failed')
+  await until(async () => (await seller.node.orders.list({ limit: 1 })).items[0]?.status === 'failed')
 })
 
 test('T6 a buyer that leaves after the first words of paid work still gets all of it, and pays', async () => {
@@ -124,11 +124,11 @@ test('T6 a buyer that leaves after the first words of paid work still gets all o
   await expect(left).rejects.toThrow()
   const { order_id } = seen[0]!.data as { order_id: string }
   // The seller has heard of it by the time the node has let go of the order.
-  await until(() => buyer.node.orders.get(order_id).status === 'executing')
+  await until(async () => (await buyer.node.orders.get(order_id)).status === 'executing')
   writeFileSync(file, '')
   await buyer.node.orders.cancel(order_id).catch(() => {})
-  await until(() => buyer.node.orders.get(order_id).status === 'completed')
-  const { output, payment } = buyer.node.orders.get(order_id)
+  await until(async () => (await buyer.node.orders.get(order_id)).status === 'completed')
+  const { output, payment } = await buyer.node.orders.get(order_id)
   expect(output).toBe('first line\nsecond line')
   expect(payment?.settlement).toMatch(/settled|pending|claimed/)
 })

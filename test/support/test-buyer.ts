@@ -73,7 +73,7 @@ export class TestBuyer {
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },
       runOwn: async (id, { input }) => `${id} here: ${input}`,
-      tokens: { held: () => undefined },
+      tokens: { held: async () => undefined },
       openStream: options.open,
       newId: randomUUID,
       budget: {
@@ -86,7 +86,7 @@ export class TestBuyer {
       orders: {
         place: async (order, keyed) => void (await orders.place(order, { all: 1_000, perToken: 1_000 }, keyed)),
       },
-      approvalStore: { get: () => undefined },
+      approvalStore: { get: async () => undefined },
       flights: new Map(),
     }
     this.list()

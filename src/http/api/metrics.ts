@@ -16,7 +16,7 @@ export type MetricSources = {
   budget(): Pick<BudgetRecord, BudgetSum>
   /** Sums by book (D42). */
   books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
-  approvals(status: 'pending'): readonly unknown[]
+  approvals(status: 'pending'): Promise<readonly unknown[]>
   /** How long the oldest owed payment has waited, in s. 0 if none waits. */
   oldestOwedSeconds(): number
 }
@@ -112,8 +112,8 @@ const families: readonly Family[] = [
       return byPeriod(left_today, left_month)
     },
   ),
-  gauge('stoa_approvals_pending', 'Purchases that wait for the operator to approve them.', ({ approvals }) =>
-    one(approvals('pending').length),
+  gauge('stoa_approvals_pending', 'Purchases that wait for the operator to approve them.', async ({ approvals }) =>
+    one((await approvals('pending')).length),
   ),
   gauge('stoa_webhook_pending', 'Messages that webhooks have not taken yet.', async ({ webhooks }) =>
     one((await webhooks()).reduce((sum, { pending }) => sum + pending, 0)),

@@ -5,7 +5,7 @@ import { apiOperations } from './operations.ts'
 
 /** Tokens whose text is their scope. */
 const deps = fakeDeps()
-const identify = (text: string): Caller | undefined => {
+const identify = async (text: string): Promise<Caller | undefined> => {
   const scope = scopes.find((one) => one === text)
   return scope && { scope, tokenId: `a ${scope} token` }
 }

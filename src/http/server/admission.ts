@@ -27,7 +27,7 @@ const publicHeaders = {
 export type Place = { row?: Operation; rows?: readonly Operation[]; mount?: Mount }
 
 /** Admits a request and returns its caller, or throws HttpError. Undefined: the request is already answered. */
-type Admit = (request: FastifyRequest, reply: FastifyReply) => Caller | undefined
+type Admit = (request: FastifyRequest, reply: FastifyReply) => Promise<Caller | undefined>
 
 /** The checks before a request's body is read: host, origin, token, path, scope, media type. */
 export function createAdmission({ guard, clock }: { guard: Guard; clock: Clock }): Admit {
@@ -55,7 +55,7 @@ export function createAdmission({ guard, clock }: { guard: Guard; clock: Clock }
     reply.code(204).header('allow', methods).send()
   }
 
-  return function admit(request, reply) {
+  return async function admit(request, reply) {
     const { method, headers, raw } = request
     const target = raw.url ?? ''
     const place = placeOf(request, target)
@@ -74,7 +74,7 @@ export function createAdmission({ guard, clock }: { guard: Guard; clock: Clock }
     reply.headers(guard.corsHeaders(headers, access, method))
     guard.checkOrigin(headers, access, method)
     const from = { address: raw.socket.remoteAddress ?? '', httpVersion: raw.httpVersion }
-    const caller = guard.identify(headers, access, from, clock.now())
+    const caller = await guard.identify(headers, access, from, clock.now())
     if (offered === undefined) throw noRoute(place, rest)
     checkScope(caller, access, row?.scope ?? mount!.scope(reading(method), rest))
     if (row?.body !== undefined) checkMediaType(headers)

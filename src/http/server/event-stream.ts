@@ -44,9 +44,9 @@ export async function sendEvents(
 }
 
 /** Yields events while the subscriber may see them. */
-export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => boolean): AsyncGenerator<T> {
+export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => Promise<boolean>): AsyncGenerator<T> {
   for await (const event of events) {
-    if (!isHeld()) return
+    if (!(await isHeld())) return
     yield event
   }
 }

@@ -106,76 +106,83 @@ test('D16 takes what the user, this page or no browser at all started', () => {
   expect(() => guard.checkOrigin(from('cross-site', 'navigate'), 'private', 'GET')).not.toThrow()
 })
 
-test('D16 needs no token on the loopback interface, nor where the operator opened the API', () => {
+test('D16 needs no token on the loopback interface, nor where the operator opened the API', async () => {
   const open = createGuard({ ...options, host: '0.0.0.0', insecureOpen: true })
   for (const host of ['127.0.0.1', '::1', 'localhost', '127.3.2.1']) {
     const local = createGuard({ ...options, host })
     expect(local).toMatchObject({ needsToken: false, isOpen: false })
-    expect(() => local.identify({}, 'private', { address: '127.0.0.1' }, 0)).not.toThrow()
+    await expect(local.identify({}, 'private', { address: '127.0.0.1' }, 0)).resolves.toBeDefined()
   }
   expect(open).toMatchObject({ needsToken: false, isOpen: true })
-  expect(() => open.identify({}, 'private', { address: '10.0.0.1' }, 0)).not.toThrow()
+  await expect(open.identify({}, 'private', { address: '10.0.0.1' }, 0)).resolves.toBeDefined()
 })
 
-test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])('D16 needs the token when bound to %s', (bound) => {
-  const remote = createGuard({ ...options, host: bound })
-  const refused = (code: string) =>
-    expect.objectContaining({ code, headers: { 'www-authenticate': expect.any(String), connection: 'close' } })
-  for (const access of ['public', 'private'] as const) {
-    expect(() => remote.identify({}, access, { address: '10.0.0.1' }, 0)).toThrow(refused('TOKEN_REQUIRED'))
-    expect(() => remote.identify({ authorization: 'Basic eA==' }, access, { address: '10.0.0.1' }, 0)).toThrow(
-      refused('TOKEN_REQUIRED'),
-    )
-    expect(() => remote.identify(bearer('another'), access, { address: '10.0.0.1' }, 0)).toThrow(refused('TOKEN_WRONG'))
-    expect(() => remote.identify(bearer(options.token), access, { address: '10.0.0.1' }, 0)).not.toThrow()
-  }
-  expect(() => remote.identify({}, 'health', { address: '10.0.0.1' }, 0)).not.toThrow()
-})
+test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])(
+  'D16 needs the token when bound to %s',
+  async (bound) => {
+    const remote = createGuard({ ...options, host: bound })
+    const refused = (code: string) =>
+      expect.objectContaining({ code, headers: { 'www-authenticate': expect.any(String), connection: 'close' } })
+    for (const access of ['public', 'private'] as const) {
+      await expect(remote.identify({}, access, { address: '10.0.0.1' }, 0)).rejects.toThrow(refused('TOKEN_REQUIRED'))
+      await expect(
+        remote.identify({ authorization: 'Basic eA==' }, access, { address: '10.0.0.1' }, 0),
+      ).rejects.toThrow(refused('TOKEN_REQUIRED'))
+      await expect(remote.identify(bearer('another'), access, { address: '10.0.0.1' }, 0)).rejects.toThrow(
+        refused('TOKEN_WRONG'),
+      )
+      await expect(remote.identify(bearer(options.token), access, { address: '10.0.0.1' }, 0)).resolves.toBeDefined()
+    }
+    await expect(remote.identify({}, 'health', { address: '10.0.0.1' }, 0)).resolves.toBeDefined()
+  },
+)
 
-test('T11 limits how often one address may guess the token, and no other address', () => {
+test('T11 limits how often one address may guess the token, and no other address', async () => {
   const remote = createGuard({ ...options, host: '0.0.0.0' })
-  const attempt = (token: string, address: string, now: number) => {
+  const attempt = async (token: string, address: string, now: number) => {
     try {
-      remote.identify(bearer(token), 'private', { address }, now)
+      await remote.identify(bearer(token), 'private', { address }, now)
       return 'taken'
     } catch (error) {
       return (error as { code: string }).code
     }
   }
-  const guesses = Array.from({ length: 100 }, (_, index) => attempt(`guess-${index}`, '10.0.0.1', 0))
+  const guesses = await Promise.all(Array.from({ length: 100 }, (_, index) => attempt(`guess-${index}`, '10.0.0.1', 0)))
   expect(guesses.filter((code) => code === 'TOKEN_WRONG')).toHaveLength(20)
   expect(guesses.at(-1)).toBe('TOO_MANY_ATTEMPTS')
   // A right one is never limited: behind a proxy everybody has its address.
-  expect(attempt(options.token, '10.0.0.1', 0)).toBe('taken')
-  expect(attempt('guess', '10.0.0.1', 0)).toBe('TOO_MANY_ATTEMPTS')
-  expect(attempt(options.token, '10.0.0.2', 0)).toBe('taken')
-  expect(attempt(options.token, '10.0.0.1', 60_000)).toBe('taken')
+  expect(await attempt(options.token, '10.0.0.1', 0)).toBe('taken')
+  expect(await attempt('guess', '10.0.0.1', 0)).toBe('TOO_MANY_ATTEMPTS')
+  expect(await attempt(options.token, '10.0.0.2', 0)).toBe('taken')
+  expect(await attempt(options.token, '10.0.0.1', 60_000)).toBe('taken')
 })
 
-test('T11 counts the addresses of one IPv6 network as one', () => {
-  const attempt = (address: string) => () => elsewhere.identify(bearer('wrong'), 'private', { address }, 0)
+test('T11 counts the addresses of one IPv6 network as one', async () => {
+  const attempt = (address: string) => elsewhere.identify(bearer('wrong'), 'private', { address }, 0)
   for (let index = 0; index < 20; index++) {
-    expect(attempt(`2001:db8::${(index + 1).toString(16)}`)).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
+    await expect(attempt(`2001:db8::${(index + 1).toString(16)}`)).rejects.toThrow(
+      expect.objectContaining({ code: 'TOKEN_WRONG' }),
+    )
   }
   const limited = expect.objectContaining({ code: 'TOO_MANY_ATTEMPTS' })
-  expect(attempt('2001:db8::ffff:1:2:3')).toThrow(limited)
-  expect(attempt('2001:db8:0:0:9:9:9:9')).toThrow(limited)
-  expect(attempt('2001:db8:0:1::1')).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
+  await expect(attempt('2001:db8::ffff:1:2:3')).rejects.toThrow(limited)
+  await expect(attempt('2001:db8:0:0:9:9:9:9')).rejects.toThrow(limited)
+  await expect(attempt('2001:db8:0:1::1')).rejects.toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
 })
 
-test('T11 a missing token is no guess', () => {
+test('T11 a missing token is no guess', async () => {
   const remote = createGuard({ ...options, host: '0.0.0.0' })
   for (let index = 0; index < 100; index++) {
-    expect(() => remote.identify({}, 'private', { address: '10.0.0.1' }, 0)).toThrow(
+    await expect(remote.identify({}, 'private', { address: '10.0.0.1' }, 0)).rejects.toThrow(
       expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
     )
   }
-  expect(() => remote.identify(bearer(options.token), 'private', { address: '10.0.0.1' }, 0)).not.toThrow()
+  await expect(remote.identify(bearer(options.token), 'private', { address: '10.0.0.1' }, 0)).resolves.toBeDefined()
 })
 
 describe('D16 a token that is sent counts, wherever the API is bound', () => {
   const spender: Caller = { scope: 'spend', tokenId: 'a' }
-  const deps = { identify: (text: string) => (text === 'of-a-program' ? spender : undefined) }
+  const deps = { identify: async (text: string) => (text === 'of-a-program' ? spender : undefined) }
   const asked = (changes: Partial<GuardOptions>, token?: string) =>
     createGuard({ ...options, ...changes }, deps).identify(
       token === undefined ? {} : bearer(token),
@@ -186,36 +193,36 @@ describe('D16 a token that is sent counts, wherever the API is bound', () => {
 
   test.each(['127.0.0.1', '0.0.0.0'])(
     'so one that holds no longer is nobody’s, never the operator’s, on %s',
-    (host) => {
-      expect(asked({ host }, 'of-a-program')).toEqual(spender)
-      expect(asked({ host }, options.token)).toEqual(OPERATOR)
-      expect(() => asked({ host }, 'of-nobody')).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
+    async (host) => {
+      expect(await asked({ host }, 'of-a-program')).toEqual(spender)
+      expect(await asked({ host }, options.token)).toEqual(OPERATOR)
+      await expect(asked({ host }, 'of-nobody')).rejects.toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
     },
   )
 
-  test('the token of the data directory is the operator’s, beside that of the environment', () => {
-    expect(asked({ fileToken: 'of-the-directory' }, 'of-the-directory')).toEqual(OPERATOR)
-    expect(asked({ fileToken: 'of-the-directory' }, options.token)).toEqual(OPERATOR)
+  test('the token of the data directory is the operator’s, beside that of the environment', async () => {
+    expect(await asked({ fileToken: 'of-the-directory' }, 'of-the-directory')).toEqual(OPERATOR)
+    expect(await asked({ fileToken: 'of-the-directory' }, options.token)).toEqual(OPERATOR)
   })
 
-  test('and a stale one locks nobody out where none is needed', () => {
+  test('and a stale one locks nobody out where none is needed', async () => {
     const local = createGuard(options, deps)
     for (let count = 0; count < 100; count++) {
-      expect(() => local.identify(bearer('stale'), 'private', { address: '127.0.0.1' }, 0)).toThrow(
+      await expect(local.identify(bearer('stale'), 'private', { address: '127.0.0.1' }, 0)).rejects.toThrow(
         expect.objectContaining({ code: 'TOKEN_WRONG' }),
       )
     }
-    expect(local.identify(bearer(options.token), 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
+    expect(await local.identify(bearer(options.token), 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
   })
 
-  test('and none will do on loopback where the configuration asks for one', () => {
-    expect(asked({})).toEqual(OPERATOR)
-    expect(() => asked({ requireToken: true })).toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))
-    expect(asked({ requireToken: true }, options.token)).toEqual(OPERATOR)
+  test('and none will do on loopback where the configuration asks for one', async () => {
+    expect(await asked({})).toEqual(OPERATOR)
+    await expect(asked({ requireToken: true })).rejects.toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))
+    expect(await asked({ requireToken: true }, options.token)).toEqual(OPERATOR)
   })
 })
 
-test('D16 on loopback too, what a proxy brings from elsewhere needs the token: its sender is not of this machine', () => {
+test('D16 on loopback too, what a proxy brings from elsewhere needs the token: its sender is not of this machine', async () => {
   const brought = [
     { host: 'node.example.org' },
     { host: '203.0.113.7' },
@@ -230,28 +237,30 @@ test('D16 on loopback too, what a proxy brings from elsewhere needs the token: i
     { host: 'localhost', 'x-original-url': '/' },
   ]
   for (const headers of brought) {
-    expect(() => guard.identify(headers, 'public', { address: '127.0.0.1' }, 0)).toThrow(
+    await expect(guard.identify(headers, 'public', { address: '127.0.0.1' }, 0)).rejects.toThrow(
       expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
     )
-    expect(guard.holds(headers)).toBe(false)
-    expect(guard.identify({ ...headers, ...bearer(options.token) }, 'private', { address: '127.0.0.1' }, 0)).toEqual(
-      OPERATOR,
-    )
+    expect(await guard.holds(headers)).toBe(false)
+    expect(
+      await guard.identify({ ...headers, ...bearer(options.token) }, 'private', { address: '127.0.0.1' }, 0),
+    ).toEqual(OPERATOR)
   }
-  expect(() =>
+  await expect(
     guard.identify({ host: 'localhost' }, 'private', { address: '127.0.0.1', httpVersion: '1.0' }, 0),
-  ).toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))
+  ).rejects.toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))
   for (const host of ['localhost:8424', '127.0.0.1', '[::1]:8424'])
-    expect(guard.identify({ host }, 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
+    expect(await guard.identify({ host }, 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
   const open = createGuard({ ...options, host: '0.0.0.0', insecureOpen: true })
-  expect(open.identify(brought[0]!, 'private', { address: '10.0.0.1' }, 0)).toEqual(OPERATOR)
+  expect(await open.identify(brought[0]!, 'private', { address: '10.0.0.1' }, 0)).toEqual(OPERATOR)
 })
 
-test('T11 what no budget bounds needs a token on loopback too', () => {
+test('T11 what no budget bounds needs a token on loopback too', async () => {
   const local = { host: 'localhost:8424' }
-  expect(guard.identify(local, 'private', { address: '127.0.0.1' }, 0)).toBe(OPERATOR)
+  expect(await guard.identify(local, 'private', { address: '127.0.0.1' }, 0)).toBe(OPERATOR)
   const refused = expect.objectContaining({ code: 'TOKEN_REQUIRED' })
-  expect(() => guard.identify(local, 'token', { address: '127.0.0.1' }, 0)).toThrow(refused)
-  expect(guard.identify({ ...local, ...bearer(options.token) }, 'token', { address: '127.0.0.1' }, 0)).toBe(OPERATOR)
+  await expect(guard.identify(local, 'token', { address: '127.0.0.1' }, 0)).rejects.toThrow(refused)
+  expect(await guard.identify({ ...local, ...bearer(options.token) }, 'token', { address: '127.0.0.1' }, 0)).toBe(
+    OPERATOR,
+  )
   expect(() => guard.checkOrigin({ ...local, origin: 'https://evil.example' }, 'token', 'POST')).toThrow()
 })

@@ -31,7 +31,7 @@ export type GuardOptions = {
 
 type GuardDeps = {
   /** Returns the caller of a token that is not the operator's. */
-  identify(text: string): Caller | undefined
+  identify(text: string): Promise<Caller | undefined>
 }
 
 /** The checks of a request, in the order in which they run. Each throws HttpError. */
@@ -51,9 +51,9 @@ export type Guard = {
     access: Access,
     from: { address: string; httpVersion?: string | undefined },
     now: UnixMs,
-  ): Caller
+  ): Promise<Caller>
   /** True if a request with these headers would still be admitted. */
-  holds(headers: IncomingHttpHeaders, httpVersion?: string | undefined): boolean
+  holds(headers: IncomingHttpHeaders, httpVersion?: string | undefined): Promise<boolean>
 }
 
 /** The caller of requests for public facts. */
@@ -66,7 +66,7 @@ const ADDRESSES_MAX = 10_000
 
 const exposed = { 'access-control-expose-headers': 'link, location, retry-after, www-authenticate' }
 
-export function createGuard(options: GuardOptions, deps: GuardDeps = { identify: () => undefined }): Guard {
+export function createGuard(options: GuardOptions, deps: GuardDeps = { identify: async () => undefined }): Guard {
   const hosts = new Set([options.host, ...options.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set(options.corsOrigins)
   const isClosed = needsToken(options)
@@ -90,7 +90,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
     return name !== undefined && isLoopback(name)
   }
 
-  function callerOf(given: string): Caller | undefined {
+  async function callerOf(given: string): Promise<Caller | undefined> {
     const isOwn = ownTokens.map((token) => timingSafeEqual(digest(given), token)).includes(true)
     return isOwn ? OPERATOR : deps.identify(given)
   }
@@ -130,7 +130,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       throw foreignOrigin('another site')
     },
 
-    identify(headers, access, { address, httpVersion = '1.1' }, now) {
+    async identify(headers, access, { address, httpVersion = '1.1' }, now) {
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
       if (given === undefined && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
@@ -144,7 +144,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       }
       // A valid token is never rate limited. Clients behind a proxy share an address, and one must not lock out the
       // others. The token is too long to guess.
-      const caller = callerOf(given)
+      const caller = await callerOf(given)
       if (caller !== undefined) return caller
       const key = attemptKey(address)
       // If no token is needed, nobody guesses one. A program with an old token must not lock out the others.
@@ -161,9 +161,9 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       )
     },
 
-    holds(headers, httpVersion = '1.1') {
+    async holds(headers, httpVersion = '1.1') {
       const given = tokenIn(headers.authorization)
-      return given === undefined ? isLet(headers, httpVersion) : callerOf(given) !== undefined
+      return given === undefined ? isLet(headers, httpVersion) : (await callerOf(given)) !== undefined
     },
   }
 }

@@ -47,16 +47,12 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
 
   const app = fastify(optionsOf(deps.adopt, sendError))
   parseJsonBodies(app)
-  app.addHook('onRequest', (request, reply, done) => {
-    try {
-      if (stopping) throw new HttpError('STOPPING', 'the node is stopping')
-      const caller = admit(request, reply)
-      if (caller === undefined) return
-      callers.set(request, caller)
-      done()
-    } catch (error) {
-      done(error as Error)
-    }
+  app.addHook('onRequest', async (request, reply) => {
+    if (stopping) throw new HttpError('STOPPING', 'the node is stopping')
+    const caller = await admit(request, reply)
+    // The request is answered.
+    if (caller === undefined) return reply
+    callers.set(request, caller)
   })
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request

@@ -21,9 +21,9 @@ const listOrders = (orders: OrdersApi) =>
       'if its texts are long. A page of a search (`q`, `since`, `until`) may be empty and still have a next one.',
     query: OrderQuery,
     response: OrderRecords,
-    handler: ({ query, caller }) => {
+    handler: async ({ query, caller }) => {
       const { status, agent_id: agentId, idempotency_key: idempotencyKey, limit, cursor } = query
-      return paged(orders.list({ status, agentId, idempotencyKey, limit, cursor, ...soughtOf(query) }, caller))
+      return paged(await orders.list({ status, agentId, idempotencyKey, limit, cursor, ...soughtOf(query) }, caller))
     },
   })
 
