@@ -16,6 +16,8 @@ export default defineConfig({
           name: 'node',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts', 'dashboard/**/*.test.ts'],
           exclude: [...configDefaults.exclude, inBrowser],
+          // Starts a PostgreSQL when the first test asks for one.
+          globalSetup: 'test/support/postgres-setup.ts',
         },
       },
       {

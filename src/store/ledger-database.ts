@@ -19,14 +19,15 @@ export type LedgerDatabase = {
    * (`ON CONFLICT DO NOTHING`, `UPDATE … WHERE state = …`) whose answer says who won, or takes a `lock`.
    *
    * @throws StoreError `STORE_WRITE_FAILED` if the disk refuses, `STORE_DAMAGED` after a damaged page was found,
-   * `STORE_AWAY` if the database cannot be reached, or the error of the change. Nothing was written then.
+   * `STORE_AWAY` if the database cannot be reached, or the error of the change. Nothing was written then. But after
+   * `STORE_IN_DOUBT` it may be.
    */
   commit<T>(change: Query<T>): Promise<T>
   /** Like `commit`, for changes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
   commitLater<T>(change: Query<T>): Promise<T>
   /** The bytes that the ledger takes, without what is free for reuse. */
   usedBytes(): Promise<number>
-  /** Why changes are refused: the file is damaged. Callers check this before they trade. */
+  /** Why changes are refused: the file is damaged, or another process took the ledger. Callers check this before they trade. */
   damage(): StoreError | undefined
   /** Commits waiting changes, then closes. */
   close(): Promise<void>

@@ -1,8 +1,17 @@
 import { CodedError } from '../lib/errors.ts'
 
-/** `STORE_AWAY`: the database cannot be reached. What was asked for is not done, and may be asked for again. */
+/**
+ * `STORE_AWAY`: the database cannot be reached. What was asked for is not done, and may be asked for again.
+ * `STORE_IN_DOUBT`: the connection was lost while a change was committed. It may be done: look before it is asked for again.
+ */
 export class StoreError extends CodedError<
-  'STORE_UNREADABLE' | 'STORE_NEWER' | 'STORE_WRITE_FAILED' | 'STORE_DAMAGED' | 'STORE_IN_USE' | 'STORE_AWAY'
+  | 'STORE_UNREADABLE'
+  | 'STORE_NEWER'
+  | 'STORE_WRITE_FAILED'
+  | 'STORE_DAMAGED'
+  | 'STORE_IN_USE'
+  | 'STORE_AWAY'
+  | 'STORE_IN_DOUBT'
 > {
   override name = 'StoreError'
 }

@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { StoreError } from '../store-error.ts'
+import type { Outcome } from './batch.ts'
+import type { Connection } from './connection.ts'
+import { storeError } from './errors.ts'
+import { BEGIN, COMMIT, locking, ROLLBACK, type Sent, sentOf } from './sent.ts'
+import type { PostgresSettings } from './settings.ts'
+
+/** The clock of the database, in ms: those of machines differ. */
+const NOW = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
+const FORGET_AFTER_MS = 7 * 24 * 60 * 60_000
+
+const END_DEAD = `UPDATE processes SET ended_at = ${NOW} WHERE ended_at IS NULL AND lease_until <= ${NOW} AND id <> ?`
+const GET_OTHERS = `SELECT place, lease_until - ${NOW} AS ms FROM processes WHERE ended_at IS NULL AND id <> ?`
+const JOIN = `INSERT INTO processes (id, place, epoch, group_no, started_at, lease_until)
+  VALUES (?1, ?2, ?3, 0, ${NOW}, ${NOW} + ?4)
+  ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, lease_until = excluded.lease_until`
+const FORGET = `DELETE FROM processes WHERE ended_at < ${NOW} - ${FORGET_AFTER_MS}`
+/** Divides by zero unless a row is changed: so the whole transaction fails, commit included, without asking first. */
+const FENCE = `WITH mine AS (
+    UPDATE processes SET group_no = ?3, lease_until = ${NOW} + ?4 WHERE id = ?1 AND epoch = ?2 AND ended_at IS NULL RETURNING 1
+  ) SELECT 1 / count(*) FROM mine`
+const REJOIN = `UPDATE processes SET epoch = ?2, lease_until = ${NOW} + ?3
+  WHERE id = ?1 AND epoch < ?2 AND ended_at IS NULL RETURNING group_no AS no`
+const GET_LAST = 'SELECT group_no AS no FROM processes WHERE id = ?'
+const LEAVE = `UPDATE processes SET ended_at = ${NOW} WHERE id = ? AND ended_at IS NULL`
+/** What an abandoned connection still holds would keep the next one waiting until its network gives up. */
+const END_BACKEND = `SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity
+  WHERE pid = ? AND CAST(backend_start AS TEXT) = ?`
+
+type HolderDeps = {
+  settings: PostgresSettings
+  leaseMs: number
+  place?: string
+  /** Other processes may hold the ledger too. */
+  isShared?: boolean
+}
+
+/** A group of changes: its number, and the statement that comes first in it. */
+export type Fence = { readonly no: number; readonly statement: Sent }
+
+/**
+ * The row of this process in the ledger. One process at a time holds a ledger.
+ *
+ * Each group of changes writes its number into the row first, which also renews the lease. So a process whose row was
+ * ended by another changes nothing more, and one that has lost its connection in a commit finds out there what became of
+ * it. A connection has an epoch. The next one raises it, and waits for what the one before is still doing, so that no
+ * late commit follows.
+ */
+export class Holder {
+  readonly #id = randomUUID()
+  readonly #deps: HolderDeps
+  readonly #place: string
+  #epoch = 0
+  #no = 0
+  #backend: Connection['backend'] | undefined
+
+  constructor(deps: HolderDeps) {
+    this.#deps = deps
+    this.#place = deps.place ?? `${hostname()}, process ${process.pid}`
+  }
+
+  /**
+   * Takes the ledger for this process. Processes whose lease has ended are ended.
+   *
+   * @throws StoreError `STORE_IN_USE` while another process holds it, `STORE_AWAY`
+   */
+  async take(connection: Connection): Promise<void> {
+    this.#epoch += 1
+    const begun = await connection.send([
+      BEGIN,
+      ...locking('holder'),
+      sentOf({ sql: END_DEAD, values: [this.#id], wants: 'changes' }),
+      sentOf({ sql: GET_OTHERS, values: [this.#id], wants: 'rows' }),
+    ])
+    const [other] = this.#answered(begun).at(-1)!.rows as { place: string; ms: number }[]
+    if (other !== undefined && this.#deps.isShared !== true) {
+      this.#answered(await connection.send([ROLLBACK]))
+      const { name } = this.#deps.settings
+      const what = `another stoa (${other.place}) holds ${name}`
+      const fix = `stop that one, or wait ${Math.ceil(other.ms / 1000)} s if it is dead`
+      throw new StoreError('STORE_IN_USE', `${what}: ${fix}`)
+    }
+    const values = [this.#id, this.#place, this.#epoch, this.#deps.leaseMs]
+    const joined = [
+      sentOf({ sql: JOIN, values, wants: 'changes' }),
+      sentOf({ sql: FORGET, values: [], wants: 'changes' }),
+    ]
+    this.#answered(await connection.send([...joined, COMMIT]))
+    this.#backend = connection.backend
+  }
+
+  /** For the next group of changes. */
+  fence(): Fence {
+    this.#no += 1
+    const values = [this.#id, this.#epoch, this.#no, this.#deps.leaseMs]
+    return { no: this.#no, statement: sentOf({ sql: FENCE, values, wants: 'changes' }) }
+  }
+
+  /**
+   * Lets another connection write, and none before it.
+   *
+   * @returns the number of the group that was committed last, and whether the ledger is still held
+   * @throws StoreError `STORE_AWAY`
+   */
+  async rejoin(connection: Connection): Promise<{ no: number; isHeld: boolean }> {
+    if (this.#backend !== undefined && this.#backend.pid !== connection.backend.pid) {
+      const { pid, started } = this.#backend
+      const ending = sentOf({ sql: END_BACKEND, values: [pid, started], wants: 'rows' })
+      const ended = await connection.send([ending])
+      // It may not be allowed. Then the server finds out by itself, later.
+      if (ended.kind === 'lost') this.#answered(ended)
+    }
+    this.#epoch += 1
+    const { leaseMs } = this.#deps
+    const answers = this.#answered(
+      await connection.send([
+        sentOf({ sql: REJOIN, values: [this.#id, this.#epoch, leaseMs], wants: 'rows' }),
+        sentOf({ sql: GET_LAST, values: [this.#id], wants: 'rows' }),
+      ]),
+    )
+    const [rejoined, last] = answers.map(({ rows }) => rows[0] as { no: number } | undefined)
+    this.#backend = connection.backend
+    return { no: (rejoined ?? last)?.no ?? -1, isHeld: rejoined !== undefined }
+  }
+
+  /** Lets the next process in at once. */
+  async leave(connection: Connection): Promise<void> {
+    this.#answered(await connection.send([sentOf({ sql: LEAVE, values: [this.#id], wants: 'changes' })]))
+  }
+
+  lostError(): StoreError {
+    const what = `another stoa has taken ${this.#deps.settings.name}, since this one did not answer for longer than its lease`
+    return new StoreError('STORE_IN_USE', `${what}: nothing is bought or sold here any more. Stop this node`)
+  }
+
+  #answered(outcome: Outcome): Extract<Outcome, { kind: 'done' }>['answers'] {
+    if (outcome.kind === 'done') return outcome.answers
+    throw storeError(outcome.error, this.#deps.settings)
+  }
+}

@@ -1,0 +1,52 @@
+import { describe, onTestFinished } from 'vitest'
+import { openDatabase } from '../../src/store/database.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
+import { createTestDatabase } from './test-postgres.ts'
+
+type Engine = 'SQLite' | 'PostgreSQL'
+/** An empty ledger, which is closed when the test ends. */
+type Open = () => Promise<LedgerDatabase>
+/** Two writers of one ledger. On SQLite one process has the file, so both are one. */
+type OpenTwo = () => Promise<[LedgerDatabase, LedgerDatabase]>
+
+/** Declares tests once for each engine of the ledger. */
+export function onBothEngines(declare: (open: Open, openTwo: OpenTwo, engine: Engine) => void): void {
+  describe('on SQLite', () => declare(openSqlite, openSqliteTwice, 'SQLite'))
+  describe('on PostgreSQL', () => declare(openOnPostgres, openPostgresTwice, 'PostgreSQL'))
+}
+
+async function openSqlite(): Promise<LedgerDatabase> {
+  const database = openDatabase({ path: ':memory:' })
+  // The test may have closed it.
+  onTestFinished(() => database.close().catch(() => {}))
+  return database
+}
+
+async function openSqliteTwice(): Promise<[LedgerDatabase, LedgerDatabase]> {
+  const database = await openSqlite()
+  return [database, database]
+}
+
+async function openOnPostgres(): Promise<LedgerDatabase> {
+  const [database] = await opened(1)
+  return database!
+}
+
+async function openPostgresTwice(): Promise<[LedgerDatabase, LedgerDatabase]> {
+  const [first, second] = await opened(2)
+  return [first!, second!]
+}
+
+async function opened(count: number): Promise<LedgerDatabase[]> {
+  const database = await createTestDatabase()
+  const ledgers: LedgerDatabase[] = []
+  onTestFinished(async () => {
+    await Promise.all(ledgers.map((ledger) => ledger.close()))
+    await database.drop()
+  })
+  for (let made = 0; made < count; made += 1) {
+    ledgers.push(await openPostgres({ address: database.address(), isShared: count > 1 }))
+  }
+  return ledgers
+}
