@@ -1,6 +1,7 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { type AgentDefinition, INSTRUCTIONS_LENGTH_MAX } from '../schema/agent.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { INSTRUCTIONS_LENGTH_MAX } from '../schema/limits.ts'
 
 /** A character takes at most 4 bytes of UTF-8. */
 const BYTES_MAX = 4 * INSTRUCTIONS_LENGTH_MAX

@@ -3,7 +3,17 @@
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
 import { AgentDefinition, ToolServer } from '../schema/agent.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
-import { RUN_SECONDS_MAX } from '../schema/limits.ts'
+import {
+  ANSWER_TOKENS_MAX,
+  DESCRIPTION_LENGTH_MAX,
+  INSTRUCTIONS_LENGTH_MAX,
+  MODEL_LENGTH_MAX,
+  NAME_LENGTH_MAX,
+  RESULT_BYTES_MAX,
+  RUN_SECONDS_MAX,
+  TAG_LENGTH_MAX,
+  TAGS_MAX,
+} from '../schema/limits.ts'
 import { nearest, quote } from './config-error.ts'
 
 /** How a field of an agent's entry is written, and what errors say it should be. */
@@ -15,10 +25,13 @@ type Field = {
 }
 
 const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
-  name: { kind: 'text', expected: 'text of 1 to 80 characters without control characters' },
-  description: { kind: 'text', expected: 'text of 1 to 4000 characters' },
+  name: { kind: 'text', expected: `text of 1 to ${NAME_LENGTH_MAX} characters without control characters` },
+  description: { kind: 'text', expected: `text of 1 to ${DESCRIPTION_LENGTH_MAX} characters` },
   price: { kind: 'price', expected: 'USDC from 0 to 1000000 with at most 6 decimals, such as 0.05' },
-  model: { kind: 'text', expected: 'text of 1 to 200 characters, such as openai/<model> or builtin/summarize' },
+  model: {
+    kind: 'text',
+    expected: `text of 1 to ${MODEL_LENGTH_MAX} characters, such as openai/<model> or builtin/summarize`,
+  },
   command: {
     kind: 'texts',
     expected: 'a program and its arguments as a list of at most 64, such as [python3, agent.py]',
@@ -40,15 +53,18 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     expected:
       'a list of 1 to 8 MCP servers, each with command: [program, …] or url: https://…, and optionally tools: [names] and token_env: NAME',
   },
-  instructions: { kind: 'text', expected: 'text of 1 to 64000 characters', isUnshown: true },
+  instructions: { kind: 'text', expected: `text of 1 to ${INSTRUCTIONS_LENGTH_MAX} characters`, isUnshown: true },
   instructions_file: { kind: 'text', expected: 'the path of a text file, such as ./translator.md' },
   temperature: { kind: 'number', expected: 'a number from 0 to 2' },
-  max_output_tokens: { kind: 'integer', expected: 'a whole number from 1 to 1000000' },
+  max_output_tokens: { kind: 'integer', expected: `a whole number from 1 to ${ANSWER_TOKENS_MAX}` },
   reasoning: { kind: 'text', expected: 'one of none, minimal, low, medium, high, xhigh and max' },
-  tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
+  tags: {
+    kind: 'texts',
+    expected: `a list of at most ${TAGS_MAX} tags of 1 to ${TAG_LENGTH_MAX} characters, such as [text, summary]`,
+  },
   image: { kind: 'text', expected: 'the https URL of a picture, without user name and password', isUnshown: true },
   timeout_seconds: { kind: 'integer', expected: `a whole number from 1 to ${RUN_SECONDS_MAX}` },
-  output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
+  output_bytes_max: { kind: 'integer', expected: `a whole number from 1 to ${RESULT_BYTES_MAX}` },
   streaming: { kind: 'text', expected: 'one of owed_once_shown, off and after_settlement' },
   paused: { kind: 'boolean', expected: 'true or false' },
   api_key_env: {

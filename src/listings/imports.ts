@@ -8,6 +8,7 @@ import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
 import { formatPrice } from '../schema/amount.ts'
 import { type ImportAgent, ImportedListing } from '../schema/import.ts'
+import { NAME_LENGTH_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
@@ -83,7 +84,7 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
       const now = isoTime(clock.now())
       const kept: ImportedListing = {
         id,
-        name: name ?? agent_id.slice(0, 80),
+        name: name ?? agent_id.slice(0, NAME_LENGTH_MAX),
         description: description ?? 'Imported by the operator of this node. No listing of its seller vouches for it.',
         price_atomic: price.toString(),
         tags: [],

@@ -1,6 +1,16 @@
 import * as z from 'zod'
 import { Price } from './amount.ts'
-import { RUN_SECONDS_MAX } from './limits.ts'
+import {
+  ANSWER_TOKENS_MAX,
+  DESCRIPTION_LENGTH_MAX,
+  INSTRUCTIONS_LENGTH_MAX,
+  MODEL_LENGTH_MAX,
+  NAME_LENGTH_MAX,
+  RESULT_BYTES_MAX,
+  RUN_SECONDS_MAX,
+  TAG_LENGTH_MAX,
+  TAGS_MAX,
+} from './limits.ts'
 
 /** Default limit of one run in seconds. */
 export const AGENT_TIMEOUT_SECONDS = 120
@@ -12,7 +22,7 @@ export const AgentName = z
   .string()
   .trim()
   .min(1, 'is empty')
-  .max(80, 'is longer than 80 characters')
+  .max(NAME_LENGTH_MAX, `is longer than ${NAME_LENGTH_MAX} characters`)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a name must not hold
   .regex(/^[^\u0000-\u001f\u007f]*$/, 'contains control characters')
   .refine(wellFormed, 'is not well-formed Unicode')
@@ -20,11 +30,11 @@ export const AgentDescription = z
   .string()
   .trim()
   .min(1, 'is empty')
-  .max(4000, 'is longer than 4000 characters')
+  .max(DESCRIPTION_LENGTH_MAX, `is longer than ${DESCRIPTION_LENGTH_MAX} characters`)
   .refine(wellFormed, 'is not well-formed Unicode')
 export const AgentTags = z
-  .array(z.string().trim().min(1).max(32).refine(wellFormed, 'a tag is not well-formed Unicode'))
-  .max(16)
+  .array(z.string().trim().min(1).max(TAG_LENGTH_MAX).refine(wellFormed, 'a tag is not well-formed Unicode'))
+  .max(TAGS_MAX)
 
 export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as const
 export type StreamingMode = (typeof streamingModes)[number]
@@ -33,8 +43,6 @@ export const Streaming = z.enum(streamingModes).meta({
     'what a buyer of a paid agent sees before the result. `owed_once_shown` (the default): the output as it comes; if a limit ends the run after some output, the buyer owes the price. `off`: nothing. `after_settlement`: the output as it comes, but only after the payment is settled',
 })
 
-/** Limit of a model's private instructions, in characters. */
-export const INSTRUCTIONS_LENGTH_MAX = 64_000
 const INSTRUCTIONS_TOO_LONG = `is longer than ${INSTRUCTIONS_LENGTH_MAX} characters`
 export const reasoningEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
@@ -52,7 +60,7 @@ export const privateFields = {
   max_output_tokens: z
     .int()
     .min(1)
-    .max(1_000_000)
+    .max(ANSWER_TOKENS_MAX)
     .optional()
     .meta({ description: 'for a model: the longest answer, in tokens of the model' }),
   reasoning: z
@@ -122,7 +130,7 @@ export const AgentDefinition = z
       description: 'what the agent does; public; also the instructions of a model that has no others',
     }),
     price: Price,
-    model: z.string().trim().min(1).max(200).optional().meta({
+    model: z.string().trim().min(1).max(MODEL_LENGTH_MAX).optional().meta({
       description: '`provider/model` or `builtin/<name>`; default: the first provider that has a key',
     }),
     command: Argv.optional().meta({
@@ -159,7 +167,7 @@ export const AgentDefinition = z
     output_bytes_max: z
       .int()
       .min(1)
-      .max(4 * 1024 * 1024)
+      .max(RESULT_BYTES_MAX)
       .optional()
       .meta({ description: 'the largest result, in bytes; default: 1048576 (1 MiB)' }),
     streaming: Streaming.optional(),

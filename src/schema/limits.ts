@@ -22,12 +22,27 @@ export const WAIT_SECONDS_MAX = 60
 /** The longest gossip message, in bytes: about the listings of one seller. */
 export const GOSSIP_BYTES_MAX = 64 * 1024
 
+/** Characters of an agent's name and description, as every node accepts them in a listing. */
+export const NAME_LENGTH_MAX = 80
+export const DESCRIPTION_LENGTH_MAX = 4000
+/** Tags of an agent, and characters of a tag, in listings and in queries. */
+export const TAGS_MAX = 16
+export const TAG_LENGTH_MAX = 32
+/** Characters of a model's name. */
+export const MODEL_LENGTH_MAX = 200
+/** Limit of a model's private instructions, in characters, and of its answer, in tokens. */
+export const INSTRUCTIONS_LENGTH_MAX = 64_000
+export const ANSWER_TOKENS_MAX = 1_000_000
+/** The largest result that an agent may be allowed, in bytes. As base64 it fits one frame. */
+export const RESULT_BYTES_MAX = 4 * 1024 * 1024
+
+/** Days for which an API token may hold: ten years. */
+export const TOKEN_DAYS_MAX = 3_660
+
 /** Listings in one answer: the maximum, and the default. */
 export const PAGE_LISTINGS_MAX = 500
 /** Characters of a search query. A longer query is not a search, and each word costs time. */
 export const QUERY_LENGTH_MAX = 400
-/** Tags of a search query. An agent has at most 16 tags. */
-export const QUERY_TAGS_MAX = 16
 
 /** Receipts in one export. It is written without a pause, in about 80 ms. */
 export const RECEIPTS_EXPORTED_MAX = 2_000

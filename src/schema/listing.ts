@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { AgentDescription, AgentName, AgentTags, Streaming, streamingModes, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
-import { RUN_SECONDS_MAX } from './limits.ts'
+import { MODEL_LENGTH_MAX, RUN_SECONDS_MAX } from './limits.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
 
@@ -32,7 +32,7 @@ export const ListingRecord = z.object({
   name: AgentName,
   description: AgentDescription,
   price_atomic: AtomicAmount,
-  model: z.string().max(200).refine(wellFormed).optional(),
+  model: z.string().max(MODEL_LENGTH_MAX).refine(wellFormed).optional(),
   tags: AgentTags,
   protocols: z.array(z.string().max(128)).max(8),
   network: Network,

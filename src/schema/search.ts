@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
-import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from './limits.ts'
+import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from './limits.ts'
 import { networks, PeerId } from './primitives.ts'
 
 export const agentSorts = ['rank', 'price', 'newest'] as const
@@ -12,7 +12,7 @@ export const Switch = z
     encode: (on) => (on ? 'true' : 'false'),
   })
   .optional()
-const TagText = z.string().trim().min(1).max(32)
+const TagText = z.string().trim().min(1).max(TAG_LENGTH_MAX)
 const splitTags = (given: string | string[]) =>
   (typeof given === 'string' ? [given] : given).flatMap((text) => text.split(',')).filter((tag) => tag.trim() !== '')
 const PageLimit = z
@@ -37,7 +37,7 @@ export const AgentQuery = z.strictObject({
   tags: z
     .union([z.string(), z.array(z.string())])
     .transform(splitTags)
-    .pipe(z.array(TagText).max(QUERY_TAGS_MAX, `has more than ${QUERY_TAGS_MAX} tags`))
+    .pipe(z.array(TagText).max(TAGS_MAX, `has more than ${TAGS_MAX} tags`))
     .optional()
     .meta({ description: 'tags that the agent must have (all of them): separated by commas, or repeat the parameter' }),
   max_price: PriceText.optional().meta({ description: 'highest price in USDC' }),

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
 import { scopes, scopeTexts } from './caller.ts'
+import { TOKEN_DAYS_MAX } from './limits.ts'
 
 const SCOPE_TEXT = scopes.map((scope) => `\`${scope}\` ${scopeTexts[scope]}`).join('; ')
 
@@ -17,7 +18,7 @@ export const CreateToken = z
     expires_in_seconds: z
       .int()
       .min(60)
-      .max(10 * 366 * 86_400)
+      .max(TOKEN_DAYS_MAX * 86_400)
       .optional()
       .meta({ description: 'default: the token is valid until it is revoked' }),
   })

@@ -4,7 +4,7 @@ import { ApprovalRecord } from './approval.ts'
 import { BudgetRecord } from './budget.ts'
 import type { Scope } from './caller.ts'
 import { IdempotencyKey } from './idempotency.ts'
-import { KEY_HOURS, QUERY_LENGTH_MAX } from './limits.ts'
+import { KEY_HOURS, QUERY_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from './limits.ts'
 import { OrderRecord } from './order.ts'
 import { networks } from './primitives.ts'
 import { directions, ReceiptCursor, ReceiptRecord } from './receipt-record.ts'
@@ -46,7 +46,11 @@ export type ToolAgent = z.infer<typeof ToolAgent>
 
 export const DiscoverInput = z.strictObject({
   query: z.string().max(QUERY_LENGTH_MAX).optional().describe('words to look for in names, descriptions and tags'),
-  tags: z.array(z.string().max(32)).max(16).optional().describe('tags that the agent must have (all of them)'),
+  tags: z
+    .array(z.string().max(TAG_LENGTH_MAX))
+    .max(TAGS_MAX)
+    .optional()
+    .describe('tags that the agent must have (all of them)'),
   max_price: UsdcText.optional(),
   free: z.boolean().optional().describe('true: only free agents; false: only paid ones'),
   online: z.boolean().optional().describe('true: only agents whose seller is known to be online'),

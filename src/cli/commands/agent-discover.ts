@@ -4,7 +4,7 @@ import type { Secrets } from '../../config/secrets.ts'
 import { countText, UsdcText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import { poll } from '../../lib/wait.ts'
-import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from '../../schema/limits.ts'
+import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
 import type { Page } from '../../schema/page.ts'
 import { type AgentQuery, agentSorts } from '../../schema/search.ts'
@@ -26,8 +26,8 @@ const FOUND_MAX = 20
 const LIMIT_MAX = 100_000
 
 const TagTexts = z
-  .array(z.string().trim().min(1, 'a tag').max(32, 'a tag of at most 32 characters'))
-  .max(QUERY_TAGS_MAX, `at most ${QUERY_TAGS_MAX} tags`)
+  .array(z.string().trim().min(1, 'a tag').max(TAG_LENGTH_MAX, `a tag of at most ${TAG_LENGTH_MAX} characters`))
+  .max(TAGS_MAX, `at most ${TAGS_MAX} tags`)
 const SellerText = z.string().regex(/^[1-9A-HJ-NP-Za-km-z]{40,64}$/, 'a peer id, such as 12D3KooW…')
 
 export const agentDiscover = command({

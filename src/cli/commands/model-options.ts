@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { countText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import { reasoningEfforts } from '../../schema/agent.ts'
+import { ANSWER_TOKENS_MAX } from '../../schema/limits.ts'
 import { option, type ValuesOf } from '../command.ts'
 
 const TemperatureText = z
@@ -21,7 +22,7 @@ export const modelOptions = {
   maxOutputTokens: option(
     '--max-output-tokens <count>',
     'the longest answer of the model, in tokens',
-    countText(1_000_000),
+    countText(ANSWER_TOKENS_MAX),
   ),
   reasoning: option(
     '--reasoning <effort>',

@@ -1,5 +1,6 @@
 import { countText } from '../../config/values.ts'
 import { Book } from '../../schema/book.ts'
+import { STATS_DAYS_MAX } from '../../schema/ledger.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { PaymentRecord } from '../../schema/payment-record.ts'
 import { type Context, command, option } from '../command.ts'
@@ -81,7 +82,7 @@ export const earnings = command({
   name: 'earnings',
   summary: 'Show what the running node earned and spent: today, in the last 30 days, and in total',
   examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
-  options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)) },
+  options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(STATS_DAYS_MAX)) },
   async run(context, { days = 7, ...flags }) {
     const node = await moneyNode(context, flags)
     const stats = await node.stats({ days }, { signal: context.io.signal })

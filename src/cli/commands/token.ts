@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
 import { scopes, scopeTexts } from '../../schema/caller.ts'
+import { TOKEN_DAYS_MAX } from '../../schema/limits.ts'
 import type { TokenRecord } from '../../schema/token.ts'
 import { command, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
@@ -31,7 +32,11 @@ export const tokenCreate = command({
     scope: option('--scope <scope>', `one of ${scopes.join(', ')}`, oneOf(scopes)),
     budget: option('--budget <usdc>', 'the most that the token may spend in total', UsdcText),
     perDay: option('--per-day <usdc>', 'the most that the token may spend per day (UTC)', UsdcText),
-    days: option('--days <count>', 'how many days the token is valid (default: until it is revoked)', countText(3660)),
+    days: option(
+      '--days <count>',
+      'how many days the token is valid (default: until it is revoked)',
+      countText(TOKEN_DAYS_MAX),
+    ),
   },
   async run(context, { name, scope, budget, perDay, days, ...flags }) {
     if (name === undefined || scope === undefined) throw new UsageError('--name and --scope are required')
