@@ -4,8 +4,9 @@ import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
 import { TestSeller, type TestSellerOptions } from '../../test/support/x402-seller.ts'
 import { contentHash, receiptOf, receiptSigner } from '../payments/receipt.ts'
+import type { Page } from '../schema/page.ts'
 import { openDatabase } from '../store/database.ts'
-import { createReceiptStore } from '../store/receipts.ts'
+import { createReceiptStore, type StoredReceipt } from '../store/receipts.ts'
 
 const sellers: TestSeller[] = []
 afterEach(async () => {
@@ -22,7 +23,7 @@ describe('a paid call ends with a receipt', () => {
   test('that the account signs which is paid, and that both sides keep', async () => {
     const { seller, buyer, given, got } = await market()
     const { payment } = await buyer.execute({ input: 'Grüße' })
-    const [theirs, ours] = [given.get(payment!.payment_id), got.get(payment!.payment_id)]
+    const [theirs, ours] = [await given.get(payment!.payment_id), await got.get(payment!.payment_id)]
     expect(ours?.receipt?.payload).toEqual({
       version: 1,
       network: 'eip155:84532',
@@ -44,7 +45,7 @@ describe('a paid call ends with a receipt', () => {
     const { payment } = await buyer.execute()
     expect(payment!.tx_hash).toMatch(/^0x[0-9a-f]{64}$/)
     for (const store of [got, given]) {
-      expect(store.get(payment!.payment_id)?.receipt?.payload.transaction).toBe(payment!.tx_hash)
+      expect((await store.get(payment!.payment_id))?.receipt?.payload.transaction).toBe(payment!.tx_hash)
     }
   })
 
@@ -63,7 +64,7 @@ describe('a paid call ends with a receipt', () => {
     await buyer.execute({ agentId: 'free' })
     seller.work = () => Promise.reject(new Error('no'))
     await buyer.execute().catch(() => {})
-    expect([given.list({ limit: 9 }).items, got.list({ limit: 9 }).items]).toEqual([[], []])
+    expect([(await given.list({ limit: 9 })).items, (await got.list({ limit: 9 })).items]).toEqual([[], []])
   })
 })
 
@@ -78,7 +79,7 @@ describe('a result is never lost to its receipt', () => {
     })
     const buyer: TestBuyer = new TestBuyer({ open: seller.open })
     const { output, payment } = await buyer.execute()
-    return { output, kept: createReceiptStore(buyer.database).get(payment!.payment_id) }
+    return { output, kept: await createReceiptStore(buyer.database).get(payment!.payment_id) }
   }
 
   test.each([
@@ -118,12 +119,12 @@ test('receipts are listed page by page over both ledgers, the newest first', asy
   const seen: string[] = []
   let cursor: string | undefined
   do {
-    const page = got.list({ limit: 3, cursor })
+    const page: Page<StoredReceipt> = await got.list({ limit: 3, cursor })
     seen.push(...page.items.map(({ direction, receipt }) => `${direction} ${receipt!.payload.taskHash}`))
     cursor = page.next
   } while (cursor !== undefined)
   const tasks = ['4', '3', '2', '1', '0'].map(contentHash)
   expect(seen).toEqual(tasks.flatMap((task) => [`in ${task}`, `out ${task}`]))
-  expect(got.list({ limit: 9, direction: 'out' }).items).toHaveLength(5)
-  expect(got.list({ limit: 9, agentId: 'other' }).items).toEqual([])
+  expect((await got.list({ limit: 9, direction: 'out' })).items).toHaveLength(5)
+  expect((await got.list({ limit: 9, agentId: 'other' })).items).toEqual([])
 })

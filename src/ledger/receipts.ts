@@ -19,28 +19,28 @@ export type ReceiptSelection = {
 }
 
 export interface Receipts {
-  list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Page<ReceiptRecord>
-  get(paymentId: string, caller?: Caller): ReceiptRecord | undefined
+  list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Promise<Page<ReceiptRecord>>
+  get(paymentId: string, caller?: Caller): Promise<ReceiptRecord | undefined>
   /** Returns the largest page an answer may hold. Its `next` leads to the following page. */
-  export(selection: ReceiptSelection, caller?: Caller): Page<ReceiptRecord>
+  export(selection: ReceiptSelection, caller?: Caller): Promise<Page<ReceiptRecord>>
 }
 
 export function createReceipts({ store, nameOf }: ReceiptsDeps): Receipts {
-  const list: Receipts['list'] = (query, caller = OPERATOR) => {
-    const { items, next } = store.list({ ...query, ownerId: ownerSeen(caller) })
+  const list: Receipts['list'] = async (query, caller = OPERATOR) => {
+    const { items, next } = await store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((receipt) => receiptRecord(receipt, nameOf(receipt.agentId))), next }
   }
   return {
     list,
-    get(paymentId, caller = OPERATOR) {
-      const found = store.get(paymentId, ownerSeen(caller))
+    async get(paymentId, caller = OPERATOR) {
+      const found = await store.get(paymentId, ownerSeen(caller))
       return found && receiptRecord(found, nameOf(found.agentId))
     },
-    export(selection, caller = OPERATOR) {
+    async export(selection, caller = OPERATOR) {
       const items: ReceiptRecord[] = []
       let next = selection.cursor
       do {
-        const page = list({ ...selection, limit: PAGE_ITEMS_MAX, cursor: next }, caller)
+        const page = await list({ ...selection, limit: PAGE_ITEMS_MAX, cursor: next }, caller)
         items.push(...page.items)
         next = page.next
       } while (next !== undefined && items.length + PAGE_ITEMS_MAX <= RECEIPTS_EXPORTED_MAX)

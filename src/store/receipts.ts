@@ -5,8 +5,9 @@ import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
 import type { Direction } from '../schema/receipt-record.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
-import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { all, nothing, type Query, steps, together, type Value } from './query.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
 /** A receipt that this node gave (`in`) or received (`out`), with its payment. */
@@ -36,9 +37,9 @@ export type ReceiptsQuery = {
 
 /** Reads the receipts of both ledgers. payments.ts and purchases.ts write them. */
 export interface ReceiptStore {
-  get(paymentId: string, ownerId?: string | undefined): StoredReceipt | undefined
+  get(paymentId: string, ownerId?: string | undefined): Promise<StoredReceipt | undefined>
   /** Newest first. */
-  list(query: ReceiptsQuery): Page<StoredReceipt>
+  list(query: ReceiptsQuery): Promise<Page<StoredReceipt>>
 }
 
 type LedgerReceiptRow = {
@@ -70,44 +71,46 @@ const ledgers = {
 /** The cursor that starts at the newest row. */
 const NEWEST = 999_999_999_999_999
 
-export function createReceiptStore(database: Database): ReceiptStore {
-  const read = (direction: Direction, more: string, ...values: (string | number | Uint8Array)[]) =>
-    database.all<LedgerReceiptRow>(`${ledgers[direction].rows} ${more}`, ...values).map((row) => ({
-      direction,
-      row,
-    }))
-
+export function createReceiptStore(database: LedgerDatabase): ReceiptStore {
   return {
-    get(paymentId, ownerId) {
+    async get(paymentId, ownerId) {
       if (!/^0x[0-9a-fA-F]{64}$/.test(paymentId)) return undefined
-      const found = sidesOf(ownerId).flatMap((direction) =>
-        read(
-          direction,
-          `AND ${ledgers[direction].id} = ? ${ownedBy(ownerId)} LIMIT 1`,
-          toBytes(paymentId),
-          ...given(ownerId),
-        ),
-      )[0]
-      return found === undefined ? undefined : toReceipt(found)
+      const own = given(ownerId)
+      const side = (direction: Direction) =>
+        sidesOf(ownerId).includes(direction)
+          ? matches(
+              direction,
+              `AND ${ledgers[direction].id} = ? ${ownedBy(ownerId)} LIMIT 1`,
+              toBytes(paymentId),
+              ...own,
+            )
+          : nothing([])
+      const [found] = (await database.query(together(side('in'), side('out')))).flat()
+      return found && toReceipt(found)
     },
-    list({ direction, agentId, ownerId, limit, cursor }) {
+    async list({ direction, agentId, ownerId, limit, cursor }) {
       const [noIn = NEWEST, noOut = NEWEST] = cursor?.split('.').map(Number) ?? []
       const places = { in: noIn, out: noOut }
       const page = (side: Direction) => {
-        if ((direction !== undefined && direction !== side) || !sidesOf(ownerId).includes(side)) return []
-        const place = `${ownedBy(ownerId)} AND ${ledgers[side].no} < ?`
-        const own = given(ownerId)
-        const order = `ORDER BY ${ledgers[side].no} DESC LIMIT ?`
-        return agentId === undefined
-          ? read(side, `${place} ${order}`, ...own, places[side], limit + 1)
-          : read(side, `${place} AND agent_id = ? ${order}`, ...own, places[side], agentId, limit + 1)
+        if ((direction !== undefined && direction !== side) || !sidesOf(ownerId).includes(side)) return nothing([])
+        const { no } = ledgers[side]
+        const ofAgent = agentId === undefined ? '' : 'AND agent_id = ?'
+        const values = [...given(ownerId), places[side], ...(agentId === undefined ? [] : [agentId]), limit + 1]
+        return matches(side, `${ownedBy(ownerId)} AND ${no} < ? ${ofAgent} ORDER BY ${no} DESC LIMIT ?`, ...values)
       }
-      const found = merged(page('in'), page('out'))
+      const found = merged(...(await database.query(together(page('in'), page('out')))))
       const shown = found.slice(0, limit)
       for (const { direction: side, row } of shown) places[side] = row.no
       return { items: shown.map(toReceipt), next: found.length > limit ? `${places.in}.${places.out}` : undefined }
     },
   }
+}
+
+function matches(direction: Direction, more: string, ...values: Value[]): Query<ReceiptMatch[]> {
+  return steps(function* () {
+    const rows = yield* all<LedgerReceiptRow>(`${ledgers[direction].rows} ${more}`, ...values)
+    return rows.map((row) => ({ direction, row }))
+  })
 }
 
 /** Tokens only receive receipts and never give any. */

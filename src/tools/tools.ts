@@ -115,9 +115,9 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         ...(output !== undefined && { foreign: { output, output_base64, ...from } }),
       }
     },
-    list_receipts(args, { caller }) {
+    async list_receipts(args, { caller }) {
       const { agent_id: agentId, ...query } = read(ListReceiptsInput, args)
-      const { items, next } = deps.receipts.list({ ...query, agentId }, caller)
+      const { items, next } = await deps.receipts.list({ ...query, agentId }, caller)
       return { value: { receipts: items, ...(next !== undefined && { next }), notice: LISTING_NOTICE } }
     },
     budget_status: async (_args, { caller }) => ({ value: await deps.budget(caller) }),

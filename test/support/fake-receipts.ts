@@ -25,7 +25,7 @@ export const receiptFixture = receiptRecord(
 
 /** A store that holds only this receipt. */
 export const fakeReceipts: Receipts = {
-  list: () => ({ items: [receiptFixture], next: undefined }),
-  get: (id) => (id === receiptFixture.payment_id ? receiptFixture : undefined),
-  export: () => ({ items: [receiptFixture], next: undefined }),
+  list: async () => ({ items: [receiptFixture], next: undefined }),
+  get: async (id) => (id === receiptFixture.payment_id ? receiptFixture : undefined),
+  export: async () => ({ items: [receiptFixture], next: undefined }),
 }

@@ -183,10 +183,11 @@ async function readStored(dataDir: string, id: string): Promise<ReceiptRecord | 
     const database = openDatabase({ path })
     try {
       const store = createReceiptStore(database)
-      const recent = async () => ({
-        items: store.list({ limit: PAGE_ITEMS_MAX }).items.map(({ paymentId }) => ({ payment_id: paymentId })),
-      })
-      const stored = store.get(await fullPaymentId(id, recent))
+      const recent = async () => {
+        const { items } = await store.list({ limit: PAGE_ITEMS_MAX })
+        return { items: items.map(({ paymentId }) => ({ payment_id: paymentId })) }
+      }
+      const stored = await store.get(await fullPaymentId(id, recent))
       return stored && receiptRecord(stored, undefined)
     } finally {
       await database.close()

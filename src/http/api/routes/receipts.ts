@@ -23,8 +23,8 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
         'payment, task and result. A purchase without a receipt, or with a wrong one, is listed with a note.',
       query: ReceiptQuery,
       response: ReceiptRecords,
-      handler: ({ query: { agent_id, ...query }, caller }) =>
-        paged(receipts.list({ ...query, agentId: agent_id }, caller)),
+      handler: async ({ query: { agent_id, ...query }, caller }) =>
+        paged(await receipts.list({ ...query, agentId: agent_id }, caller)),
     }),
     operation({
       ...shared,
@@ -36,8 +36,8 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       query: ReceiptExportQuery,
       response: ReceiptRecords,
       otherMedia: 'text/csv',
-      handler({ query: { format, agent_id, direction, cursor }, caller }) {
-        const { items, next } = receipts.export({ direction, cursor, agentId: agent_id }, caller)
+      async handler({ query: { format, agent_id, direction, cursor }, caller }) {
+        const { items, next } = await receipts.export({ direction, cursor, agentId: agent_id }, caller)
         if (format === 'json') return new Reply(items, { next })
         return new Reply(receiptsCsv(items, { headings: cursor === undefined }), { next, media: 'text/csv' })
       },
@@ -51,8 +51,8 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       params: ReceiptParams,
       response: ReceiptRecord,
       errors: ['UNKNOWN_RECEIPT'],
-      handler({ params, caller }) {
-        const found = receipts.get(params.id, caller)
+      async handler({ params, caller }) {
+        const found = await receipts.get(params.id, caller)
         if (found !== undefined) return found
         throw new HttpError(
           'UNKNOWN_RECEIPT',
