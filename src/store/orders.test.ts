@@ -1,170 +1,19 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Database, openDatabase } from './database.ts'
-import { createOrderStore, type OrderStore } from './orders.ts'
-import { createPurchases, type Order, type OrderStatus } from './purchases.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { openDatabase } from './database.ts'
 
-const now = Date.UTC(2026, 0, 1)
-let database: Database
-let orders: OrderStore
-
-beforeEach(() => {
-  database = openDatabase({ path: ':memory:' })
-  orders = createOrderStore(database)
-})
-afterEach(() => database.close())
-
-let count = 0
-function order(changes: Partial<Order> = {}): Order {
-  const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
-  const id = `order-${++count}`
-  return {
-    id,
-    agentId: 'a',
-    price: 7n,
-    status: 'pending',
-    task: 'task',
-    ...blank,
-    createdAt: now,
-    updatedAt: now,
-    ...changes,
-  }
-}
-async function placed(changes: Partial<Order> = {}): Promise<Order> {
-  const one = order(changes)
-  expect(await orders.place(one, limit(1_000))).toBe('placed')
-  return one
-}
-const limit = (all: number) => ({ all, perToken: all })
-const read = (id: string) => createPurchases(database).order(id)
-
-test('an order reads back as it was placed', async () => {
-  const whole = order({ workflowId: 'w', stepId: 's' })
-  await orders.place(whole, limit(1))
-  expect(read(whole.id)).toEqual({ ...whole, startedAt: undefined, cancelRequested: undefined })
-})
-
-test('T19: open orders at once never exceed the limit', async () => {
-  const [first] = [await placed()]
-  await placed()
-  expect(await orders.place(order(), limit(2))).toBe('full')
-  await orders.cancel(first.id, now)
-  expect(await orders.place(order(), limit(2))).toBe('placed')
-})
-
-describe('D18: an order', () => {
-  test('begins once', async () => {
-    const { id } = await placed()
-    const begin = () => orders.begin(id, { sellerId: 'seller', correlationId: 'c', now: now + 1 })
-    const [first, second] = await Promise.all([begin(), begin()])
-    expect([first?.status, first?.startedAt, first?.correlationId, second]).toEqual([
-      'executing',
-      now + 1,
-      'c',
-      undefined,
-    ])
-  })
-
-  test('gets its task once, and only while it waits', async () => {
-    const given = { tokenId: undefined, now }
-    const { id } = await placed({ task: undefined })
-    expect((await orders.giveTask(id, 'one', given))?.task).toBe('one')
-    expect(await orders.giveTask(id, 'two', given)).toBeUndefined()
-    const other = await placed({ task: undefined })
-    await orders.cancel(other.id, now)
-    expect(await orders.giveTask(other.id, 'one', given)).toBeUndefined()
-  })
-
-  test('that is canceled and begun in the same instant is either canceled or marked', async () => {
-    for (const cancelFirst of [true, false]) {
-      const { id } = await placed()
-      const begin = () => orders.begin(id, { sellerId: 's', correlationId: 'c', now })
-      const cancel = () => orders.cancel(id, now)
-      await Promise.all(cancelFirst ? [cancel(), begin()] : [begin(), cancel()])
-      expect(read(id)).toMatchObject({ status: cancelFirst ? 'cancelled' : 'executing', cancelRequested: true })
+test.each(['pending', 'executing', 'failed', 'cancelled'] as const)(
+  'finds what is %s by an index, without sorting',
+  (status) => {
+    const database = openDatabase({ path: ':memory:' })
+    onTestFinished(() => database.close())
+    const { where } = {
+      where: status === 'pending' || status === 'executing' ? `('pending', 'executing')` : `('failed', 'cancelled')`,
     }
-  })
-
-  test('that does not exist is nothing', async () => {
-    expect(await orders.cancel('x', now)).toBeUndefined()
-    expect(await orders.begin('x', { sellerId: 's', correlationId: 'c', now })).toBeUndefined()
-  })
-})
-
-test('T17: what is to be taken up is found: pending, with a task, the oldest first', async () => {
-  const [first, , third] = [
-    await placed(),
-    await placed({ task: undefined }),
-    await placed({ workflowId: 'w', stepId: 's' }),
-  ]
-  await orders.begin((await placed()).id, { sellerId: 's', correlationId: 'c', now })
-  await orders.cancel((await placed()).id, now)
-  expect(await orders.pending()).toEqual([
-    { id: first.id, agentId: 'a', workflowId: undefined },
-    { id: third.id, agentId: 'a', workflowId: 'w' },
-  ])
-})
-
-describe('the list', () => {
-  async function fill() {
-    const statuses: OrderStatus[] = ['pending', 'executing', 'completed', 'failed', 'cancelled']
-    const made: Order[] = []
-    for (let index = 0; index < 25; index++) {
-      made.push(await placed({ agentId: index % 2 === 0 ? 'a' : 'b', status: statuses[index % 5]! }))
-    }
-    return made.reverse()
-  }
-  const all = async (query: Omit<Parameters<OrderStore['list']>[0], 'limit'>, limit: number) => {
-    const ids: string[] = []
-    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-      const page = await orders.list({ ...query, limit, ...(cursor !== '' && { cursor }) })
-      expect(page.items.length).toBeLessThanOrEqual(limit)
-      ids.push(...page.items.map(({ id }) => id))
-      cursor = page.next
-    }
-    return ids
-  }
-
-  test('pages through everything once, newest first, whatever the size of a page and the filter', async () => {
-    const made = await fill()
-    for (const status of [undefined, 'pending', 'executing', 'completed', 'failed', 'cancelled'] as const) {
-      for (const agentId of [undefined, 'a', 'b', 'nobody']) {
-        const fits = made.filter(
-          (one) => (status ?? one.status) === one.status && (agentId ?? one.agentId) === one.agentId,
-        )
-        for (const limit of [1, 4, 25, 200]) {
-          expect(await all({ status, agentId }, limit)).toEqual(fits.map(({ id }) => id))
-        }
-      }
-    }
-  })
-
-  test('stays where it was while new ones come', async () => {
-    const made = await fill()
-    const page = await orders.list({ limit: 10 })
-    await placed()
-    const rest = await orders.list({ limit: 200, cursor: page.next })
-    expect([...page.items, ...rest.items].map(({ id }) => id)).toEqual(made.map(({ id }) => id))
-  })
-
-  test('T19: ends a page early when its texts are long, but never empty', async () => {
-    const output = 'x'.repeat(3 * 1024 * 1024)
-    const made = [await placed({ output }), await placed({ output }), await placed({ output: output + output })]
-    expect((await orders.list({ limit: 50 })).items).toHaveLength(1)
-    expect(await all({}, 50)).toEqual(made.reverse().map(({ id }) => id))
-  })
-
-  test.each(['pending', 'executing', 'failed', 'cancelled'] as const)(
-    'finds what is %s by an index, without sorting',
-    (status) => {
-      const { where } = {
-        where: status === 'pending' || status === 'executing' ? `('pending', 'executing')` : `('failed', 'cancelled')`,
-      }
-      const plan = database
-        .prepare(
-          `EXPLAIN QUERY PLAN SELECT * FROM orders WHERE status IN ${where} AND status = ? AND no < ? ORDER BY no DESC`,
-        )
-        .all(status, 1) as { detail: string }[]
-      expect(plan.map(({ detail }) => detail)).toEqual([expect.stringMatching(/^SEARCH orders USING INDEX orders_/)])
-    },
-  )
-})
+    const plan = database
+      .prepare(
+        `EXPLAIN QUERY PLAN SELECT * FROM orders WHERE status IN ${where} AND status = ? AND no < ? ORDER BY no DESC`,
+      )
+      .all(status, 1) as { detail: string }[]
+    expect(plan.map(({ detail }) => detail)).toEqual([expect.stringMatching(/^SEARCH orders USING INDEX orders_/)])
+  },
+)

@@ -8,13 +8,13 @@ import { BEGIN, COMMIT, locking, type Sent, sentOf } from './sent.ts'
 export type Result = { readonly value: unknown } | { readonly error: unknown }
 
 /**
- * How a transaction ended. `failed`: nothing is written; `culprit` is the query at fault, if one is; the connection is
- * still in the transaction. `fenced`: this process or connection may write no more. `lost`: with the connection; if the
+ * How a transaction ended. `failed`: nothing is written; `culprit` is the query at fault, if one is, and `isOwn` is true
+ * if the query itself threw; the connection is still in the transaction. `fenced`: this process or connection may write no more. `lost`: with the connection; if the
  * commit had been sent, it may have happened, and `results` are there if all answers came before.
  */
 export type GroupOutcome =
   | { readonly kind: 'committed'; readonly results: readonly Result[] }
-  | { readonly kind: 'failed'; readonly culprit: number | undefined; readonly error: unknown }
+  | { readonly kind: 'failed'; readonly culprit: number | undefined; readonly error: unknown; readonly isOwn?: boolean }
   | { readonly kind: 'fenced' }
   | { readonly kind: 'lost'; readonly error: Error; readonly isCommitSent: boolean; results?: readonly Result[] }
 
@@ -66,7 +66,9 @@ export async function runJobs(
       head = []
     }
   } catch (error) {
-    if (error instanceof CulpritError) return { kind: 'failed', culprit: error.culprit, error: error.cause }
+    if (error instanceof CulpritError) {
+      return { kind: 'failed', culprit: error.culprit, error: error.cause, isOwn: error.culprit !== undefined }
+    }
     throw error
   }
 }

@@ -151,7 +151,8 @@ export class Writer {
         }
       }
       if (open.length === 1) {
-        refuse(open[0]!, storeError(error, this.#deps.settings))
+        const isOwn = outcome.kind === 'failed' && outcome.isOwn === true
+        refuse(open[0]!, isOwn ? error : storeError(error, this.#deps.settings))
         break
       }
       if (culprit === undefined || alone.length >= CULPRITS_MAX) {

@@ -1,0 +1,122 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { createIdempotencyKeys, type KeyedRequest, KeyTaken } from '../../src/store/idempotency.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import type { Order } from '../../src/store/order-row.ts'
+import { putOrder } from '../../src/store/order-row.ts'
+import { createOrderStore } from '../../src/store/orders.ts'
+import { run } from '../../src/store/query.ts'
+import { createRunTime } from '../../src/store/run-time.ts'
+import { HandClock } from '../support/hand-clock.ts'
+import { onBothEngines } from '../support/ledgers.ts'
+
+const now = Date.UTC(2026, 0, 1)
+const HOUR_MS = 3_600_000
+const LIMITS = { all: 1_000, perToken: 1_000 }
+
+function order(changes: Partial<Order> = {}): Order {
+  const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
+  const what = { id: randomUUID(), agentId: 'a', price: 7n, status: 'pending' as const, task: 'task' }
+  return { ...what, ...blank, createdAt: now, updatedAt: now, ...changes }
+}
+function request(at: number, asked = 'this'): KeyedRequest {
+  return { tokenId: undefined, key: 'k', hash: createHash('sha256').update(asked).digest(), at }
+}
+const place = (database: LedgerDatabase, placed: Order, keyed: KeyedRequest) =>
+  createOrderStore(database)
+    .place(placed, LIMITS, { request: keyed, kind: 'execute' })
+    .catch((error: unknown) => (error instanceof KeyTaken ? error.target.id : (error as { code: string }).code))
+
+onBothEngines((open, openTwo) => {
+  test('D38 of two requests with one key at the same instant one makes its order, and the other is told of it', async () => {
+    const writers = await openTwo()
+    for (let round = 0; round < 5; round += 1) {
+      const keyed = { ...request(round), key: `k${round}` }
+      const orders = [order(), order()]
+      const outcomes = await Promise.all(orders.map((one, index) => place(writers[index]!, one, keyed)))
+      const winner = orders[outcomes.indexOf('placed')]!
+      expect(outcomes.toSorted()).toEqual(['placed', winner.id].toSorted())
+      const [stored, twin] = await Promise.all(
+        orders.map(({ id }) =>
+          createOrderStore(writers[0])
+            .cancel(id, now)
+            .then((found) => found?.id),
+        ),
+      )
+      expect([stored, twin].filter((id) => id !== undefined)).toEqual([winner.id])
+    }
+  })
+
+  test('D38 a key that came with another request is a conflict, also at the same instant', async () => {
+    const [one, two] = await openTwo()
+    const outcomes = await Promise.all([
+      place(one, order(), request(0, 'this')),
+      place(two, order(), request(0, 'that')),
+    ])
+    expect(outcomes.toSorted()).toEqual(['IDEMPOTENCY_CONFLICT', 'placed'])
+  })
+
+  test('D38 a key names its request for 24 hours of run time, and two that take it over at one instant share one order', async () => {
+    const [one, two] = await openTwo()
+    const first = order()
+    await place(one, first, request(0))
+    expect(await place(two, order(), request(24 * HOUR_MS - 1))).toBe(first.id)
+    const later = [order(), order()]
+    const outcomes = await Promise.all([
+      place(one, later[0]!, request(24 * HOUR_MS)),
+      place(two, later[1]!, request(24 * HOUR_MS)),
+    ])
+    const winner = later[outcomes.indexOf('placed')]!
+    expect(outcomes.toSorted()).toEqual(['placed', winner.id].toSorted())
+  })
+
+  test('D38 a key is free again once its caller left before anything was signed, and not after a cancellation', async () => {
+    const database = await open()
+    const keys = createIdempotencyKeys(database, await createRunTime(database, new HandClock()))
+    const left = order({ status: 'executing' })
+    await place(database, left, request(0))
+    expect(await keys.find(request(0))).toEqual({ kind: 'execute', id: left.id })
+    const error = { code: 'ORDER_CANCELLED', message: 'the caller left', retryable: false }
+    await database.commit(putOrder({ ...left, status: 'failed', error }))
+    expect(await keys.find(request(0))).toBeUndefined()
+    const again = order({ status: 'executing' })
+    expect(await place(database, again, request(1))).toBe('placed')
+    await database.commit(run('UPDATE orders SET cancel_requested_at = ? WHERE id = ?', now, again.id))
+    await database.commit(putOrder({ ...again, status: 'failed', error }))
+    expect(await place(database, order(), request(2))).toBe(again.id)
+  })
+
+  test('D38 a refused request leaves its key free', async () => {
+    const database = await open()
+    const full = createOrderStore(database).place(
+      order(),
+      { all: 0, perToken: 0 },
+      { request: request(0), kind: 'order' },
+    )
+    expect(await full).toBe('full')
+    expect(await place(database, order(), request(1, 'another'))).toBe('placed')
+  })
+
+  test('old keys are removed by the run time of the process that has run longest', async () => {
+    const [one, two] = await openTwo()
+    const clocks = [new HandClock(), new HandClock()] as const
+    const early = await createRunTime(one, clocks[0])
+    clocks[0].advance(30 * HOUR_MS)
+    const late = await createRunTime(two, clocks[1])
+    const first = order()
+    await place(one, first, request(early.now()))
+    await early.save()
+    expect(late.now()).toBe(0)
+    await late.save()
+    expect(late.now()).toBe(early.now())
+    const keys = createIdempotencyKeys(two, late)
+    await keys.purge()
+    expect(await keys.find(request(late.now()))).toMatchObject({ id: first.id })
+    clocks[1].advance(24 * HOUR_MS)
+    await keys.purge()
+    expect(await keys.find(request(0))).toBeUndefined()
+    // What has an age tells the run time to the next process.
+    await place(one, order(), { ...request(80 * HOUR_MS), key: 'another' })
+    expect((await createRunTime(two, new HandClock())).now()).toBe(80 * HOUR_MS)
+  })
+})
