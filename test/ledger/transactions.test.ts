@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { createTransactions, type StoredTransaction, type Transactions } from '../../src/store/transactions.ts'
+import { onBothEngines } from '../support/ledgers.ts'
+import { payTo, randomHex, usdc } from '../support/payments.ts'
+
+const network = usdc.network
+function transaction(changes: Partial<StoredTransaction> = {}): StoredTransaction {
+  const [to, account] = [payTo.toLowerCase() as Hex, payTo.toLowerCase() as Hex]
+  const call = { to, data: '0x01', value: 10n ** 20n, raw: '0x02', key: undefined } as const
+  return { purpose: 'a', network, account, accountNonce: 0, ...call, hash: randomHex(), ...changes }
+}
+
+onBothEngines((open, openTwo) => {
+  test('of two that have looked at the account at the same time, one stores its transaction', async () => {
+    const [one, other] = (await openTwo()).map(createTransactions) as [Transactions, Transactions]
+    expect(await one.add(transaction(), 0, 1)).toBe(true)
+    const last = await one.last()
+    expect(await other.last()).toBe(last)
+    const both = [transaction({ purpose: 'b' }), transaction({ purpose: 'c' })] as const
+    const won = await Promise.all([one.add(both[0], last, 2), other.add(both[1], last, 2)])
+    expect(won.filter(Boolean)).toHaveLength(1)
+    expect((await one.open(network, payTo)).map(({ purpose }) => purpose)).toEqual(['a', won[0] ? 'b' : 'c'])
+    expect(await other.add(transaction({ purpose: 'd' }), await other.last(), 3)).toBe(true)
+  })
+
+  test('a transaction is kept as it was signed, and is not stored twice', async () => {
+    const transactions = createTransactions(await open())
+    const stored = transaction({ key: 'key' })
+    await transactions.add(stored, 0, 1)
+    expect(await transactions.open(network, payTo)).toEqual([stored])
+    expect(await transactions.withKey(network, payTo, 'key')).toEqual([{ ...stored, state: 'sent' }])
+    expect(await transactions.add(stored, await transactions.last(), 2)).toBe(false)
+  })
+
+  test('what is mined ends the others with its account nonce, and is not called lost later', async () => {
+    const transactions = createTransactions(await open())
+    const [stuck, instead, later] = [transaction(), transaction(), transaction({ accountNonce: 1 })]
+    for (const [no, one] of [stuck, instead, later].entries()) await transactions.add(one, no, 1)
+    const token = { agentId: 'agent', network, tokenId: '7' }
+    await Promise.all([transactions.end(instead, 'mined', 2, token), transactions.lose(instead.hash, 2)])
+    expect(await transactions.ended(network, payTo, 'a')).toEqual([
+      { hash: stuck.hash, state: 'lost' },
+      { hash: instead.hash, state: 'mined' },
+    ])
+    expect(await transactions.minedInstead(stuck)).toEqual(instead)
+    expect(await transactions.open(network, payTo)).toEqual([later])
+    expect(await transactions.nextNonce(network, payTo)).toBe(1)
+    expect([await transactions.tokenOf('agent', network), await transactions.tokenOf('agent', 'eip155:1')]).toEqual([
+      '7',
+      undefined,
+    ])
+  })
+})
