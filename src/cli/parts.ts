@@ -15,6 +15,7 @@ import type { Listing } from '../schema/listing.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentQuery } from '../schema/search.ts'
+import type { WaitForLedger } from '../store/server-ledger.ts'
 
 export type ExecuteRequest = {
   agentId: string
@@ -26,6 +27,8 @@ export type ExecuteRequest = {
 
 /** What commands need of a node in their own process. `StoaNode` implements it. */
 export interface OwnNode {
+  /** Aborts if the node stops because another process has taken over its ledger. */
+  readonly lost: AbortSignal
   start(): Promise<void>
   stop(): Promise<void>
   readonly peerId: string
@@ -51,7 +54,11 @@ export type RemoteNode = MarketCalls &
 export type Parts = {
   clock: Clock
   fetch: typeof fetch
-  createNode(config: Config, secrets: Secrets, ports: { logger: Logger }): Promise<OwnNode>
+  createNode(
+    config: Config,
+    secrets: Secrets,
+    ports: { logger: Logger; waitForLedger?: WaitForLedger },
+  ): Promise<OwnNode>
   connect(url: string, token: string | undefined): Promise<RemoteNode>
 }
 

@@ -4,9 +4,12 @@ import { readEnv } from './env.ts'
 
 test.each([
   ['postgres://stoa:pw@db.example/books', { host: 'db.example', port: 5432, database: 'books' }],
-  ['postgresql://db.example:6543/stoa?sslmode=verify-full', { host: 'db.example', port: 6543, database: 'stoa' }],
+  [
+    'postgresql://db.example:6543/stoa?sslmode=verify-full&user=u',
+    { host: 'db.example', port: 6543, database: 'stoa' },
+  ],
   [' postgres://u@[::1]:5433/a%20b\n', { host: '::1', port: 5433, database: 'a b' }],
-  ['postgres:///stoa?host=/var/run/postgresql', { host: '/var/run/postgresql', port: 5432, database: 'stoa' }],
+  ['postgres:///stoa?host=/var/run/postgresql&user=u', { host: '/var/run/postgresql', port: 5432, database: 'stoa' }],
   ['postgres://u:p@%2Fvar%2Frun%2Fpostgresql/stoa', { host: '/var/run/postgresql', port: 5432, database: 'stoa' }],
   ['postgres://u:p@h/d?sslmode=require&channel_binding=require', { host: 'h', port: 5432, database: 'd' }],
 ])('%s names its database', (text, address) => {
@@ -22,11 +25,12 @@ test.each([
   ['postgres://stoa:hunter2@/stoa', 'the URL of a PostgreSQL database'],
   ['postgres:///stoa?password=hunter2', 'one host'],
   ['postgres://stoa:hunter2@one,two/stoa', 'one host'],
+  ['postgres://db.example/stoa?password=hunter2', 'a user'],
   ['postgres://stoa:hunter2@db.example', 'the name of one database'],
   ['postgres://stoa:hunter2@db.example/', 'the name of one database'],
   ['postgres://stoa:hunter2@db.example/a/b', 'the name of one database'],
   ['postgres://stoa:hunter2@db.example:0/stoa', 'a port'],
-  ['postgres://stoa:hunter2@db.example/stoa?sslmode=prefer', 'disable, require, verify-ca, verify-full'],
+  ['postgres://stoa:hunter2@db.example/stoa?sslmode=prefer', 'disable, require, verify-ca, verify-full, no-verify'],
   ['postgres://stoa:hunter2@db.example/stoa?sslmode=verify', 'disable, require, verify-ca, verify-full'],
   ['postgres://stoa:hunter2@db.example/stoa?sslmode=require&sslmode=disable', 'one sslmode'],
 ])('DATABASE_URL=%s is refused without its password (T21)', (text, expected) => {

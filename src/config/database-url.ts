@@ -1,7 +1,7 @@
 import * as z from 'zod'
 
-/** How TLS is used, as libpq names it. `prefer` and `allow` are missing: they go on in the clear without a word. */
-const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const
+/** How TLS is used (store/postgres/settings.ts). `prefer` and `allow` are missing: they go on in the clear without a word. */
+const sslModes = ['disable', 'require', 'verify-ca', 'verify-full', 'no-verify'] as const
 
 const LENGTH_MAX = 2048
 const EXAMPLE = 'such as postgres://stoa:password@db.example:5432/stoa?sslmode=verify-full'
@@ -47,6 +47,7 @@ function refusalOf(text: string): string | undefined {
   }
   const { host, port, database } = databaseAddress(text)
   if (host === '' || host.includes(',')) return `one host in the URL, ${EXAMPLE}`
+  if (url.username === '' && !url.searchParams.get('user')) return `a user in the URL, ${EXAMPLE}`
   if (!/^[^/]+$/.test(database)) return `the name of one database after the host, ${EXAMPLE}`
   if (!Number.isInteger(port) || port < 1 || port > 65_535) return 'a port from 1 to 65535 in the URL'
   const modes = url.searchParams.getAll('sslmode')

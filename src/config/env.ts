@@ -190,7 +190,7 @@ export const Env = z.object({
   }),
   DATABASE_URL: row(DatabaseUrlText, {
     description:
-      'PostgreSQL database that keeps the ledger: `postgres://user:password@host:5432/database`, with `?sslmode=disable`, `require`, `verify-ca` or `verify-full`. Listings and peers stay in `stoa.db`. See [PostgreSQL](#postgresql).',
+      'PostgreSQL database that keeps the ledger: `postgres://user:password@host:5432/database`, with `?sslmode=verify-full` for TLS. Listings and peers stay in `stoa.db`. See [PostgreSQL](#postgresql).',
     fallback: 'none: the ledger is in `stoa.db`',
     secret: true,
   }),

@@ -30,8 +30,10 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
   function state(): ReturnType<Trading['state']> {
     const damage = database.damage()
     if (damage !== undefined) {
+      const { code, message: reason } = damage
+      if (code === 'STORE_IN_USE') return { state: 'stopped', code, reason, fix: 'stop this node' }
       const fix = 'stop the node and restore a backup (docs/operations.md)'
-      return { state: 'stopped', code: 'STORE_DAMAGED', reason: damage.message, fix }
+      return { state: 'stopped', code: 'STORE_DAMAGED', reason, fix }
     }
     return copied === undefined ? { state: 'open' } : { state: 'stopped', code: 'LEDGER_COPIED', ...copied }
   }

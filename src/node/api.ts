@@ -16,9 +16,10 @@ import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Search } from '../search/search.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
+import type { WaitForLedger } from '../store/server-ledger.ts'
 import type { ReputationCalls } from '../trust/reputation.ts'
 
-/** Parts that a test may replace. Everything else is built from the configuration. */
+/** Parts that a test or an embedder may give. Everything else is built from the configuration. */
 export type Ports = {
   clock: Clock
   fetch: typeof fetch
@@ -26,6 +27,8 @@ export type Ports = {
   /** Replaces the facilitator at `facilitatorUrl`. */
   facilitator: Facilitator
   randomBytes(length: number): Uint8Array
+  /** If another process holds the ledger in PostgreSQL, waits until that one is gone. Without it, the node fails. */
+  waitForLedger: WaitForLedger
 }
 
 /** A marketplace node. It sells the agents registered on it and buys from other nodes. */
@@ -35,6 +38,8 @@ export interface StoaNode {
   readonly walletAddress: Hex
   /** URL of the HTTP API. Undefined before the start and if the API is switched off. */
   readonly apiUrl: string | undefined
+  /** Aborts if another process has taken over the ledger in PostgreSQL. The reason says so. The node then stops. */
+  readonly lost: AbortSignal
   start(): Promise<void>
   /** Delists its agents, lets running tasks finish for 2 s, cancels the others, and closes everything within 5 s. */
   stop(): Promise<void>

@@ -40,14 +40,14 @@ import { createTrust } from './trust.ts'
  * @throws CodedError that says what is wrong with the data directory, its keys, its database or a setting
  */
 export async function createNode(config: Config, secrets: Secrets, ports: Partial<Ports> = {}): Promise<StoaNode> {
-  const { logger = silentLogger } = ports
+  const { logger = silentLogger, waitForLedger: wait } = ports
   const { notes } = await openDataDir(config.dataDir)
   for (const note of notes) logger.warn({}, note)
   const lock = lockDataDir(config.dataDir)
   let databases: Databases | undefined
   try {
     await removeLeftOverDrafts(config.dataDir)
-    databases = await openDatabases(config.dataDir, { logger })
+    databases = await openDatabases(config.dataDir, { logger, url: secrets.database?.url, wait })
     return await assemble(config, secrets, await layFoundation(config, secrets, ports, databases), lock)
   } catch (error) {
     await databases?.close()

@@ -4,9 +4,14 @@ import { createConfig } from '../config/config.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import { openDatabase } from '../store/database.ts'
+import type { LedgerDatabase } from '../store/ledger-database.ts'
+import { StoreError } from '../store/store-error.ts'
 import { diagnose } from './diagnosis.ts'
 
 type Said = {
+  server?: string
+  database?: Pick<LedgerDatabase, 'query' | 'commit'>
   alarms?: Partial<AlarmRecord>[]
   agents?: Partial<OwnAgent>[]
   bootstrap?: string[]
@@ -14,7 +19,9 @@ type Said = {
 }
 
 /** What a node whose facilitator and RPC are away finds, by its id. */
-async function found({ alarms = [], agents = [], bootstrap = [], status = {} }: Said) {
+async function found(said: Said) {
+  const { alarms = [], agents = [], bootstrap = [], status = {}, server } = said
+  const { database = openDatabase({ path: ':memory:' }) } = said
   const config = createConfig({ dataDir: '/data', facilitatorUrl: 'http://127.0.0.1:1', bootstrap })
   const { checks } = await diagnose(
     {
@@ -24,6 +31,8 @@ async function found({ alarms = [], agents = [], bootstrap = [], status = {} }: 
       agents: () => agents as OwnAgent[],
       status: () => ({ connected_peers: 0, settlement: { pending: 1, failed: 0 }, ...status }) as NodeStatus,
       alarms: { list: () => alarms as AlarmRecord[] },
+      server,
+      database,
     },
     AbortSignal.timeout(5_000),
   )
@@ -81,3 +90,19 @@ test.each([
     if (state === 'warn' || state === 'fail') expect(check?.fix).toMatch(/`ulimit -n 1024`.*LimitNOFILE=1024/)
   },
 )
+
+test('a ledger in PostgreSQL says whether it answers and takes changes', async () => {
+  expect((await found({}))('database')).toMatchObject({ state: 'skip', text: 'the ledger is in stoa.db' })
+  const server = 'db.example:5432/stoa'
+  const there = (await found({ server }))('database')
+  expect(there).toMatchObject({
+    state: 'ok',
+    text: expect.stringMatching(/^db\.example:5432\/stoa answers in .* takes changes/),
+  })
+  const full = new StoreError('STORE_WRITE_FAILED', 'the database has a full disk: free some space')
+  const database = { ...openDatabase({ path: ':memory:' }), commit: () => Promise.reject(full) }
+  expect((await found({ server, database }))('database')).toMatchObject({
+    state: 'fail',
+    text: 'the database has a full disk: free some space',
+  })
+})

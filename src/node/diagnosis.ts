@@ -5,10 +5,15 @@ import { checkOpenFiles } from '../lib/open-files.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import type { LedgerDatabase } from '../store/ledger-database.ts'
+import { nothing, one } from '../store/query.ts'
+import { StoreError } from '../store/store-error.ts'
 import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
 
 const CHECK_MS_MAX = 4000
+/** A paid call waits for several round trips to the database. */
+const LATENCY_MS_MAX = 20
 
 type DiagnosisDeps = {
   config: Config
@@ -17,6 +22,9 @@ type DiagnosisDeps = {
   agents(): OwnAgent[]
   status(): NodeStatus
   alarms: Pick<Alarms, 'list'>
+  /** Where the ledger is, if it is in PostgreSQL, and a change of nothing. */
+  server: string | undefined
+  database: Pick<LedgerDatabase, 'query' | 'commit'>
 }
 
 /** Checks the node with the settings and keys it runs with. Changes nothing. */
@@ -26,6 +34,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
   const around: Surroundings = { config, clock, fetch, sells: agents.some(({ price }) => price > 0n) }
   const table: [id: string, title: string, look: (signal: AbortSignal) => Promise<Finding | Finding[]>][] = [
     ['ledger', 'Ledger', async () => ofLedger(deps)],
+    ['database', 'Database', () => ofDatabase(deps)],
     ['open_files', 'Open files', async () => checkOpenFiles(deps.status().open_files?.max)],
     ['agents', 'Agents', async () => ofAgents(agents)],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
@@ -48,6 +57,23 @@ function ofLedger({ status }: DiagnosisDeps): Finding {
   const { trading } = status()
   if (trading?.state !== 'stopped') return ok('undamaged, and no other node is known to use it')
   return fail(`this node does not trade: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
+}
+
+/** Reads, and commits a change of nothing: that shows a full disk, and whether the ledger is still held. */
+async function ofDatabase({ server, database }: DiagnosisDeps): Promise<Finding> {
+  if (server === undefined) return skip('the ledger is in stoa.db')
+  try {
+    const since = performance.now()
+    await database.query(one('SELECT 1 AS one'))
+    const ms = performance.now() - since
+    await database.commit(nothing(undefined))
+    const text = `${server} answers in ${ms.toFixed(ms < 10 ? 1 : 0)} ms and takes changes`
+    if (ms <= LATENCY_MS_MAX) return ok(text)
+    return warn(`${text}: each paid call waits for several answers`, 'run the node near the database')
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+    return fail(error.message, 'see docs/operations.md, PostgreSQL; the node goes on when the database is back')
+  }
 }
 
 function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {

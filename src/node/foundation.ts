@@ -17,6 +17,7 @@ import { openFacilitator } from '../payments/open-facilitator.ts'
 import { createWallet } from '../payments/wallet.ts'
 import { loadOrCreateWalletKey } from '../payments/wallet-key.ts'
 import { dataFile } from '../store/data-dir.ts'
+import type { Database } from '../store/database.ts'
 import type { Databases } from '../store/databases.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
@@ -27,11 +28,15 @@ import type { Ports } from './api.ts'
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 
 export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, databases: Databases) {
-  const { database, localDatabase, close: closeDatabases } = databases
+  const { localDatabase, server, lost, close: closeDatabases } = databases
+  // Some stores still take SQLite's alone.
+  const database = databases.database as Database
   const { clock = systemClock, logger = silentLogger } = ports
   const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
   const asset = assetOf(config.network)!
+  const wallet = createWallet(key, asset)
+  await databases.claim({ seller: identity.peerId, wallet: wallet.address, network: config.network })
   const datastore = new PeerDatastore({}, { database: localDatabase, logger })
   const version = stoaVersion()
   /** Limits how fast this node works on input from others. */
@@ -48,6 +53,9 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
       database,
       localDatabase,
       closeDatabases,
+      lost,
+      server,
+      wallet,
       identity,
       version,
       pace,
@@ -59,7 +67,6 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     },
     fetch: ports.fetch ?? patientFetch,
     random: ports.randomBytes ?? ((length: number) => randomBytes(length)),
-    wallet: createWallet(key, asset),
     trading: createTrading({ database, dataDir: config.dataDir, clock, logger }),
     runTime: await createRunTime(database, clock),
     transactions: createTransactions(database),

@@ -29,7 +29,18 @@ import { nodeStatus, peerStatus, readBalance, type Uptime } from './node-views.t
 
 type ReportingDeps = Pick<
   Foundation,
-  'clock' | 'logger' | 'database' | 'feed' | 'fetch' | 'host' | 'trading' | 'version' | 'wallet' | 'asset' | 'chain'
+  | 'clock'
+  | 'logger'
+  | 'database'
+  | 'feed'
+  | 'fetch'
+  | 'host'
+  | 'trading'
+  | 'version'
+  | 'wallet'
+  | 'asset'
+  | 'chain'
+  | 'server'
 > & {
   uptime: Pick<Uptime, 'ms'>
   meters: Meters
@@ -84,7 +95,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     ...{ status, peers },
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: () => shownConfig(config, inForce(config, budget())),
-    diagnosis: (signal) => diagnose({ config, clock, fetch: deps.fetch, agents, status, alarms }, signal),
+    diagnosis: (signal) => diagnose({ ...deps, config, agents, status, alarms }, signal),
   }
   return { api: { node, webhooks, metrics, alarms }, services: [nodeFeed({ feed, replica, status }), webhooks, alarms] }
 }

@@ -16,7 +16,7 @@ import type { Uptime } from './node-views.ts'
 import type { Selling } from './selling.ts'
 import type { Trust } from './trust.ts'
 
-type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed'> & {
+type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' | 'logger'> & {
   listings: Listings
   search: Search
   selling: Selling
@@ -36,7 +36,15 @@ type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed'> & {
 
 /** The node as its embedder sees it, made of its finished parts. */
 export function createStoaNode(config: Config, parts: Parts): StoaNode {
-  const { identity, wallet, host, feed, listings, buyer, trust, view, api, uptime, stack } = parts
+  const { identity, wallet, host, feed, listings, buyer, trust, view, api, uptime, stack, lost, logger } = parts
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= stopParts(config, parts)
+    return stopping
+  }
+  lost.addEventListener('abort', () => {
+    stop().catch((error: unknown) => logger.error({ err: error }, 'the node did not stop cleanly'))
+  })
   return {
     peerId: identity.peerId,
     did: identity.did,
@@ -55,16 +63,8 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
         started_at: isoTime(uptime.startedAt),
       })
     },
-    async stop() {
-      feed.close()
-      try {
-        await removeNodeFile(config.dataDir)
-        if (!config.seller.keepListed) await parts.selling.agents.delistAll()
-        await stack.stop()
-      } finally {
-        await parts.release()
-      }
-    },
+    lost,
+    stop,
     addresses: () => host.addresses(),
     listings: () => listings.catalog.all(),
     market: parts.search,
@@ -82,5 +82,17 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
     status: view.status,
     peers: () => [...view.peers()],
     balance: view.balance,
+  }
+}
+
+async function stopParts(config: Config, { feed, lost, selling, stack, release }: Parts): Promise<void> {
+  feed.close()
+  try {
+    await removeNodeFile(config.dataDir)
+    // Who has taken over the ledger lists the same agents.
+    if (!config.seller.keepListed && !lost.aborted) await selling.agents.delistAll()
+    await stack.stop()
+  } finally {
+    await release()
   }
 }

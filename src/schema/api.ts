@@ -183,12 +183,15 @@ export const NodeStatus = z
     trading: z
       .object({
         state: z.enum(['open', 'stopped']),
-        code: z.enum(['STORE_DAMAGED', 'LEDGER_COPIED']).optional(),
+        code: z.enum(['STORE_DAMAGED', 'STORE_IN_USE', 'LEDGER_COPIED']).optional(),
         reason: z.string().optional(),
         fix: z.string().optional(),
       })
       .optional()
-      .meta({ description: '`stopped`: the node does not buy or sell, because its ledger is damaged or was copied' }),
+      .meta({
+        description:
+          '`stopped`: the node does not buy or sell, because its ledger is damaged, was copied, or is used by another process',
+      }),
     open_files: z
       .object({
         max: count.optional().meta({ description: 'the limit (`ulimit -n`); absent if the system does not report it' }),

@@ -123,7 +123,7 @@ export const COPY_RISK =
 /** @param met when another node with this identity was met */
 export function copiedError(
   dataDir: string,
-  found: { where: 'copy' | 'elsewhere'; last: Home } | { met: string } | { copiedTo: string },
+  found: { where: 'copy' | 'elsewhere'; last: Home } | { met: string } | { copiedTo: string; from?: string },
 ): CodedError<'LEDGER_COPIED'> {
   const adopt = `stop the other node for good and run: stoa ledger adopt --data-dir ${dataDir}`
   const two = 'Two nodes with one identity and one wallet pay twice and sell twice'
@@ -132,7 +132,7 @@ export function copiedError(
     return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
   }
   if ('copiedTo' in found) {
-    const what = `the ledger of ${dataDir} was copied to ${found.copiedTo} to be used there`
+    const what = `the ledger in ${found.from ?? dataDir} was copied to ${found.copiedTo}, to be used there`
     return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
   }
   const { path } = found.last

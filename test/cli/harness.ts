@@ -153,6 +153,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     peerId,
     walletAddress: address,
     apiUrl: 'http://127.0.0.1:8424',
+    lost: new AbortController().signal,
     async start() {
       seen.calls.push('start')
     },

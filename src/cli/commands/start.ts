@@ -123,7 +123,14 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   const { io, parts, redactor, style } = context
   const file = createLogFile(dataFile(config.dataDir, 'log'))
   const logger = createLog(config.log.level, io.stderr, { redactor, style: style.stderr, file })
-  const node = await parts.createNode(config, secrets, { logger })
+  const waitForLedger = { signal: io.signal, waiting: (reason: string) => sayWaiting(context, logger, reason) }
+  let node: OwnNode
+  try {
+    node = await parts.createNode(config, secrets, { logger, waitForLedger })
+  } catch (error) {
+    if (io.signal.aborted) return exitCodes.done
+    throw error
+  }
   const started = startAndList(node, plan, logger)
   try {
     const listings = await orAborted(started, io.signal)
@@ -135,7 +142,7 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     })
     relieveMemory(io.signal)
     warnOfSlowSignatures(logger, io.signal)
-    await orAborted(once(io.signal, 'abort'), io.signal)
+    await orAborted(untilLost(node), io.signal)
   } catch (error) {
     if (!io.signal.aborted) {
       await stopNode(node).catch((reason: unknown) => logger.error({ err: reason }, 'the node did not stop cleanly'))
@@ -151,6 +158,18 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   })
   if (!stopped) logger.warn({}, 'the node did not stop in time and was ended; all payments are on disk')
   return exitCodes.done
+}
+
+function sayWaiting(context: Context, logger: Logger, reason: string): void {
+  const text = `${reason}. This node waits, and takes over when that one is gone`
+  if (context.json) logger.warn({}, text)
+  else context.tell(text)
+}
+
+/** Rejects if another process has taken over the ledger. */
+async function untilLost({ lost }: OwnNode): Promise<never> {
+  if (!lost.aborted) await once(lost, 'abort')
+  throw lost.reason
 }
 
 /** Loads the native code to see if there is any. That waits until the node has started, because it takes some ms. */
