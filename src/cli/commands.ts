@@ -10,6 +10,7 @@ import { approvalsApprove, approvalsDeny, approvalsList } from './commands/appro
 import { budget } from './commands/budget.ts'
 import { events } from './commands/events.ts'
 import { ledgerAdopt } from './commands/ledger-adopt.ts'
+import { ledgerCopy } from './commands/ledger-copy.ts'
 import { logs } from './commands/logs.ts'
 import { mcp } from './commands/mcp.ts'
 import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './commands/order.ts'
@@ -90,6 +91,7 @@ export const commands: readonly Command[] = [
   alarmsList,
   alarmsDismiss,
   ledgerAdopt,
+  ledgerCopy,
   peers,
   logs,
   events,

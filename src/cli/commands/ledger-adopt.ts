@@ -1,53 +1,58 @@
 import { stat } from 'node:fs/promises'
+import type { Config } from '../../config/config.ts'
+import type { Secrets } from '../../config/secrets.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { silentLogger } from '../../lib/logger.ts'
 import { dataFile } from '../../store/data-dir.ts'
+import { openDatabases } from '../../store/databases.ts'
 import { COPY_RISK } from '../../store/ledger-home.ts'
 import { lockDataDir } from '../../store/lock.ts'
-import { openLedger } from '../../store/open-ledger.ts'
 import { command, flag } from '../command.ts'
 import { confirmed } from '../confirm.ts'
 import { CliError, exitCodes } from '../exit-code.ts'
+
+/** Refusals of a ledger that the operator may overrule. */
+const ADOPTABLE = ['LEDGER_COPIED', 'LEDGER_OF_ANOTHER']
 
 export const ledgerAdopt = command({
   name: 'ledger adopt',
   local: true,
   summary: 'Continue with a ledger that came from another machine or a backup, or that two nodes used',
   details:
-    'A node does not start on a copy of a ledger (LEDGER_COPIED), because two nodes with one identity and one wallet can pay twice and sell twice. Stop the other node for good, then run this command once. It explains the risk and asks before it changes anything.',
+    'A node does not start on a copy of a ledger (LEDGER_COPIED), because two nodes with one identity and one wallet can pay twice and sell twice. Neither does it start on a ledger in PostgreSQL of another seller, wallet or network (LEDGER_OF_ANOTHER). Stop the other node for good, then run this command once. It explains the risk and asks before it changes anything.',
   examples: ['stoa ledger adopt', 'stoa ledger adopt --data-dir ./seller --yes'],
   options: { yes: flag('--yes', 'skip the question') },
   async run(context, { yes, ...flags }) {
-    const { dataDir } = (await context.loadConfig(flags)).config
-    const isThere = await stat(dataFile(dataDir, 'database')).then(
-      ({ size }) => size > 0,
-      () => false,
-    )
-    if (!isThere) throw new CliError('FAILED', `${dataDir} has no ledger: name its directory with --data-dir`)
+    const { config, secrets } = await context.loadConfig(flags)
+    const { dataDir } = config
+    if (secrets.database === undefined && !(await hasLedger(dataDir))) {
+      throw new CliError('FAILED', `${dataDir} has no ledger: name its directory with --data-dir`)
+    }
     const lock = lockDataDir(dataDir)
     try {
-      const isCopied = await open(dataDir, false).then(
+      const open = opener(config, secrets)
+      const isRefused = await open(false).then(
         () => false,
         (error: unknown) => {
-          if (error instanceof CodedError && error.code === 'LEDGER_COPIED') return true
+          if (error instanceof CodedError && ADOPTABLE.includes(error.code)) return true
           throw error
         },
       )
-      if (isCopied) {
+      if (isRefused) {
         if (yes !== true) {
           context.tell(`${COPY_RISK}.`)
-          const question = `No other node runs on a copy of ${dataDir}, and none will be started. Is this true? (yes/no)`
+          const question = `No other node uses the ledger of ${dataDir} or a copy of it, and none will. Is this true? (yes/no)`
           if (!(await confirmed(context, question, 'to adopt the ledger'))) {
             context.tell('nothing was changed')
             return exitCodes.interrupted
           }
         }
-        await open(dataDir, true)
+        await open(true)
       }
-      const what = isCopied
+      const what = isRefused
         ? 'adopted the ledger: start the node with stoa start'
         : 'nothing to do: the node knows of no copy of this ledger'
-      context.printResult({ adopted: isCopied, data_dir: dataDir }, what)
+      context.printResult({ adopted: isRefused, data_dir: dataDir }, what)
       return exitCodes.done
     } finally {
       lock.release()
@@ -55,7 +60,31 @@ export const ledgerAdopt = command({
   },
 })
 
-async function open(dataDir: string, adopt: boolean): Promise<void> {
-  const database = await openLedger(dataDir, { logger: silentLogger, adopt })
-  await database.close()
+/** Opens the ledger as a node does, and closes it again. */
+function opener({ dataDir, network }: Config, secrets: Secrets): (adopt: boolean) => Promise<void> {
+  const { database } = secrets
+  return async (adopt) => {
+    const databases = await openDatabases(dataDir, { logger: silentLogger, url: database?.url, adopt })
+    try {
+      if (database === undefined) return
+      const [{ loadOrCreateIdentity }, { readWalletKey }, { walletAddress }] = await Promise.all([
+        import('../../p2p/identity.ts'),
+        import('../../payments/wallet-key.ts'),
+        import('../../payments/wallet.ts'),
+      ])
+      const { peerId } = await loadOrCreateIdentity(dataFile(dataDir, 'identity'))
+      const key = await readWalletKey(dataDir, secrets)
+      if (key === undefined) throw new CliError('FAILED', `${dataDir} has no wallet key: put it there first`)
+      await databases.claim({ seller: peerId, wallet: walletAddress(key), network })
+    } finally {
+      await databases.close()
+    }
+  }
+}
+
+async function hasLedger(dataDir: string): Promise<boolean> {
+  return stat(dataFile(dataDir, 'database')).then(
+    ({ size }) => size > 0,
+    () => false,
+  )
 }

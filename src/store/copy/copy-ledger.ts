@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
-import { all, one, type Query, run, steps, together, type Value } from '../query.ts'
+import { all, nothing, one, type Query, run, steps, together, type Value } from '../query.ts'
 import { type LedgerTable, ledgerTables } from './ledger-tables.ts'
 import { checkFinished, isUnfinished, UNFINISHED_KEY } from './unfinished.ts'
 
@@ -12,10 +12,10 @@ export type CopyOptions = {
   /** Called after each table. */
   copied?(table: CopiedTable): void
   /** Lets the numbers that the target gives go on after those that were copied. */
-  numbersFrom?(table: LedgerTable): Query<unknown>
+  numbersFrom?(table: LedgerTable): Query<unknown> | undefined
 }
 
-type Row = Record<string, Value>
+type CopiedRow = Record<string, Value>
 /** What two copies of a table are compared by. */
 type Summary = { rows: number; sums: string; digest: string }
 
@@ -52,7 +52,7 @@ export async function copyLedger(
   }
   await copyEntries(from, to)
   for (const table of counters) await copyCounter(from, to, table)
-  if (numbersFrom !== undefined) for (const table of tables) await to.commit(numbersFrom(table))
+  for (const table of tables) await to.commit(numbersFrom?.(table) ?? nothing(undefined))
   for (const table of tables) await compare(from, to, table)
   await to.commit(run('DELETE FROM kv WHERE key = ?', UNFINISHED_KEY))
   return done
@@ -90,7 +90,7 @@ async function copyTable(from: LedgerDatabase, to: LedgerDatabase, table: Ledger
 }
 
 /** The rows of a table in the order of its key. A batch is short if its texts are long. */
-async function* batches(database: LedgerDatabase, table: LedgerTable): AsyncGenerator<Row[]> {
+async function* batches(database: LedgerDatabase, table: LedgerTable): AsyncGenerator<CopiedRow[]> {
   const { name, columns, key, long } = table
   const order = key.join(', ')
   const length = long.length === 0 ? '0' : long.map((column) => `coalesce(length(${column}), 0)`).join(' + ')
@@ -100,7 +100,7 @@ async function* batches(database: LedgerDatabase, table: LedgerTable): AsyncGene
     const rest = `FROM ${name} ${after} ORDER BY ${order} LIMIT ?`
     const sizes = await database.query(all<{ bytes: number }>(`SELECT ${length} AS bytes ${rest}`, ...last, BATCH_ROWS))
     if (sizes.length === 0) return
-    const rows = await database.query(all<Row>(`SELECT ${columns.join(', ')} ${rest}`, ...last, fitting(sizes)))
+    const rows = await database.query(all<CopiedRow>(`SELECT ${columns.join(', ')} ${rest}`, ...last, fitting(sizes)))
     yield rows
     last = key.map((column) => rows.at(-1)![column]!)
   }
@@ -123,7 +123,7 @@ async function copyEntries(from: LedgerDatabase, to: LedgerDatabase): Promise<vo
 
 /** A table with one row. */
 async function copyCounter(from: LedgerDatabase, to: LedgerDatabase, { name, columns }: LedgerTable): Promise<void> {
-  const row = await from.query(one<Row>(`SELECT ${columns.join(', ')} FROM ${name}`))
+  const row = await from.query(one<CopiedRow>(`SELECT ${columns.join(', ')} FROM ${name}`))
   if (row === undefined) return
   const put = columns.map((column) => `${column} = ?`).join(', ')
   await to.commit(run(`UPDATE ${name} SET ${put}`, ...columns.map((column) => row[column]!)))
@@ -155,7 +155,7 @@ function countsOf({ name, amounts }: LedgerTable): Query<{ rows: number; sums: s
   })
 }
 
-function digestOf(row: Row, { columns }: LedgerTable): string {
+function digestOf(row: CopiedRow, { columns }: LedgerTable): string {
   const values = columns.map((column) => {
     const value = row[column]!
     return value instanceof Uint8Array ? { bytes: Buffer.from(value).toString('hex') } : value

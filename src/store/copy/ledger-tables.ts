@@ -6,6 +6,8 @@ export type LedgerTable = {
   columns: readonly string[]
   /** The columns of the primary key, in order. Empty: the table has one row, in every ledger. */
   key: readonly string[]
+  /** The key, if it is a number that the database gives. */
+  number: string | undefined
   /** Columns that may hold long texts or bytes. */
   long: readonly string[]
   /** Columns with amounts in atomic units, whose sums are compared. */
@@ -37,6 +39,7 @@ function tableOf(name: string, rows: readonly ColumnRow[]): LedgerTable {
     name,
     columns: rows.map((row) => row.name),
     key: key.map((row) => row.name),
+    number: key.length === 1 && key[0]!.type === 'INTEGER' ? key[0]!.name : undefined,
     long: rows.filter(({ type }) => type === 'TEXT' || type === 'BLOB').map((row) => row.name),
     amounts: rows.filter((row) => row.type === 'INTEGER' && /^(amount|price)$/.test(row.name)).map((row) => row.name),
   }
