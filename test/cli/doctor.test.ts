@@ -56,6 +56,7 @@ test('a correct setup passes, and every check shows what it checked', async () =
     signatures: 'ok',
     data_dir: 'ok',
     key_files: 'ok',
+    database: 'skip',
     identity: 'ok',
     wallet_key: 'ok',
     agents: 'skip',

@@ -15,6 +15,7 @@ import { waiting } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { chainChecks } from './chain.ts'
 import type { Check, Patient } from './check.ts'
+import { databaseCheck } from './database.ts'
 import { localChecks } from './local.ts'
 import { networkChecks } from './network.ts'
 
@@ -57,7 +58,7 @@ async function examine(context: Context, config: Config, secrets: Secrets): Prom
   // An older node has no diagnosis. Then this process runs the checks.
   const diagnosis = running && (await diagnosisOf(running.node, io.signal))
   const patient: Patient = { config, secrets, parts, running, diagnosis, agents: agentsFile.value ?? [] }
-  const here = [...localChecks, ...networkChecks, ...chainChecks]
+  const here = [...localChecks, databaseCheck, ...networkChecks, ...chainChecks]
   // Files and ports of this machine say nothing about a node elsewhere.
   const checks = context.remote === undefined ? here : here.filter(({ id }) => elsewhere.has(id))
   const found = await Promise.all(checks.map((check) => findingsOf(check, patient, io.signal)))
