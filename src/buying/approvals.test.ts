@@ -121,7 +121,7 @@ test('a step of a workflow waits likewise, and goes on', async () => {
   const [waiting] = await until(async () =>
     (await buyer.approvals.list('pending')).length > 0 ? await buyer.approvals.list() : undefined,
   )
-  expect(buyer.workflows.get(workflow.id).status).toBe('running')
+  expect((await buyer.workflows.get(workflow.id)).status).toBe('running')
   await buyer.approvals.decide(waiting!.id, 'approved')
   expect(await buyer.workflows.settled(workflow.id, { limitMs: 5_000 })).toMatchObject({ status: 'completed' })
 })

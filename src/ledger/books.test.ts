@@ -13,7 +13,7 @@ import { heldByAuthorizations } from '../store/held.ts'
 import { createLedgerReader, type LedgerEntry } from '../store/ledger-reader.ts'
 import { createPayments } from '../store/payments.ts'
 import { createPurchases } from '../store/purchases.ts'
-import { createWorkflowStore } from '../store/workflows.ts'
+import { workflowBooks } from '../store/workflow-books.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 import { madeBook } from './payment-view.ts'
 import { createEarnings } from './stats.ts'
@@ -120,7 +120,7 @@ test('D42: a budget and a workflow say paid for what the chain shows, held for w
   }
   await purchases.confirm(confirmed!.id, randomHex(), now)
   await purchases.resolve(released!.id, 'released', undefined, now)
-  expect(createWorkflowStore(database).books('w')).toEqual({ paid: 10_000n, held: 20_000n, notCharged: 10_000n })
+  expect(await database.query(workflowBooks('w'))).toEqual({ paid: 10_000n, held: 20_000n, notCharged: 10_000n })
   const budget = testBudget({}, { clock: { ...systemClock, now: () => now }, purchases })
   const sums = { paid_today: '0.01', held_today: '0.02', paid_month: '0.01', held_month: '0.02', spent_today: '0.03' }
   expect(budget.view()).toMatchObject(sums)
@@ -200,7 +200,7 @@ test('D42: every sum of what is held agrees: books, budget, workflow and wallet'
     books: (await books.stats({ days: 30 })).held.amount_atomic,
     list: String(10_000 * listed.length),
     budget: testBudget({}, { clock: later, purchases }).view().held_today_atomic,
-    workflow: String(createWorkflowStore(database).books('w')?.held),
+    workflow: String((await database.query(workflowBooks('w'))).held),
     wallet: String(await heldByAuthorizations(database, usdc.network)),
   }).toEqual({ books: '20000', list: '20000', budget: '20000', workflow: '20000', wallet: '20000' })
 })

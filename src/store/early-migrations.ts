@@ -113,4 +113,53 @@ export const earlyMigrations: readonly string[] = [
   CREATE INDEX listings_to_index ON listings (to_index) WHERE to_index IS NOT NULL;
   DROP INDEX listings_by_expiry;
   `,
+  `
+  -- Who may use the API beside its operator. Of a token only its hash is kept.
+  CREATE TABLE tokens (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'execute', 'spend', 'admin')),
+    hash BLOB NOT NULL,
+    budget INTEGER,
+    per_day INTEGER,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER
+  );
+  -- With whose token; NULL: the operator's own.
+  ALTER TABLE orders ADD COLUMN token_id TEXT;
+  ALTER TABLE workflows ADD COLUMN token_id TEXT;
+
+  -- What counts against the limits of the budget, reserved and spent: per UTC day ('2026-11-21') and month ('2026-11') in
+  -- all (scope ''), per day and seller ('seller …'), per token ('token …') a day and in all (period '').
+  CREATE TABLE spending (
+    period TEXT, scope TEXT, amount INTEGER NOT NULL, PRIMARY KEY (period, scope)
+  ) WITHOUT ROWID;
+  INSERT INTO spending SELECT day, '', amount FROM budget_days;
+  INSERT INTO spending SELECT substr(day, 1, 7), '', sum(amount) FROM budget_days GROUP BY 1;
+  INSERT INTO spending
+    SELECT day, 'seller ' || seller_id, sum(amount) FROM authorizations WHERE state <> 'released' GROUP BY 1, 2;
+  DROP TABLE budget_days;
+  `,
+  `
+  -- What this node has seen of agents in use, from their orders as they end. Drop it and it is counted anew from then on.
+  CREATE TABLE agent_measures (
+    agent_id TEXT PRIMARY KEY,
+    calls INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    volume INTEGER NOT NULL,
+    last_seen INTEGER,
+    -- Of the latest calls, as JSON.
+    latencies TEXT NOT NULL,
+    -- Rises with each change: who was called last.
+    updated_no INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX agent_measures_by_change ON agent_measures (updated_no);
+  INSERT INTO agent_measures
+    SELECT o.agent_id, count(*), count(*), coalesce(sum(iif(a.tx_hash IS NOT NULL, a.amount, 0)), 0), max(o.updated_at), '[]',
+      row_number() OVER (ORDER BY max(o.no))
+    FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no AND a.state = 'spent'
+    WHERE o.status = 'completed' GROUP BY o.agent_id;
+  `,
 ]

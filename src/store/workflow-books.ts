@@ -1,20 +1,20 @@
-import type { Database } from './database.ts'
 import { IS_HELD } from './held.ts'
+import { all, type Query, steps } from './query.ts'
 
 /** The amounts signed for a workflow, by book (D42). */
 export type WorkflowBooks = { paid: bigint; held: bigint; notCharged: bigint }
 
 /** Follows the same rules as `madeBook`. */
 const BOOKS = `
-  SELECT a.state = 'released' AS released, NOT (${IS_HELD}) AS paid,
+  SELECT CASE WHEN a.state = 'released' THEN 'notCharged' WHEN NOT (${IS_HELD}) THEN 'paid' ELSE 'held' END AS book,
     CAST(sum(a.amount) AS TEXT) AS amount
-  FROM orders o JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ? GROUP BY 1, 2`
+  FROM orders o JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ? GROUP BY 1`
 
-export function workflowBooks(database: Database, id: string): WorkflowBooks {
-  const books: WorkflowBooks = { paid: 0n, held: 0n, notCharged: 0n }
-  const rows = database.all<{ released: number; paid: number; amount: string }>(BOOKS, id)
-  for (const { released, paid, amount } of rows) {
-    books[released === 1 ? 'notCharged' : paid === 1 ? 'paid' : 'held'] += BigInt(amount)
-  }
-  return books
+export function workflowBooks(id: string): Query<WorkflowBooks> {
+  return steps(function* () {
+    const books: WorkflowBooks = { paid: 0n, held: 0n, notCharged: 0n }
+    const rows = yield* all<{ book: keyof WorkflowBooks; amount: string }>(BOOKS, id)
+    for (const { book, amount } of rows) books[book] = BigInt(amount)
+    return books
+  })
 }

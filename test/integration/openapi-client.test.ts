@@ -120,6 +120,8 @@ test('a client generated from it can drive every operation', async () => {
 
 async function allEnded(): Promise<boolean> {
   const open = ['pending', 'executing', 'running']
-  const all = [...(await node.orders.list({ limit: 50 })).items, ...node.workflows.list({ limit: 50 }).items]
+  const orders = await node.orders.list({ limit: 50 })
+  const workflows = await node.workflows.list({ limit: 50 })
+  const all = [...orders.items, ...workflows.items]
   return all.every(({ status }) => !open.includes(status))
 }

@@ -5,19 +5,20 @@ import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { OrderError } from '../../store/order-row.ts'
 import type { Purchases } from '../../store/purchases.ts'
-import type { StepChange, StoredStep, StoredWorkflow, WorkflowStore } from '../../store/workflows.ts'
+import type { StoredStep, StoredWorkflow } from '../../store/workflow-row.ts'
+import type { StepChange, WorkflowStore } from '../../store/workflows.ts'
 import { foreignNetwork } from '../guard.ts'
 import type { Orders } from '../orders.ts'
 import { orderError } from '../run-order.ts'
 import { judgeFunds } from './funds.ts'
 import { type Attempt, isFinalWorkflow, nextMove, statusOf, stepsToBegin, stepsToSkip } from './progress.ts'
 import { costOf } from './quote.ts'
-import { fillTemplate, parseTemplate } from './template.ts'
+import { fillTemplate, parseTemplate, stepsIn } from './template.ts'
 
 export type AdvanceDeps = {
   clock: Clock
   store: WorkflowStore
-  purchases: Purchases
+  purchases: Pick<Purchases, 'order' | 'reservationOf'>
   orders: Pick<Orders, 'compose' | 'enqueue'>
   resolve(agentId: string): Listing | undefined
   maxPrice(): bigint
@@ -36,7 +37,12 @@ const LOOK_TIMEOUT_MS = 5_000
 /** Which agent a step asks next, by index, and the number of the attempt. */
 type AgentChoice = { agent: number; tries: number }
 
-/** Advances workflows step by step. The caller runs one `run` or `cancel` per workflow at a time. */
+/**
+ * Advances workflows step by step. The caller runs one `run` or `cancel` per workflow at a time.
+ *
+ * Another process may advance the same workflow. A change that was decided on an older revision is not stored, and the
+ * workflow is read again.
+ */
 export class Advance {
   readonly #deps: AdvanceDeps
 
@@ -47,7 +53,7 @@ export class Advance {
   /** Advances a workflow as far as it can go. @returns true if nothing of it is left to wait for */
   async run(id: string): Promise<boolean> {
     for (;;) {
-      const workflow = this.#deps.store.get(id)
+      const workflow = await this.#deps.store.get(id)
       if (workflow === undefined) return true
       if (!(await this.#pass(workflow))) {
         return isFinalWorkflow(workflow.status) && !workflow.steps.some(({ status }) => status === 'running')
@@ -58,10 +64,11 @@ export class Advance {
   /** Skips the pending steps. @returns the orders of running steps. @throws MarketError WORKFLOW_FINAL */
   async cancel(id: string): Promise<string[]> {
     const { store, clock } = this.#deps
-    const { status, steps } = store.get(id)!
+    const workflow = (await store.get(id))!
+    const { status, steps } = workflow
     if (isFinalWorkflow(status)) throw new MarketError('WORKFLOW_FINAL', `workflow ${id} is ${status}`)
     const skipped = steps.filter((step) => step.status === 'pending').map((step) => this.#ended(step, 'skipped'))
-    await store.save(id, skipped, 'canceled', clock.now())
+    if (!(await store.save(workflow, skipped, 'canceled', clock.now()))) return this.cancel(id)
     return steps.flatMap((step) => (step.status === 'running' && step.orderId !== undefined ? [step.orderId] : []))
   }
 
@@ -78,7 +85,7 @@ export class Advance {
     const skipped = stepsToSkip(workflow.steps).map((step) => this.#ended(step, 'skipped'))
     const status = canceled ? workflow.status : statusOf(workflow.steps)
     if (skipped.length > 0 || status !== workflow.status) {
-      await store.save(workflow.id, skipped, status, clock.now())
+      await store.save(workflow, skipped, status, clock.now())
       return true
     }
     if (isFinalWorkflow(status)) return false
@@ -92,7 +99,7 @@ export class Advance {
   /** Acts on the state of the step's latest attempt. @returns true if the step has changed */
   async #judge(workflow: StoredWorkflow, step: StoredStep): Promise<boolean> {
     const { clock, later } = this.#deps
-    const { attempt, at } = this.#attemptOf(workflow, step)
+    const { attempt, at } = await this.#attemptOf(workflow, step)
     const fallbacksLeft = step.agents.length - 1 - step.agent
     const { tries, retries, rebuy } = step
     const move = nextMove(attempt, { tries, retries, fallbacksLeft, rebuy })
@@ -129,7 +136,7 @@ export class Advance {
   /** Returns true if a block after the seller's answer shows the authorization as unspent. */
   async #isUnspent(orderId: string, answeredAt: UnixMs): Promise<boolean> {
     const { chain, purchases } = this.#deps
-    const reservation = purchases.reservationOf(orderId)
+    const reservation = await purchases.reservationOf(orderId)
     if (chain === undefined || reservation === undefined) return true
     const { envelope, requirements } = reservation
     const { authorization } = envelope.payload!
@@ -138,21 +145,18 @@ export class Advance {
   }
 
   /** Returns the latest attempt at a step: its order, or the refusal to place one. */
-  #attemptOf(workflow: StoredWorkflow, step: StoredStep): { attempt: Attempt; at: number } {
-    const { purchases, store } = this.#deps
-    const made = store
-      .orders(workflow.id)
-      .filter(({ stepId }) => stepId === step.id)
-      .map(({ id }) => purchases.reservationOf(id))
+  async #attemptOf(workflow: StoredWorkflow, step: StoredStep): Promise<{ attempt: Attempt; at: number }> {
+    // Read at once: an order that has failed and a payment from before it was signed would allow another purchase.
+    const made = await this.#deps.store.attempts(workflow.id, step.id)
     // An earlier order for this step lost money. Then only the workflow's `rebuy` rule allows another order.
-    const isSpent = step.rebuy !== true && made.some((reservation) => reservation?.state === 'spent')
-    const order = step.orderId === undefined ? undefined : purchases.order(step.orderId)
+    const isSpent = step.rebuy !== true && made.some(({ signed }) => signed === 'spent')
+    const order = made.find(({ orderId }) => orderId === step.orderId)
     if (step.error !== undefined || order === undefined) {
       const signed = isSpent ? 'spent' : undefined
       return { attempt: { status: 'failed', error: step.error, signed }, at: step.refusedAt ?? 0 }
     }
-    const { state, settlesFirst } = made.at(-1) ?? {}
-    const signed = isSpent ? 'spent' : state
+    const { settlesFirst } = order
+    const signed = isSpent ? 'spent' : order.signed
     return { attempt: { status: order.status, error: order.error, signed, settlesFirst }, at: order.updatedAt }
   }
 
@@ -160,27 +164,27 @@ export class Advance {
   async #ask(workflow: StoredWorkflow, step: StoredStep, asked: AgentChoice): Promise<boolean> {
     const { store, orders, clock, watch } = this.#deps
     const agentId = step.agents[asked.agent]!
-    const terms = this.#termsFor(workflow, step, agentId)
+    const terms = await this.#termsFor(workflow, step, agentId)
     if (terms === 'wait') return false
     const now = clock.now()
     const startedAt = step.startedAt ?? now
     if ('code' in terms) {
       const refused = { id: step.id, status: 'running', ...asked, error: terms, refusedAt: now, startedAt } as const
-      await store.save(workflow.id, [refused], 'running', now)
+      await store.save(workflow, [refused], 'running', now)
       return true
     }
     const order = orders.compose(
       { agentId, ...terms, tokenId: workflow.tokenId },
       { workflowId: workflow.id, stepId: step.id },
     )
+    if (!(await store.begin(workflow, { id: step.id, ...asked, startedAt }, order, now))) return true
     watch(order.id, workflow.id)
-    await store.begin(workflow.id, { id: step.id, ...asked, startedAt }, order, now)
     orders.enqueue(order.id)
     return true
   }
 
   /** Returns the price limit and the task of a step, or why it cannot be ordered now. */
-  #termsFor(workflow: StoredWorkflow, step: StoredStep, agentId: string) {
+  async #termsFor(workflow: StoredWorkflow, step: StoredStep, agentId: string) {
     const { resolve, store, maxPrice } = this.#deps
     const listing = resolve(agentId)
     if (listing === undefined) {
@@ -197,34 +201,37 @@ export class Advance {
       stepMax: step.maxPrice,
       nodeMax: maxPrice(),
       budget: workflow.budget,
-      spending: store.spending(workflow.id),
+      spending: await store.spending(workflow.id),
       rest: workflow.steps.reduce((sum, { id, status, price }) => {
         return status === 'pending' && id !== step.id ? sum + price : sum
       }, 0n),
     })
     if (verdict !== 'buy') return verdict
     try {
-      return { price: cost, task: this.#taskOf(workflow, step) }
+      return { price: cost, task: await this.#taskOf(workflow, step) }
     } catch (error) {
       if (error instanceof MarketError) return orderError(error)
       throw error
     }
   }
 
-  #taskOf({ input, steps }: StoredWorkflow, step: StoredStep): string {
-    const outputOf = (id: string) => {
+  async #taskOf({ input, steps }: StoredWorkflow, step: StoredStep): Promise<string> {
+    const template = parseTemplate(step.input)
+    const outputs = new Map<string, string>()
+    for (const id of stepsIn(template)) {
       const orderId = steps.find((other) => other.id === id)?.orderId
-      return (orderId === undefined ? undefined : this.#deps.purchases.order(orderId)?.output) ?? ''
+      const order = orderId === undefined ? undefined : await this.#deps.purchases.order(orderId)
+      outputs.set(id, order?.output ?? '')
     }
-    return fillTemplate(parseTemplate(step.input), { input, outputOf }, TASK_BYTES_MAX)
+    return fillTemplate(template, { input, outputOf: (id) => outputs.get(id) ?? '' }, TASK_BYTES_MAX)
   }
 
   #ended({ id }: StoredStep, status: StoredStep['status']): StepChange {
     return { id, status, endedAt: this.#deps.clock.now(), ...(status !== 'failed' && { error: undefined }) }
   }
 
-  async #end({ id, status }: StoredWorkflow, change: StepChange): Promise<true> {
-    await this.#deps.store.save(id, [change], status, this.#deps.clock.now())
+  async #end(workflow: StoredWorkflow, change: StepChange): Promise<true> {
+    await this.#deps.store.save(workflow, [change], workflow.status, this.#deps.clock.now())
     return true
   }
 }

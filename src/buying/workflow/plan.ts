@@ -1,6 +1,6 @@
 import { MarketError } from '../../listings/market-error.ts'
 import type { StepDefinition, WorkflowDefinition } from '../../schema/workflow.ts'
-import type { StepPlan } from '../../store/workflows.ts'
+import type { StepPlan } from '../../store/workflow-row.ts'
 import { parseTemplate, stepsIn, TemplateError } from './template.ts'
 
 type Issue = { path: string; message: string }

@@ -1,7 +1,7 @@
 import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
-import type { StepPlan } from '../../store/workflows.ts'
+import type { StepPlan } from '../../store/workflow-row.ts'
 import { amountsOf } from '../budget-rules.ts'
 import { foreignNetwork } from '../guard.ts'
 import { invalid, planSteps } from './plan.ts'

@@ -3,19 +3,14 @@ import { isoTime } from '../../lib/clock.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import type { WorkflowRecord, WorkflowStep } from '../../schema/workflow.ts'
 import type { Purchases } from '../../store/purchases.ts'
-import type { WorkflowBooks } from '../../store/workflow-books.ts'
-import type { StoredStep, StoredWorkflow } from '../../store/workflows.ts'
+import type { StoredStep } from '../../store/workflow-row.ts'
+import type { SeenWorkflow } from '../../store/workflows.ts'
 import { amountsOf } from '../budget-rules.ts'
 
-type RecordSources = {
-  purchases: Pick<Purchases, 'order' | 'reservationOf'>
-  books: WorkflowBooks
-  /** Every order placed for the workflow, oldest first. */
-  orders: readonly { id: string; stepId: string }[]
-}
+type Outcomes = Pick<Purchases, 'order' | 'reservationOf'>
 
 /** A workflow as a list shows it: without long texts. */
-export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: RecordSources): WorkflowRecord {
+export function briefWorkflow({ workflow, books, orders }: SeenWorkflow): WorkflowRecord {
   const { id, name, status, budget, createdAt, updatedAt, steps } = workflow
   const estimate = steps.reduce((total, { price }) => total + price, 0n)
   const failed = steps.find((step) => step.status === 'failed' && step.error !== undefined)
@@ -37,12 +32,12 @@ export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: Recor
 }
 
 /** The full record, with outputs and payments. */
-export function workflowRecord(workflow: StoredWorkflow, sources: RecordSources): WorkflowRecord {
-  const brief = briefWorkflow(workflow, sources)
-  const steps = brief.steps.map((step) => withOutcome(step, sources.purchases))
+export async function workflowRecord(seen: SeenWorkflow, purchases: Outcomes): Promise<WorkflowRecord> {
+  const brief = briefWorkflow(seen)
+  const steps = await Promise.all(brief.steps.map((step) => withOutcome(step, purchases)))
   const ends = steps.filter(({ id }) => !steps.some(({ depends_on }) => depends_on.includes(id)))
   const output = ends.length === 1 ? ends[0]!.output : undefined
-  return { ...brief, input: workflow.input, ...(output !== undefined && { output }), steps }
+  return { ...brief, input: seen.workflow.input, ...(output !== undefined && { output }), steps }
 }
 
 function briefStep(step: StoredStep, orders: readonly { id: string; stepId: string }[]): WorkflowStep {
@@ -66,11 +61,11 @@ function briefStep(step: StoredStep, orders: readonly { id: string; stepId: stri
 }
 
 /** Adds the outcome from the step's latest order. */
-function withOutcome(step: WorkflowStep, purchases: RecordSources['purchases']): WorkflowStep {
+async function withOutcome(step: WorkflowStep, purchases: Outcomes): Promise<WorkflowStep> {
   const orderId = step.order_ids.at(-1)
-  const order = orderId === undefined ? undefined : purchases.order(orderId)
+  const order = orderId === undefined ? undefined : await purchases.order(orderId)
   if (order === undefined) return step
-  const reservation = purchases.reservationOf(order.id)
+  const reservation = await purchases.reservationOf(order.id)
   return {
     ...step,
     ...(order.output !== undefined && { output: order.output }),

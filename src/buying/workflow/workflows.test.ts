@@ -35,7 +35,7 @@ describe('D20: a workflow', () => {
     const on = await bench()
     const { id } = await on.create({ agent_ids: ['a', 'b'], name: 'chain' })
     await whenOpen(on, 'step-1')
-    expect(on.workflows.get(id)).toMatchObject({ status: 'running', name: 'chain', input: 'in' })
+    expect(await on.workflows.get(id)).toMatchObject({ status: 'running', name: 'chain', input: 'in' })
     await on.end(on.openFor('step-1'), { kind: 'completed', output: 'one' })
     await whenOpen(on, 'step-2')
     expect(on.openFor('step-2')).toMatchObject({ agentId: 'b', task: 'one', price: 10_000n, workflowId: id })
@@ -46,6 +46,20 @@ describe('D20: a workflow', () => {
       { output: 'one', payment: { amount: '0.01' }, started_at: expect.any(String), ended_at: expect.any(String) },
       { output: 'two', payment: { amount: '0.01' } },
     ])
+  })
+
+  test('that two processes advance at the same instant has each step begun once', async () => {
+    const on = await bench()
+    const { id } = await on.create({ agent_ids: ['a', 'b'] })
+    await whenOpen(on, 'step-1')
+    const other = await bench({ database: on.database, clock: on.clock, market: on.market })
+    await on.end(on.openFor('step-1'), completed)
+    await other.wake()
+    expect(openSteps(on)).toEqual(['step-2'])
+    expect((await on.workflows.get(id)).steps[1]?.order_ids).toHaveLength(1)
+    await on.end(on.openFor('step-2'), completed)
+    await other.wake()
+    expect(statuses(await settled(other, id))).toEqual(['completed', 'completed', 'completed'])
   })
 
   test('does side by side what does not depend on each other', async () => {
@@ -76,8 +90,8 @@ describe('D20: a workflow', () => {
     })
     await whenOpen(on, 'a', 'b')
     await on.end(on.openFor('a'), { kind: 'failed', error: { message: 'broke' } })
-    await until(() => on.workflows.get(id).steps[2]?.status === 'skipped')
-    expect(statuses(on.workflows.get(id))).toEqual(['running', 'failed', 'running', 'skipped'])
+    await until(async () => (await on.workflows.get(id)).steps[2]?.status === 'skipped')
+    expect(statuses(await on.workflows.get(id))).toEqual(['running', 'failed', 'running', 'skipped'])
     await on.end(on.openFor('b'), { kind: 'completed', output: 'kept' })
     const done = await settled(on, id)
     expect(statuses(done)).toEqual(['failed', 'failed', 'completed', 'skipped'])
@@ -103,7 +117,7 @@ describe('D20: a workflow', () => {
     const { id } = await on.create({ agent_ids: ['own'], budget: '0' })
     await whenOpen(on, 'step-1')
     expect(on.openFor('step-1').price).toBe(0n)
-    expect(on.workflows.get(id).estimate).toBe('0')
+    expect((await on.workflows.get(id)).estimate).toBe('0')
   })
 })
 
@@ -133,7 +147,7 @@ describe('D20: before anything is paid', () => {
       code: 'WORKFLOW_INVALID',
       message: expect.stringContaining(message),
     })
-    expect(on.workflows.list({ limit: 10 }).items).toEqual([])
+    expect((await on.workflows.list({ limit: 10 })).items).toEqual([])
     expect(on.open()).toEqual([])
   })
 
@@ -176,7 +190,7 @@ describe('D20: before anything is paid', () => {
         { id: 'y', depends_on: ['x'], price: '0.01' },
       ],
     })
-    expect(on.workflows.list({ limit: 10 }).items).toEqual([])
+    expect((await on.workflows.list({ limit: 10 })).items).toEqual([])
   })
 })
 
@@ -216,8 +230,8 @@ describe('D20: retries', () => {
     await on.end(first, { kind: 'failed', error: { code: 'EXECUTION_FAILED', retryable: true }, signed: 'reserved' })
     on.clock.advance(600_000)
     const again = await restarted(on)
-    await until(() => again.workflows.get(id).steps[0]?.error?.code === 'EXECUTION_FAILED')
-    expect([openSteps(again), again.workflows.get(id).status]).toEqual([[], 'running'])
+    await until(async () => (await again.workflows.get(id)).steps[0]?.error?.code === 'EXECUTION_FAILED')
+    expect([openSteps(again), (await again.workflows.get(id)).status]).toEqual([[], 'running'])
     await again.resolve(first.id, 'released')
     await whenOpen(again, 'a')
     await again.end(again.openFor('a'), completed)
@@ -299,7 +313,7 @@ describe('D20: a fallback seller', () => {
     await whenOpen(on, 'a')
     const first = on.openFor('a')
     await on.end(first, { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
-    await until(() => on.workflows.get(id).steps[0]?.error !== undefined)
+    await until(async () => (await on.workflows.get(id)).steps[0]?.error !== undefined)
     expect(openSteps(on)).toEqual([])
     await on.resolve(first.id, 'released')
     await whenOpen(on, 'a')
@@ -314,7 +328,7 @@ describe('D20: a fallback seller', () => {
     await on.end(on.openFor('a'), completed)
     await whenOpen(on, 'b')
     expect(on.openFor('b').agentId).toBe('d')
-    expect(on.workflows.get(id).steps[1]).toMatchObject({ agent_id: 'd', status: 'running' })
+    expect((await on.workflows.get(id)).steps[1]).toMatchObject({ agent_id: 'd', status: 'running' })
   })
 
   test('too dear by now is passed over, and the step fails with the last reason', async () => {
@@ -373,8 +387,8 @@ describe('D20: canceling', () => {
     const paid = { paymentId: again.purchases.reservationOf(order.id)!.paymentId, amount: 1n, txHash: undefined }
     await again.purchases.finish({ ...order, status: 'completed', output: 'paid for' }, paid)
     const last = await restarted(again)
-    await until(() => last.workflows.get(id).steps[0]?.status === 'completed')
-    expect(last.workflows.get(id)).toMatchObject({
+    await until(async () => (await last.workflows.get(id)).steps[0]?.status === 'completed')
+    expect(await last.workflows.get(id)).toMatchObject({
       status: 'canceled',
       spent: '0.01',
       steps: [{ output: 'paid for' }, {}],
@@ -386,7 +400,7 @@ describe('D20: canceling', () => {
     const { id } = await on.create({ steps: [step('a', { retries: 5 })] })
     await whenOpen(on, 'a')
     await on.end(on.openFor('a'), unreachable)
-    await until(() => on.workflows.get(id).steps[0]?.error?.code === 'SELLER_UNREACHABLE')
+    await until(async () => (await on.workflows.get(id)).steps[0]?.error?.code === 'SELLER_UNREACHABLE')
     expect(statuses(await on.workflows.cancel(id))).toEqual(['canceled', 'canceled'])
   })
 
@@ -408,7 +422,7 @@ test('T19: of open workflows there are only so many', async () => {
 
 test('an unknown workflow is told as such', async () => {
   const on = await bench()
-  expect(() => on.workflows.get('x')).toThrow(expect.objectContaining({ code: 'UNKNOWN_WORKFLOW' }))
+  await expect(on.workflows.get('x')).rejects.toThrow(expect.objectContaining({ code: 'UNKNOWN_WORKFLOW' }))
   await expect(on.workflows.cancel('x')).rejects.toMatchObject({ code: 'UNKNOWN_WORKFLOW' })
 })
 
@@ -444,8 +458,8 @@ test('T16, T17, D33: whatever ends orders meet and wherever the process dies, no
           }),
         )
         const { id } = await on.create({ steps, ...(budget !== undefined && { budget }) })
-        const check = () => {
-          const workflow = on.workflows.get(id)
+        const check = async () => {
+          const workflow = await on.workflows.get(id)
           for (const { id: stepId, order_ids } of workflow.steps) {
             const orders = order_ids.map((orderId) => ({
               order: on.purchases.order(orderId)!,
@@ -490,10 +504,10 @@ test('T16, T17, D33: whatever ends orders meet and wherever the process dies, no
               if (order.status === 'failed') await on.resolve(orderId, 'released')
             }
           }
-          check()
+          await check()
         }
         if (cancels) await on.workflows.cancel(id).catch(() => {})
-        check()
+        await check()
         await Promise.all(benches.splice(0).map(({ workflows }) => workflows.stop()))
       },
     ),

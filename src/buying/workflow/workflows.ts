@@ -13,7 +13,8 @@ import type { IdempotencyKeys, KeyedRequest } from '../../store/idempotency.ts'
 import { isFinal } from '../../store/order-row.ts'
 import type { OpenLimits } from '../../store/orders.ts'
 import type { Purchases } from '../../store/purchases.ts'
-import type { StoredWorkflow, WorkflowStore, WorkflowsQuery } from '../../store/workflows.ts'
+import type { StoredWorkflow } from '../../store/workflow-row.ts'
+import type { SeenWorkflow, WorkflowStore, WorkflowsQuery } from '../../store/workflows.ts'
 import { checkTask } from '../guard.ts'
 import { keyedRequest, once } from '../keyed.ts'
 import type { Orders } from '../orders.ts'
@@ -69,6 +70,8 @@ export class Workflows implements Service {
   readonly #turns = new Lanes()
   /** The workflow that each watched order belongs to, by order id. */
   readonly #owners = new Map<string, string>()
+  /** Workflows of an earlier process whose orders are not watched yet. */
+  readonly #unwatched = new Set<string>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
   #stopped = false
   #leave = () => {}
@@ -88,8 +91,8 @@ export class Workflows implements Service {
       const workflowId = this.#owners.get(orderId)
       if (workflowId !== undefined) void this.#turn(workflowId)
     })
-    for (const id of this.#deps.store.unfinished()) {
-      this.#watchOrders(id)
+    for (const id of await this.#deps.store.unfinished()) {
+      this.#unwatched.add(id)
       void this.#turn(id)
     }
   }
@@ -141,6 +144,7 @@ export class Workflows implements Service {
       createdAt: now,
       updatedAt: now,
       tokenId,
+      revision: 0,
       steps: steps.map(({ listings, ...plan }) => ({ ...plan, price: costOf(listings[0]!), ...unbegun })),
     }
     const outcome = await store.create(workflow, OPEN_MAX, request)
@@ -159,16 +163,12 @@ export class Workflows implements Service {
    * @throws MarketError UNKNOWN_WORKFLOW, WORKFLOW_FINAL
    */
   async cancel(id: string, caller = OPERATOR): Promise<WorkflowRecord> {
-    mayChange(caller, this.#known(id, caller).tokenId, 'workflow')
+    mayChange(caller, (await this.#known(id, caller)).workflow.tokenId, 'workflow')
     const running = await this.#turns.run(id, () => this.#advance.cancel(id))
-    const { orders, purchases, logger } = this.#deps
-    const open = running.filter((orderId) => {
-      const order = purchases.order(orderId)
-      return order !== undefined && !isFinal(order.status)
-    })
+    const { logger } = this.#deps
     await Promise.all(
-      open.map((orderId) =>
-        orders.cancel(orderId).catch((error: unknown) => {
+      running.map((orderId) =>
+        this.#cancelOrder(orderId).catch((error: unknown) => {
           logger.debug({ err: error, order_id: orderId, workflow_id: id }, 'an order ended before it was canceled')
         }),
       ),
@@ -177,15 +177,21 @@ export class Workflows implements Service {
     return this.get(id)
   }
 
+  async #cancelOrder(id: string): Promise<void> {
+    const { orders, purchases } = this.#deps
+    const order = await purchases.order(id)
+    if (order !== undefined && !isFinal(order.status)) await orders.cancel(id)
+  }
+
   /** @throws MarketError UNKNOWN_WORKFLOW */
-  get(id: string, caller = OPERATOR): WorkflowRecord {
-    return workflowRecord(this.#known(id, caller), this.#sources(id))
+  async get(id: string, caller = OPERATOR): Promise<WorkflowRecord> {
+    return workflowRecord(await this.#known(id, caller), this.#deps.purchases)
   }
 
   /** Lists the workflows that the caller may see, newest first, without inputs and outputs. */
-  list(query: Omit<WorkflowsQuery, 'ownerId'>, caller = OPERATOR): Page<WorkflowRecord> {
-    const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
-    return { items: items.map((workflow) => briefWorkflow(workflow, this.#sources(workflow.id))), next }
+  async list(query: Omit<WorkflowsQuery, 'ownerId'>, caller = OPERATOR): Promise<Page<WorkflowRecord>> {
+    const { items, next } = await this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
+    return { items: items.map(briefWorkflow), next }
   }
 
   /**
@@ -196,8 +202,13 @@ export class Workflows implements Service {
     options: { limitMs: number; signal?: AbortSignal },
     caller = OPERATOR,
   ): Promise<WorkflowRecord> {
-    this.#known(id, caller)
-    await this.#deps.changes.until(id, () => isFinalWorkflow(this.#known(id).status), options)
+    await this.#known(id, caller)
+    const { store, changes } = this.#deps
+    const hasEnded = async () => {
+      const workflow = await store.get(id)
+      return workflow === undefined || isFinalWorkflow(workflow.status)
+    }
+    await changes.until(id, hasEnded, options)
     return this.get(id)
   }
 
@@ -207,7 +218,8 @@ export class Workflows implements Service {
     return this.#turns
       .run(id, async () => {
         if (this.#stopped) return
-        if (await this.#advance.run(id)) this.#forgetOrders(id)
+        if (this.#unwatched.has(id)) await this.#watchOrders(id)
+        if (await this.#advance.run(id)) await this.#forgetOrders(id)
         changes.tell(id)
       })
       .catch((error: unknown) => {
@@ -226,22 +238,18 @@ export class Workflows implements Service {
     this.#timers.set(id, timer)
   }
 
-  #watchOrders(id: string): void {
-    for (const order of this.#deps.store.orders(id)) this.#owners.set(order.id, id)
+  async #watchOrders(id: string): Promise<void> {
+    for (const orderId of await this.#deps.store.orders(id)) this.#owners.set(orderId, id)
+    this.#unwatched.delete(id)
   }
 
-  #forgetOrders(id: string): void {
-    for (const order of this.#deps.store.orders(id)) this.#owners.delete(order.id)
+  async #forgetOrders(id: string): Promise<void> {
+    for (const orderId of await this.#deps.store.orders(id)) this.#owners.delete(orderId)
   }
 
-  #sources(id: string) {
-    const { store, purchases } = this.#deps
-    return { purchases, books: store.books(id), orders: store.orders(id) }
-  }
-
-  #known(id: string, caller = OPERATOR): StoredWorkflow {
-    const workflow = this.#deps.store.get(id)
-    if (workflow !== undefined && maySee(caller, workflow.tokenId)) return workflow
+  async #known(id: string, caller = OPERATOR): Promise<SeenWorkflow> {
+    const seen = await this.#deps.store.see(id)
+    if (seen !== undefined && maySee(caller, seen.workflow.tokenId)) return seen
     throw new MarketError(
       'UNKNOWN_WORKFLOW',
       `no workflow ${id} is known here: see GET /workflows or stoa workflow list`,

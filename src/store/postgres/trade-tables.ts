@@ -150,7 +150,8 @@ export const tradeTables = `
     status text COLLATE "C" NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'canceled')),
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
-    token_id text COLLATE "C"
+    token_id text COLLATE "C",
+    revision bigint NOT NULL DEFAULT 0
   );
   CREATE INDEX workflows_by_status ON workflows (status);
 

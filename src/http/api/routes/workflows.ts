@@ -27,7 +27,8 @@ const listWorkflows = (workflows: WorkflowsApi) =>
     description: 'Without inputs and outputs, which may be long. `GET /workflows/{id}` has them.',
     query: WorkflowsQuery,
     response: WorkflowRecords,
-    handler: ({ query: { q: text, ...query }, caller }) => paged(workflows.list({ ...query, text }, caller)),
+    handler: async ({ query: { q: text, ...query }, caller }) =>
+      paged(await workflows.list({ ...query, text }, caller)),
   })
 
 const createWorkflow = (workflows: WorkflowsApi) =>
