@@ -81,6 +81,25 @@ test('D38 one of two callers that wait may leave', async () => {
   expect(aborted).toBe(false)
 })
 
+test('D38 two processes that get the same request at the same instant run it once', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  let runs = 0
+  const runOwn = async () => `run ${++runs}`
+  const markets = [
+    await fakeMarket(() => [own], { database, runOwn }),
+    await fakeMarket(() => [own], { database, runOwn }),
+  ]
+  for (let round = 1; round <= 5; round += 1) {
+    const asked = request({ idempotencyKey: `k${round}` })
+    const outcomes = await Promise.allSettled(markets.map((market) => market.execute(asked)))
+    expect([runs, outcomes.filter(({ status }) => status === 'fulfilled').length > 0]).toEqual([round, true])
+    // The process that did not run it may be asked again.
+    const again = await Promise.all(markets.map((market) => market.execute(asked)))
+    expect(again.map(({ output }) => output)).toEqual([`run ${round}`, `run ${round}`])
+  }
+  expect((await markets[0]!.orders.list({ limit: 10 })).items).toHaveLength(5)
+})
+
 test('D38 an execution that waits for approval is asked for once, and its key names that order', async () => {
   const market = await fakeMarket(() => [paid], { rules: { autoApproveBelowAtomic: 10_000n } })
   const asked = request({ agentId: 'paid' })

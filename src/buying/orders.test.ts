@@ -5,6 +5,8 @@ import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { agentId, payTo, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { until } from '../../test/support/until.ts'
+import { createLedger, openRecords } from '../ledger/ledger.ts'
+import { silentLogger } from '../lib/logger.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { type Database, openDatabase } from '../store/database.ts'
@@ -182,6 +184,26 @@ describe('D18: canceling', () => {
       error: { code: 'ORDER_CANCELLED' },
     })
     expect(signal.aborted).toBe(true)
+  })
+
+  test('one that is begun at that instant is aborted too, before its agent runs', async () => {
+    const database = openDatabase({ path: ':memory:' })
+    const namesOf = () => undefined
+    const ledger = createLedger(openRecords(database, { hasChain: false }), { logger: silentLogger, namesOf })
+    const [begun, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const begin: typeof ledger.orders.begin = async (...args) => {
+      const order = await ledger.orders.begin(...args)
+      begun.resolve()
+      await answered.promise
+      return order
+    }
+    const { orders } = await market({ database, ledger: { ...ledger, orders: { ...ledger.orders, begin } } })
+    const { id } = await orders.create(order(localId, { task: 'x' }))
+    await begun.promise
+    const canceled = orders.cancel(id)
+    await until(async () => (await orders.get(id)).cancel_requested)
+    answered.resolve()
+    expect(await canceled).toMatchObject({ status: 'cancelled', error: { code: 'ORDER_CANCELLED' } })
   })
 
   test('one that has its result by then keeps it', async () => {

@@ -139,6 +139,8 @@ async function perform(
   { signal, watch, hops, runId = order.id, onSigning }: OrderCall & { onSigning(): void },
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
+  // It was canceled before it could begin.
+  signal.throwIfAborted()
   const { task: input, correlationId } = order
   const callerId = localCaller(order.tokenId)
   const call: OwnCall = { input, correlationId, callerId, signal, ...(watch && { onOutput: watch.output }) }
