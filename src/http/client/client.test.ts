@@ -155,3 +155,16 @@ test('waits no longer than it is told, and throws the reason of an abort', async
   const reason = new Error('Ctrl-C')
   await expect(client.status({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
 })
+
+test.each([
+  [
+    { price: 249n, max_price: 20_000n },
+    { price: 0.000249, max_price: 0.02 },
+  ],
+  [{ max_price: null }, { max_price: null }],
+  [{ description: 'B' }, { description: 'B' }],
+])('a change of an own agent is sent with its amounts in USDC', async (change, body) => {
+  const { client, sent } = connect()
+  await client.updateAgent('a', change).catch(() => {})
+  expect(JSON.parse(String(sent[0]?.init.body))).toEqual(body)
+})

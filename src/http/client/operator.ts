@@ -40,14 +40,20 @@ const CHAIN_TIMEOUT_MS = 120_000
 /** The longest run of an agent, plus 30 s. */
 const TEST_TIMEOUT_MS = (RUN_SECONDS_MAX + 30) * 1000
 
+const usdc = (amount: bigint) => Number(formatPrice(amount))
+
 export function operatorCalls({ request, linked }: Requests): OperatorCalls {
   const own = (id: string, verb: string, options?: Options) =>
     request(`${at('agents', id)}/${verb}`, OwnAgent, options, {})
   return {
     ...accessCalls({ request, linked }),
     ownAgents: (options) => request('/agents/own', OwnAgents, options),
-    updateAgent(id, { price, ...change }, options) {
-      const body = { ...change, ...(price !== undefined && { price: Number(formatPrice(price)) }) }
+    updateAgent(id, { price, max_price, ...change }, options) {
+      const amounts = {
+        ...(price !== undefined && { price: usdc(price) }),
+        ...(max_price !== undefined && { max_price: max_price === null ? null : usdc(max_price) }),
+      }
+      const body = { ...change, ...amounts }
       return request(at('agents', id), OwnAgent, options, body, 'PATCH')
     },
     pauseAgent: (id, options) => own(id, 'pause', options),
