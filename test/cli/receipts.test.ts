@@ -1,11 +1,12 @@
-import { writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { dataFile } from '../../src/store/data-dir.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { receiptFixture } from '../support/fake-receipts.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { TestBuyer } from '../support/test-buyer.ts'
+import { createTestDatabase } from '../support/test-postgres.ts'
 import { TestSeller } from '../support/x402-seller.ts'
 import { cli, runningNode, useDataDir } from './harness.ts'
 
@@ -70,6 +71,26 @@ test('receipts verify accepts a payment id, and reads the database if no node ru
   expect([begun.code, begun.stdout]).toEqual([0, expect.stringContaining(`GOOD  payment ${payment!.payment_id}`)])
   const unknown = await verify(`0x${'0'.repeat(64)}`)
   expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('has no receipt for this payment')])
+})
+
+test('receipts verify reads the PostgreSQL database of DATABASE_URL if no node runs', async () => {
+  const server = await createTestDatabase({ isEmpty: true })
+  onTestFinished(() => server.drop())
+  const database = openDatabase({ path: dataFile(dataDir(), 'database') })
+  const seller = await new TestSeller({ clock: new HandClock() }).start()
+  const buyer = new TestBuyer({
+    clock: seller.clock,
+    database,
+    open: (_peer, protocol) => seller.open('buyer', protocol),
+  })
+  const { payment } = await buyer.execute()
+  await seller.stop()
+  await database.close()
+  const options = { dataDir: dataDir(), environment: { DATABASE_URL: server.address() } }
+  await cli(['ledger', 'copy', '--from', dataDir(), '--to', 'env:DATABASE_URL'], options)
+  await rm(dataFile(dataDir(), 'database'))
+  const run = await cli(['receipts', 'verify', payment!.payment_id], options)
+  expect([run.code, run.stdout]).toEqual([0, expect.stringContaining(`GOOD  payment ${payment!.payment_id}`)])
 })
 
 test('receipts list and export ask the running node', async () => {

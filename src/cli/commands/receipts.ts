@@ -1,14 +1,17 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
+import type { Secrets } from '../../config/secrets.ts'
 import { PathText } from '../../config/values.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { parseJson } from '../../lib/json.ts'
+import { silentLogger } from '../../lib/logger.ts'
 import type { Proof } from '../../payments/receipt-proof.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { SignedReceipt } from '../../schema/receipt.ts'
 import { directions, ReceiptAuthorization, type ReceiptRecord } from '../../schema/receipt-record.ts'
 import { dataFile } from '../../store/data-dir.ts'
+import type { LedgerDatabase } from '../../store/ledger-database.ts'
 import { lockDataDir } from '../../store/lock.ts'
 import { type Context, command, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
@@ -161,7 +164,7 @@ async function kept(context: Context, flags: { dataDir?: string | undefined }, g
   }
   const { config, secrets } = await context.loadConfig(flags)
   const running = await findRunningNode(context, config, secrets)
-  const record = running === undefined ? await readStored(config.dataDir, given) : await ask(running.node)
+  const record = running === undefined ? await readStored(config.dataDir, secrets, given) : await ask(running.node)
   if (record?.receipt !== undefined) return { receipt: record.receipt, authorization: record.authorization }
   const why =
     record === undefined
@@ -170,17 +173,16 @@ async function kept(context: Context, flags: { dataDir?: string | undefined }, g
   throw new CliError('FAILED', why)
 }
 
-async function readStored(dataDir: string, id: string): Promise<ReceiptRecord | undefined> {
-  const path = dataFile(dataDir, 'database')
-  if (!existsSync(path)) return undefined
-  const [{ openDatabase }, { createReceiptStore }, { receiptRecord }] = await Promise.all([
-    import('../../store/database.ts'),
+async function readStored(dataDir: string, secrets: Secrets, id: string): Promise<ReceiptRecord | undefined> {
+  const url = secrets.database?.url
+  if (url === undefined && !existsSync(dataFile(dataDir, 'database'))) return undefined
+  const [{ createReceiptStore }, { receiptRecord }] = await Promise.all([
     import('../../store/receipts.ts'),
     import('../../ledger/receipts.ts'),
   ])
   const lock = lockDataDir(dataDir)
   try {
-    const database = openDatabase({ path })
+    const database = await openStored(dataDir, url)
     try {
       const store = createReceiptStore(database)
       const recent = async () => {
@@ -195,6 +197,16 @@ async function readStored(dataDir: string, id: string): Promise<ReceiptRecord | 
   } finally {
     lock.release()
   }
+}
+
+/** @param url the PostgreSQL database that keeps the ledger, if it is not in the data directory */
+async function openStored(dataDir: string, url: string | undefined): Promise<LedgerDatabase> {
+  if (url === undefined) {
+    const { openDatabase } = await import('../../store/database.ts')
+    return openDatabase({ path: dataFile(dataDir, 'database') })
+  }
+  const { openServerLedger } = await import('../../store/server-ledger.ts')
+  return (await openServerLedger(url, { logger: silentLogger })).database
 }
 
 async function readBytes(path: string): Promise<Buffer> {
