@@ -122,7 +122,7 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Paym
     await pause(SETTLEMENT_LOOK_MS, turn.signal)
     turn.signal.throwIfAborted()
     try {
-      return await resultOf(ask.payments.get(paymentId)!, callerOf(turn), ask)
+      return await resultOf((await ask.payments.get(paymentId))!, callerOf(turn), ask)
     } catch (cause) {
       error = cause
     }

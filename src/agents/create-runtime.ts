@@ -201,6 +201,7 @@ async function llmRuntime(
   let loaded: Promise<LlmModel> | undefined
   return {
     model,
+    readsHistory: true,
     async run(call) {
       // The AI SDK is large, so it loads with the first task.
       loaded ??= import('./llm.ts').then(({ openModel }) =>

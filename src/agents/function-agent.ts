@@ -49,6 +49,7 @@ export function createFunctionAgents(): FunctionAgents {
 export function functionRuntime(run: AgentFunction, model = 'function'): AgentRuntime {
   return {
     model,
+    readsHistory: true,
     async run({ input, ...call }) {
       const result: unknown = await run(input, call)
       if (typeof result === 'string') return result

@@ -19,6 +19,8 @@ export type HostedAgent = {
   notice: string | undefined
   /** What prevents the agent from running. Such an agent is not listed. */
   lacks: Lack | undefined
+  /** True if its runs need the history of their callers. */
+  readsHistory: boolean
   timeoutMs: number
   /** Runs one task within the agent's time and output limits. @throws AgentError */
   run(call: AgentCall): Promise<string>
@@ -32,6 +34,7 @@ export function hostAgent(id: string, definition: AgentDefinition, runtime: Agen
     model: runtime.model,
     notice: runtime.notice,
     lacks: runtime.lacks,
+    readsHistory: runtime.readsHistory === true,
     timeoutMs: limits.timeoutMs,
     run: (call) => runBounded(runtime, limits, call),
   }
@@ -82,15 +85,12 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
   }
 }
 
-/** Reads the history only when the agent asks for it, because reading may query the store. */
 function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => void, outputBytesMax: number): AgentCall {
-  const { input, callerId, onOutput, origin } = call
+  const { input, callerId, history, onOutput, origin } = call
   return {
     input,
     callerId,
-    get history() {
-      return call.history
-    },
+    history,
     signal,
     onCommitted,
     ...(origin && { origin }),

@@ -35,6 +35,7 @@ export async function moduleRuntime(
   return {
     // Not the file: its name is private to the seller.
     model: 'module',
+    readsHistory: true,
     async run(call) {
       loaded ??= load(path)
       try {

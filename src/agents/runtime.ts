@@ -43,6 +43,8 @@ export interface AgentRuntime {
   readonly notice?: string
   /** Set if the agent cannot run: it is not listed, and `notice` says why. `key`: another environment may have it. */
   readonly lacks?: Lack
+  /** True if `run` reads `call.history`. It is empty for any other runtime, so that nothing is read in vain. */
+  readonly readsHistory?: boolean
   /**
    * Stops soon after `signal` aborts. @throws AgentError to explain a failure; any other error is hidden from the buyer
    */

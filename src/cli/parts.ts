@@ -36,7 +36,7 @@ export interface OwnNode {
   readonly apiUrl: string | undefined
   addresses(): string[]
   listings(): Listing[]
-  status(): Pick<NodeStatus, 'search'>
+  status(): Promise<Pick<NodeStatus, 'search'>>
   readonly market: { page(query: AgentQuery): Page<Listing>; find(id: string): Listing | undefined }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   readonly ownAgents: { keep(definition: AgentDefinition): Promise<unknown> }

@@ -62,9 +62,9 @@ test('D42: unpaid work is lost, and unpaid without work is refused: only the fir
   for (const one of [ran, neverRan]) await payments.claim(one, now)
   await payments.deliver({ id: ran.id, state: 'owed' }, exchangeOf(ran, now), now)
   for (const { id } of [ran, neverRan]) await payments.save({ id, state: 'unsettled', error: 'no funds' }, now)
-  const book = (id: typeof ran.id) => receivedPayment(payments.get(id)!, () => undefined).book
-  expect([book(ran.id), book(neverRan.id)]).toEqual(['lost', 'refused'])
-  expect(payments.counts().unsettled).toBe(1)
+  const book = async (id: typeof ran.id) => receivedPayment((await payments.get(id))!, () => undefined).book
+  expect([await book(ran.id), await book(neverRan.id)]).toEqual(['lost', 'refused'])
+  expect((await payments.counts()).unsettled).toBe(1)
 })
 
 test('D42: payments are found by their word of the books, each under the one that it shows', async () => {

@@ -17,8 +17,8 @@ export function ledgerFeed(
   return (change) => {
     if (change.record === 'payment') {
       const { id } = change
-      feed.publish('payment', id, () => {
-        const payment = payments.get(id)
+      feed.publish('payment', id, async () => {
+        const payment = await payments.get(id)
         return payment && receivedPayment(payment, nameOf)
       })
     } else if (change.record === 'reservation') {

@@ -4,7 +4,7 @@ import { createDeferred, type Deferred } from '../store/deferred.ts'
 import { createExchanges, type Exchanges } from '../store/exchanges.ts'
 import type { LedgerListener } from '../store/ledger-changes.ts'
 import { createOrderStore, type OrderStore } from '../store/orders.ts'
-import { createPayments, type PaymentProgress, type Payments } from '../store/payments.ts'
+import { createPayments, type PaymentProgress, type Payments, type StoredPayment } from '../store/payments.ts'
 import { createPurchases, type Order, type Purchases } from '../store/purchases.ts'
 import type { ReservationState } from '../store/reservation-row.ts'
 import { LedgerEvents } from './ledger-events.ts'
@@ -66,7 +66,8 @@ export function createLedger(records: LedgerRecords, { logger, namesOf }: Ledger
 }
 
 function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
-  const progressed = ({ id, state }: PaymentProgress) => events.emit({ record: 'payment', id, from: 'open', to: state })
+  const progressed = ({ id, state }: PaymentProgress, after?: StoredPayment) =>
+    events.emit({ record: 'payment', id, from: 'open', to: state, after })
   return {
     ...payments,
     async claim(claim, now) {
@@ -80,19 +81,20 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       events.emit({ record: 'execution', execution })
     },
     async save(progress, now) {
-      await payments.save(progress, now)
-      progressed(progress)
+      const after = await payments.save(progress, now)
+      progressed(progress, after)
+      return after
     },
     async reopen(progress, now) {
       const { id } = progress
-      const before = payments.get(id)
+      const before = await payments.get(id)
       const isOpen = await payments.reopen(progress, now)
       if (isOpen) events.emit({ record: 'payment', id, from: 'unsettled', to: 'owed', before })
       return isOpen
     },
     async takeBack(progress, now) {
       const { id } = progress
-      const before = payments.get(id)
+      const before = await payments.get(id)
       const isOwed = await payments.takeBack(progress, now)
       if (isOwed) events.emit({ record: 'payment', id, from: 'settled', to: 'owed', before })
       return isOwed
@@ -107,7 +109,7 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       return isDue
     },
     async lookAgain(id, at, txHash) {
-      const before = txHash === undefined ? undefined : payments.get(id)?.txHash
+      const before = txHash === undefined ? undefined : (await payments.get(id))?.txHash
       await payments.lookAgain(id, at, txHash)
       if (txHash !== before) events.emit({ record: 'payment', id, from: 'settled', to: 'settled' })
     },
@@ -123,9 +125,11 @@ function exchangesOf({ exchanges, payments }: LedgerRecords, events: LedgerEvent
   return {
     ...exchanges,
     async record(execution) {
-      const payment = execution.paymentId && payments.get(execution.paymentId)
-      await exchanges.record(execution)
-      events.emit({ record: 'execution', execution, payment })
+      const { paymentId } = execution
+      const before = paymentId === undefined ? undefined : await payments.get(paymentId)
+      const after = await exchanges.record(execution)
+      events.emit({ record: 'execution', execution, before, after })
+      return after
     },
   }
 }

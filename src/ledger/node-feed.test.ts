@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { statusFixture } from '../../test/support/fake-api.ts'
 import { Feed } from '../lib/feed.ts'
+import { silentLogger } from '../lib/logger.ts'
 import type { ListingListener } from '../listings/replica-state.ts'
 import type { NodeEvents } from '../schema/events.ts'
 import { nodeFeed } from './node-feed.ts'
@@ -12,7 +13,7 @@ test('a listing is told as new, changed or gone; a tombstone of what nobody saw 
     tell = listener
     return () => {}
   }
-  const service = nodeFeed({ feed, replica: { onChange }, status: () => statusFixture })
+  const service = nodeFeed({ feed, replica: { onChange }, logger: silentLogger, status: async () => statusFixture })
   await service.start()
   const events = feed.subscribe({ types: ['listing'] })
   const record = { id: 'a', name: 'A', seller_id: 's', state: 'active' } as Parameters<ListingListener>[0]

@@ -1,4 +1,5 @@
 import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { ListingRecord } from '../schema/listing.ts'
@@ -9,10 +10,17 @@ const LOOK_MS = 1_000
 /** How often the status is published when nothing but its time has changed. */
 const PUBLISH_MS = 10_000
 
-export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChange'>; status(): NodeStatus }): Service {
-  const { feed, replica } = deps
+type NodeFeedDeps = {
+  feed: NodeFeed
+  logger: Logger
+  replica: Pick<Replica, 'onChange'>
+  status(): Promise<NodeStatus>
+}
+
+export function nodeFeed({ feed, logger, replica, status: read }: NodeFeedDeps): Service {
   let leave = () => {}
   let timer: NodeJS.Timeout | undefined
+  let looking: Promise<void> | undefined
   let published = ''
   let publishedAt = 0
 
@@ -23,12 +31,12 @@ export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChang
     feed.publish('listing', id, () => ({ change, agent_id: id, name, seller_id }))
   }
 
-  function look(): void {
+  async function look(): Promise<void> {
     if (!feed.isWatched('status')) {
       published = ''
       return
     }
-    const status = deps.status()
+    const status = await read()
     const seen = JSON.stringify({ ...status, uptime_seconds: 0 })
     if (seen === published && performance.now() - publishedAt < PUBLISH_MS) return
     published = seen
@@ -36,15 +44,24 @@ export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChang
     feed.publish('status', 'status', () => status)
   }
 
+  function lookIfIdle(): void {
+    looking ??= look()
+      .catch((error: unknown) => logger.error({ err: error }, 'could not read the status of the node'))
+      .finally(() => {
+        looking = undefined
+      })
+  }
+
   return {
     name: 'feed',
     async start() {
       leave = replica.onChange(listing)
-      timer = setInterval(look, LOOK_MS).unref()
+      timer = setInterval(lookIfIdle, LOOK_MS).unref()
     },
     async stop() {
       clearInterval(timer)
       leave()
+      await looking
     },
   }
 }

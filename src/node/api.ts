@@ -72,7 +72,7 @@ export interface StoaNode {
   /** Workflows: several agents, step by step (D20). */
   readonly workflows: WorkflowsApi
   readonly events: Pick<NodeFeed, 'subscribe' | 'last'>
-  status(): NodeStatus
+  status(): Promise<NodeStatus>
   peers(): PeerStatus[]
   balance(): Promise<WalletBalance>
 }

@@ -110,7 +110,7 @@ async function assemble(
 
   const stack = new ServiceStack([
     ...base.services,
-    ...[selling.settler, streams],
+    ...[selling.exposure, selling.settler, streams],
     together('market', [
       ...[replica, ...market.services, measures.service, ...reporting.services, ...trust.services],
       ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents }),

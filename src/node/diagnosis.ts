@@ -10,6 +10,7 @@ import { nothing, one } from '../store/query.ts'
 import { StoreError } from '../store/store-error.ts'
 import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
+import type { NodeCondition } from './node-views.ts'
 
 const CHECK_MS_MAX = 4000
 /** A paid call waits for several round trips to the database. */
@@ -20,7 +21,8 @@ type DiagnosisDeps = {
   clock: Clock
   fetch: typeof fetch
   agents(): OwnAgent[]
-  status(): NodeStatus
+  condition(): NodeCondition
+  status(): Promise<NodeStatus>
   alarms: Pick<Alarms, 'list'>
   /** Where the ledger is, if it is in PostgreSQL, and a change of nothing. */
   server: string | undefined
@@ -35,13 +37,13 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
   const table: [id: string, title: string, look: (signal: AbortSignal) => Promise<Finding | Finding[]>][] = [
     ['ledger', 'Ledger', async () => ofLedger(deps)],
     ['database', 'Database', () => ofDatabase(deps)],
-    ['open_files', 'Open files', async () => checkOpenFiles(deps.status().open_files?.max)],
+    ['open_files', 'Open files', async () => checkOpenFiles(deps.condition().open_files?.max)],
     ['agents', 'Agents', async () => ofAgents(agents)],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
-    ['settlement', 'Settlement', async () => ofSettlement(deps)],
+    ['settlement', 'Settlement', () => ofSettlement(deps)],
     ['failures', 'Failing agents', async () => ofFailures(deps)],
   ]
   const found = await Promise.all(
@@ -53,8 +55,8 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
   return { checks: found.flat() }
 }
 
-function ofLedger({ status }: DiagnosisDeps): Finding {
-  const { trading } = status()
+function ofLedger({ condition }: DiagnosisDeps): Finding {
+  const { trading } = condition()
   if (trading?.state !== 'stopped') return ok('undamaged, and no other node is known to use it')
   return fail(`this node does not trade: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
 }
@@ -87,8 +89,8 @@ function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {
   })
 }
 
-function ofPeers({ config, status }: DiagnosisDeps): Finding {
-  const { connected_peers: count } = status()
+function ofPeers({ config, condition }: DiagnosisDeps): Finding {
+  const { connected_peers: count } = condition()
   if (count > 0) return ok(`${count} ${count === 1 ? 'peer' : 'peers'} connected`)
   const { bootstrap, mdns, publicDht } = config.p2p
   if (bootstrap.length > 0) {
@@ -102,9 +104,9 @@ function ofPeers({ config, status }: DiagnosisDeps): Finding {
 }
 
 /** Reads the alarms. Dismissed alarms are known and not reported. */
-function ofSettlement({ status, alarms }: DiagnosisDeps): Finding | Finding[] {
+async function ofSettlement({ status, alarms }: DiagnosisDeps): Promise<Finding | Finding[]> {
   const unpaid = alarms.list().filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
-  if (unpaid.length === 0) return ok(`${status().settlement.pending} pending`)
+  if (unpaid.length === 0) return ok(`${(await status()).settlement.pending} pending`)
   return unpaid.map(({ id, title, text, amount }) => {
     return warn(
       `${title}, ${amount} USDC. ${text}`,

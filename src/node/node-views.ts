@@ -11,7 +11,6 @@ import type { Asset } from '../payments/assets.ts'
 import type { NodeStatus, PeerStatus, WalletBalance } from '../schema/api.ts'
 import { networkKind } from '../schema/network-kind.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
-import type { Payments } from '../store/payments.ts'
 import { walletBalance } from './wallet-balance.ts'
 
 /** A connected peer as the API shows it (D21). */
@@ -47,13 +46,14 @@ export class Uptime {
   }
 }
 
-/** The status of the node (D21). */
-export function nodeStatus(
+/** The status of the node (D21), as far as the ledger is not asked. */
+export type NodeCondition = Omit<NodeStatus, 'settlement' | 'alarms'>
+
+export function nodeCondition(
   deps: {
     host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability' | 'search'>
     registry: Pick<Registry, 'list'>
     catalog: Pick<Catalog, 'count'>
-    payments: Pick<Payments, 'counts'>
     trading: Pick<Trading, 'state'>
     network: Network
     walletAddress: Hex
@@ -61,9 +61,8 @@ export function nodeStatus(
     name: string | undefined
   },
   uptimeMs: number,
-): NodeStatus {
-  const { host, registry, catalog, payments, trading, network, walletAddress, version, name } = deps
-  const { owed, unsettled } = payments.counts()
+): NodeCondition {
+  const { host, registry, catalog, trading, network, walletAddress, version, name } = deps
   return {
     ...(name !== undefined && { name }),
     peer_id: host.peerId,
@@ -77,7 +76,6 @@ export function nodeStatus(
     agents: { local: registry.list().length, known: catalog.count() },
     reachability: host.reachability(),
     search: host.search(),
-    settlement: { pending: owed, failed: unsettled },
     trading: trading.state(),
     open_files: openFiles(),
   }

@@ -14,6 +14,7 @@ import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { formatPrice } from '../schema/amount.ts'
+import type { NodeStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
 import { WebhookSecret } from '../schema/webhook.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
@@ -25,7 +26,7 @@ import { createAlarms } from './alarms.ts'
 import { diagnose } from './diagnosis.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
-import { nodeStatus, peerStatus, readBalance, type Uptime } from './node-views.ts'
+import { nodeCondition, peerStatus, readBalance, type Uptime } from './node-views.ts'
 
 type ReportingDeps = Pick<
   Foundation,
@@ -71,21 +72,24 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     })),
   })
   const seen = { ...deps, catalog, network: config.network, walletAddress: wallet.address, name: config.nodeName }
-  /** The status without alarms. The alarms are derived from it. */
-  const condition = () => nodeStatus(seen, deps.uptime.ms)
+  /** The alarms are derived from it. */
+  const condition = () => nodeCondition(seen, deps.uptime.ms)
   const agents = () => deps.ownAgents.list()
   const alarms = createAlarms({
     ...{ clock, logger, agents, store: createAlarmStore(database), status: condition },
     nameOf: (agentId) => catalog.resolve(agentId)?.name,
   })
-  const status = () => ({ ...condition(), alarms: alarms.count() })
+  async function status(): Promise<NodeStatus> {
+    const { owed, unsettled } = await payments.counts()
+    return { ...condition(), settlement: { pending: owed, failed: unsettled }, alarms: alarms.count() }
+  }
   const peers = () => host.peers().map(peerStatus)
   const budget = () => buyer.budget.view()
   const metrics: MetricSources = {
     ...{ meters, status, peers, budget },
     approvals: (state) => buyer.approvals.list(state),
-    oldestOwedSeconds() {
-      const at = payments.oldestOwed()
+    async oldestOwedSeconds() {
+      const at = await payments.oldestOwed()
       return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
     },
     webhooks: () => webhooks.list(),
@@ -95,9 +99,12 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     ...{ status, peers },
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: () => shownConfig(config, inForce(config, budget())),
-    diagnosis: (signal) => diagnose({ ...deps, config, agents, status, alarms }, signal),
+    diagnosis: (signal) => diagnose({ ...deps, config, agents, condition, status, alarms }, signal),
   }
-  return { api: { node, webhooks, metrics, alarms }, services: [nodeFeed({ feed, replica, status }), webhooks, alarms] }
+  return {
+    api: { node, webhooks, metrics, alarms },
+    services: [nodeFeed({ feed, logger, replica, status }), webhooks, alarms],
+  }
 }
 
 /** The limits in force: defaults of the seller's guard, and a budget that may have changed while the node runs. */

@@ -37,7 +37,7 @@ type SalesDeps = Pick<
 export function createSales(
   { exposure: exposureOptions, blocked = [], limits, settler: settlerOptions = {}, ...options }: SalesOptions,
   deps: SalesDeps,
-): { x402: X402ServerDeps; settler: Service & Settler; settledWork: Service; protocols: Service } {
+): { x402: X402ServerDeps; exposure: Service; settler: Service & Settler; settledWork: Service; protocols: Service } {
   const { clock, logger, asset, wallet, didOf, newNonce, agents, slots, ledger, facilitator, chain, chance } = deps
   const { payments, exchanges, deferred } = ledger
   const exposure = new Exposure(exposureOptions, { clock, logger, payments, chain: deps.funds })
@@ -56,5 +56,5 @@ export function createSales(
   const nameOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOf(caller))
   const settledWork = new SettledWork({ ...x402, didOf: nameOf })
   ledger.listen((change) => settledWork.changed(change))
-  return { x402, settler, settledWork, protocols: createProtocolServer(deps.handle, x402) }
+  return { x402, exposure, settler, settledWork, protocols: createProtocolServer(deps.handle, x402) }
 }

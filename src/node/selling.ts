@@ -97,7 +97,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   })
   const { seller } = config
   const { perPayerMax, totalMax, checkFrom } = exposureLimits
-  const { x402, settler, settledWork, protocols } = createSales(
+  const { x402, exposure, settler, settledWork, protocols } = createSales(
     {
       exposure: {
         perPayerMax: seller.unsettledPerPayerAtomic ?? perPayerMax,
@@ -123,7 +123,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   )
   return {
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
-    ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
+    ...{ agents, functions, registry, exposure, settler, x402, doors: [settledWork, protocols] },
     async models(signal: AbortSignal) {
       const { availableModels } = await import('../agents/available-models.ts')
       return availableModels({ keys: secrets.providerKeys, fetch: deps.fetch }, signal)

@@ -20,9 +20,10 @@ function setup() {
   })
   const stored = ledger.payments
   let leave = () => {}
-  const open = () => {
+  const open = async () => {
     leave()
     const exposure = new Exposure(exposureLimits, { clock, logger: silentLogger, payments: stored, chain: undefined })
+    await exposure.start()
     leave = ledger.listen((change) => exposure.changed(change))
     return exposure
   }
@@ -59,10 +60,10 @@ test('T6 T17: what may be lost in a day is bounded however cheap a run is, and a
   const next = claims(clock)
   const bound = Number(exposureLimits.totalMax / PRICE)
   expect(bound).toBeGreaterThan(LOSERS_MAX)
-  let exposure = open()
+  let exposure = await open()
   let free = 0
   for (let turn = 0; turn < 125; turn++) {
-    if (turn === 110) exposure = open()
+    if (turn === 110) exposure = await open()
     const lost = await Promise.all(Array.from({ length: 100 }, () => loseOne(next, exposure, { clock, stored })))
     free += lost.filter(Boolean).length
   }
@@ -70,13 +71,13 @@ test('T6 T17: what may be lost in a day is bounded however cheap a run is, and a
   // Not for ever.
   clock.advance(25 * HOUR_MS)
   expect(await loseOne(next, exposure, { clock, stored })).toBe(true)
-  expect(await loseOne(next, open(), { clock, stored })).toBe(true)
+  expect(await loseOne(next, await open(), { clock, stored })).toBe(true)
 })
 
 test('T6: a loss that is tried again counts as owed, and lost again as one loss', async () => {
   const { clock, open, stored } = setup()
   const next = claims(clock)
-  const exposure = open()
+  const exposure = await open()
   await loseOne(next, exposure, { clock, stored })
   const id = `0x${'1'.padStart(64, '0')}` as const
   for (let turn = 0; turn < 3; turn++) {
@@ -89,7 +90,7 @@ test('T6: a loss that is tried again counts as owed, and lost again as one loss'
     )
     expect(exposure.total).toBe(0n)
   }
-  const { slots, payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 10 })
+  const { slots, payers } = await stored.lost(0, { slotMs: HOUR_MS, payersMax: 10 })
   expect(slots).toEqual([{ at: clock.now(), amount: PRICE }])
   expect(payers).toMatchObject([{ count: 1, at: clock.now() }])
 })
@@ -100,7 +101,7 @@ describe('T6 D45: peer ids cost nothing', () => {
   test('an account that comes with a new one for each call pushes out no other peer', async () => {
     const { clock, open: start } = setup()
     const next = claims(clock)
-    const exposure = start()
+    const exposure = await start()
     const honest = { ...next(), peerId: 'honest', requirements: requirements({ amount: 999_999n }) }
     for (let n = 1; n <= 10; n++) {
       await exposure.enter({ ...honest, id: `0x${(0x200000 + n).toString(16).padStart(64, '0')}` }, open)
@@ -117,7 +118,7 @@ describe('T6 D45: peer ids cost nothing', () => {
   test('where every known account owes, a peer nobody knows settles first, and is told so', async () => {
     const { clock, open: start } = setup()
     const next = claims(clock)
-    const exposure = start()
+    const exposure = await start()
     const cheap = requirements({ amount: 1n })
     let last = next()
     for (let n = 0; n < PEERS_MAX; n++, last = next()) {
@@ -135,7 +136,7 @@ describe('T6 D45: peer ids cost nothing', () => {
 test('T6: after a restart the payers that lost last are the last to be forgotten', async () => {
   const { clock, open, stored } = setup()
   const next = claims(clock)
-  const exposure = open()
+  const exposure = await open()
   const first = next()
   const from = first.signed.authorization.from
   const again = () => {
@@ -149,6 +150,6 @@ test('T6: after a restart the payers that lost last are the last to be forgotten
   ])
   clock.advance(HOUR_MS)
   for (let n = 0; n < 2; n++, clock.advance(HOUR_MS)) await loseOne(next, exposure, { clock, stored })
-  const { payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 2 })
+  const { payers } = await stored.lost(0, { slotMs: HOUR_MS, payersMax: 2 })
   expect(payers.map(({ at }) => at)).toEqual([clock.now() - 2 * HOUR_MS, clock.now() - HOUR_MS])
 })

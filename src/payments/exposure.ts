@@ -1,6 +1,7 @@
 import type { Chain } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
+import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { parsePrice } from '../schema/amount.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -24,7 +25,7 @@ export type ExposureOptions = {
 export type ExposureDeps = {
   clock: Clock
   logger: Logger
-  payments: Pick<Payments, 'get' | 'open' | 'lost'>
+  payments: Pick<Payments, 'open' | 'lost'>
   /** Undefined: balances are unknown. */
   chain: Pick<Chain, 'usdcBalance' | 'authorizationUse' | 'simulateTransfer'> | undefined
 }
@@ -53,14 +54,16 @@ const OPEN_MAX = 100_000
 
 /**
  * Counts the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
- * canceled or its account is empty, and a payer can sign many against one balance.
+ * canceled or its account is empty, and a payer can sign many against one balance. Loads what is stored at its start,
+ * before the ledger changes, and follows the changes from then on.
  */
-export class Exposure {
+export class Exposure implements Service {
+  readonly name = 'exposure'
   readonly #options: ExposureOptions
   readonly #deps: ExposureDeps
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
-  readonly #losses: Losses
+  #losses = new Losses({ slots: [], payers: [] })
   /** Predicts what a peer hears before it signs. The limits themselves count by account. */
   readonly #payers = new LatestPayers({
     peersMax: PEERS_MAX,
@@ -74,15 +77,21 @@ export class Exposure {
   constructor(options: ExposureOptions, deps: ExposureDeps) {
     this.#options = options
     this.#deps = deps
+  }
+
+  async start(): Promise<void> {
+    const { payments, clock } = this.#deps
     const stored = { slotMs: LOSS_SLOT_MS, payersMax: LOSERS_MAX }
-    const lost = deps.payments.lost(deps.clock.now() - DISTRUST_MS, stored)
+    const [lost, open] = await Promise.all([payments.lost(clock.now() - DISTRUST_MS, stored), payments.open()])
     this.#losses = new Losses(lost)
     for (const { peerId, payer } of lost.payers) this.#payers.meet(peerId, payer.toLowerCase())
-    for (const { id, peerId, payer, amount } of deps.payments.open()) {
+    for (const { id, peerId, payer, amount } of open) {
       this.#payers.meet(peerId, payer.toLowerCase())
       this.#count(id, payer.toLowerCase(), amount)
     }
   }
+
+  async stop(): Promise<void> {}
 
   /** Amount of unsettled work, in atomic units. */
   get total(): bigint {
@@ -136,15 +145,15 @@ export class Exposure {
 
   changed(change: LedgerChange): void {
     if (change.record === 'payment') this.#paymentChanged(change)
-    else if (change.record === 'execution' && change.payment !== undefined) this.#ran(change.payment)
+    else if (change.record === 'execution' && change.before !== undefined) this.#ran(change.before, change.after)
   }
 
-  #paymentChanged({ id, from, to, before }: PaymentChange): void {
+  #paymentChanged({ id, from, to, before, after }: PaymentChange): void {
     if (from === 'open') {
       // The hash that a facilitator names is only a claim: the payment counts until the ledger says `settled` (D50).
       if (to === 'authorized' || to === 'owed') return
       this.leave(id)
-      const lost = to === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
+      const lost = to === 'unsettled' ? lossOf(after) : undefined
       if (lost !== undefined) this.#losses.add(lost)
     } else if (before !== undefined && isWorkDone(before)) {
       const lost = lossOf(before)
@@ -154,11 +163,10 @@ export class Exposure {
   }
 
   /** A settlement may be undone while its work runs: the work counts as unsettled from its end. */
-  #ran(before: StoredPayment): void {
+  #ran(before: StoredPayment, after: StoredPayment | undefined): void {
     if (isWorkDone(before)) return
-    const payment = this.#deps.payments.get(before.id)
-    if (payment?.state === 'owed' && !this.#open.has(before.id)) this.#countOwed(payment)
-    const lost = lossOf(payment)
+    if (after?.state === 'owed' && !this.#open.has(before.id)) this.#countOwed(after)
+    const lost = lossOf(after)
     if (lost !== undefined) this.#losses.add(lost)
   }
 

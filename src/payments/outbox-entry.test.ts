@@ -23,7 +23,7 @@ async function setup(state: PaymentState) {
 test('an owed payment is due at once, its attempts as they were', async () => {
   const { payments, clock, id, wake, retry } = await setup('owed')
   await retry()
-  expect(payments.due(clock.now(), 10)).toMatchObject([{ id, attempts: 5 }])
+  expect(await payments.due(clock.now(), 10)).toMatchObject([{ id, attempts: 5 }])
   expect(wake).toHaveBeenCalledOnce()
 })
 
@@ -32,35 +32,35 @@ test('D31: one that was given up has one attempt more, and settles', async () =>
   const txHash = randomHex()
   const settle = vi.fn(async () => ({ kind: 'settled', txHash }) as const)
   await retry()
-  expect(payments.get(id)).toMatchObject({ state: 'owed', attempts: 4, unclear: true })
+  expect(await payments.get(id)).toMatchObject({ state: 'owed', attempts: 4, unclear: true })
   const settler = new Settler(
     {},
     { clock, logger: silentLogger, payments, facilitator: { settle, close: async () => {} } as never, chance: () => 0 },
   )
   await settler.start()
-  await vi.waitFor(() => expect(payments.get(id)).toMatchObject({ state: 'settled', txHash, attempts: 5 }))
+  await vi.waitFor(async () => expect(await payments.get(id)).toMatchObject({ state: 'settled', txHash, attempts: 5 }))
   await settler.stop()
   expect(settle).toHaveBeenCalledOnce()
 })
 
 test('D28: one whose authorization has expired is not tried again', async () => {
   const { payments, clock, id, wake, retry } = await setup('unsettled')
-  clock.set(Number(payments.get(id)!.signed.authorization.validBefore) * 1000)
+  clock.set(Number((await payments.get(id))!.signed.authorization.validBefore) * 1000)
   await expect(retry()).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
-  expect([payments.get(id)?.state, wake.mock.calls.length]).toEqual(['unsettled', 0])
+  expect([(await payments.get(id))?.state, wake.mock.calls.length]).toEqual(['unsettled', 0])
 })
 
 test('D41: one whose authorization has expired is looked for on the chain, which may show it after all', async () => {
   const { payments, clock, id, retry } = await setup('unsettled')
   const settlement = new FakeSettlement()
-  const { authorization } = payments.get(id)!.signed
+  const { authorization } = (await payments.get(id))!.signed
   const txHash = settlement.pay(authorization)
   clock.set(Number(authorization.validBefore) * 1000 + 600_000)
   await retry(true)
   const { facilitator, chain } = settlement
   const settler = new Settler({}, { clock, logger: silentLogger, payments, facilitator, chain, chance: () => 0 })
   await settler.start()
-  await vi.waitFor(() => expect(payments.get(id)).toMatchObject({ state: 'settled', txHash }))
+  await vi.waitFor(async () => expect(await payments.get(id)).toMatchObject({ state: 'settled', txHash }))
   await settler.stop()
   expect(settlement.attempts).toEqual([])
 })
@@ -68,5 +68,5 @@ test('D41: one whose authorization has expired is looked for on the chain, which
 test.each(['authorized', 'settled', 'voided'] as const)('one that is %s has nothing to retry', async (state) => {
   const { payments, id, retry } = await setup(state)
   await expect(retry()).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
-  expect(payments.get(id)?.state).toBe(state)
+  expect((await payments.get(id))?.state).toBe(state)
 })

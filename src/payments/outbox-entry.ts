@@ -17,7 +17,7 @@ export async function retrySettlement(
     hasChain = false,
   }: { payments: Pick<Payments, 'get' | 'reopen' | 'hastenOne'>; clock: Clock; wake(): void; hasChain?: boolean },
 ): Promise<void> {
-  const payment = payments.get(id)
+  const payment = await payments.get(id)
   const now = clock.now()
   let isDue = false
   if (payment?.state === 'owed') isDue = await payments.hastenOne(id, now)

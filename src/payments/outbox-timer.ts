@@ -17,6 +17,7 @@ export class OutboxTimer {
   #at = 0
   #failing = false
   #stopped = false
+  readonly #ticks = new Set<Promise<void>>()
 
   constructor(options: OutboxTimerOptions, { logger }: { logger: Logger }) {
     this.#options = options
@@ -29,7 +30,10 @@ export class OutboxTimer {
     if (this.#timer !== undefined && this.#at <= performance.now() + waitMs) return
     clearTimeout(this.#timer)
     this.#at = performance.now() + waitMs
-    this.#timer = setTimeout(() => void this.#tick(), waitMs)
+    this.#timer = setTimeout(() => {
+      const tick = this.#tick().finally(() => this.#ticks.delete(tick))
+      this.#ticks.add(tick)
+    }, waitMs)
     this.#timer.unref()
   }
 
@@ -38,9 +42,15 @@ export class OutboxTimer {
     this.#failing = true
   }
 
-  stop(): void {
+  get stopped(): boolean {
+    return this.#stopped
+  }
+
+  /** Resolves when no look is under way any more. */
+  async stop(): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)
+    await Promise.all(this.#ticks)
   }
 
   async #tick(): Promise<void> {

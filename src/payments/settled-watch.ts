@@ -1,6 +1,6 @@
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { Payments, StoredPayment } from '../store/payments.ts'
+import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import {
   askChain,
   askChainAfter,
@@ -38,7 +38,6 @@ type SettledWatchDeps = {
 export class SettledWatch {
   readonly #deps: SettledWatchDeps
   readonly #timer: OutboxTimer
-  #looking: Promise<unknown> = Promise.resolve()
 
   constructor(options: { tickMaxMs?: number | undefined }, deps: SettledWatchDeps) {
     this.#deps = deps
@@ -51,25 +50,23 @@ export class SettledWatch {
   }
 
   async stop(): Promise<void> {
-    this.#timer.stop()
-    await this.#looking.catch(() => {})
+    await this.#timer.stop()
   }
 
   /** A newly settled payment, with the time of its next look. */
-  watched(payment: SettledPayment): SettledPayment {
-    const { chain, payments, clock } = this.#deps
-    const stored = chain && payments.get(payment.id)
-    if (stored === undefined) return payment
-    const lookAt = firstLookAt(validBeforeMs(stored), clock.now())
+  watched(settled: SettledPayment, payment: Pick<Claim, 'signed'>): SettledPayment {
+    const { chain, clock } = this.#deps
+    if (chain === undefined) return settled
+    const lookAt = firstLookAt(validBeforeMs(payment), clock.now())
     this.#timer.schedule(lookAt - clock.now())
-    return { ...payment, lookAt }
+    return { ...settled, lookAt }
   }
 
   async #tick(): Promise<number> {
     const { payments, clock } = this.#deps
-    this.#looking = Promise.all(payments.settledDue(clock.now(), LOOKS_MAX).map((payment) => this.#look(payment)))
-    await this.#looking
-    const next = payments.nextLookAt()
+    const due = await payments.settledDue(clock.now(), LOOKS_MAX)
+    if (!this.#timer.stopped) await Promise.all(due.map((payment) => this.#look(payment)))
+    const next = await payments.nextLookAt()
     return next === undefined ? TICK_MAX_MS : next - clock.now()
   }
 

@@ -79,14 +79,15 @@ async function setup(options: Options = {}) {
     expect(await settler.claim(payment)).toBe(true)
     return { payment, txHash: await settler.deliver(payment, exchangeOf(payment, clock.now())) }
   }
-  const stateOf = (id: Hex) => payments.get(id)?.state
+  const stateOf = async (id: Hex) => (await payments.get(id))?.state
   /** Lets time go by, in steps in which everything due is done. */
   const pass = async (ms: number, id: Hex) => {
-    const isQuiet = () => busy === 0 && (stateOf(id) !== 'owed' || payments.get(id)!.nextAttemptAt! > clock.now())
+    const isQuiet = async () =>
+      busy === 0 && ((await stateOf(id)) !== 'owed' || (await payments.get(id))!.nextAttemptAt! > clock.now())
     const end = clock.now() + ms
     do {
       await until(isQuiet, { everyMs: 1 })
-      clock.set(Math.min(end, Math.max(clock.now() + 1, payments.nextDueAt() ?? end)))
+      clock.set(Math.min(end, Math.max(clock.now() + 1, (await payments.nextDueAt()) ?? end)))
     } while (clock.now() < end)
     await until(isQuiet, { everyMs: 1 })
   }
@@ -100,19 +101,19 @@ describe('D31: settlement', () => {
     const { payment, txHash } = await deliver()
     const use = settlement.useOf(payment.signed.authorization.from, payment.signed.authorization.nonce)
     expect(use).toMatchObject({ state: 'used', txHash })
-    expect(exchanges.paidOutput(payment.id)).toBe('result')
-    await until(() => payments.get(payment.id)?.txHash)
-    expect(stateOf(payment.id)).toBe('owed')
+    expect(await exchanges.paidOutput(payment.id)).toBe('result')
+    await until(async () => (await payments.get(payment.id))?.txHash)
+    expect(await stateOf(payment.id)).toBe('owed')
     await pass(2_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', txHash, attempts: 1 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', txHash, attempts: 1 })
     expect(settlement.attempts).toHaveLength(1)
   })
 
   test('is settled by the facilitator’s word where there is no chain to ask (T15)', async () => {
     const { deliver, payments } = await setup({ chain: false })
     const { payment, txHash } = await deliver()
-    await until(() => payments.get(payment.id)?.state === 'settled')
-    expect(payments.get(payment.id)?.txHash).toBe(txHash)
+    await until(async () => (await payments.get(payment.id))?.state === 'settled')
+    expect((await payments.get(payment.id))?.txHash).toBe(txHash)
   })
 
   test('does not keep the buyer waiting longer than the first attempt may take', async () => {
@@ -120,7 +121,7 @@ describe('D31: settlement', () => {
     settlement.plan.push({ moves: false, answer: 'hang' })
     const { payment, txHash } = await deliver()
     expect(txHash).toBeUndefined()
-    expect(stateOf(payment.id)).toBe('owed')
+    expect(await stateOf(payment.id)).toBe('owed')
   })
 
   test('of a payment whose agent failed never begins', async () => {
@@ -129,8 +130,8 @@ describe('D31: settlement', () => {
     await settler.claim(payment)
     await settler.void(payment.id, 'the agent failed', exchangeOf(payment, clock.now(), { output: undefined }))
     await pass(600_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'voided', error: 'the agent failed', attempts: 0 })
-    expect(exchanges.paidOutput(payment.id)).toBeUndefined()
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'voided', error: 'the agent failed', attempts: 0 })
+    expect(await exchanges.paidOutput(payment.id)).toBeUndefined()
     expect(settlement.attempts).toEqual([])
   })
 
@@ -143,7 +144,7 @@ describe('D31: settlement', () => {
     const second = paid({ task: 'task' })
     await settler.claim(second)
     expect(await settler.settleFirst(second)).toBeUndefined()
-    await until(() => stateOf(second.id) === 'unsettled')
+    await until(async () => (await stateOf(second.id)) === 'unsettled')
   })
 })
 
@@ -168,9 +169,9 @@ describe('a failing facilitator', () => {
       [4, 5],
       [5, 5],
     ])
-    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
     await pass(80_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'expired unpaid: no answer' })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'expired unpaid: no answer' })
     expect(settlement.attempts).toHaveLength(5)
   })
 
@@ -179,16 +180,16 @@ describe('a failing facilitator', () => {
     settlement.usual = unclear
     const { payment } = await deliver()
     await pass(170_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'no answer', attempts: 5 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'no answer', attempts: 5 })
   })
 
   test('that refuses for good is not asked again', async () => {
     const { deliver, settlement, pass, payments } = await setup()
     settlement.usual = refusal
     const { payment } = await deliver()
-    await until(() => payments.get(payment.id)?.state === 'unsettled')
+    await until(async () => (await payments.get(payment.id))?.state === 'unsettled')
     await pass(600_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ attempts: 1, error: 'the facilitator refuses: no money' })
+    expect(await payments.get(payment.id)).toMatchObject({ attempts: 1, error: 'the facilitator refuses: no money' })
     expect(settlement.attempts).toHaveLength(1)
   })
 
@@ -198,7 +199,7 @@ describe('a failing facilitator', () => {
     const { payment, txHash } = await deliver()
     expect(txHash).toBeUndefined()
     await pass(65_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 4 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 4 })
   })
 
   test('that cannot be reached for longer than five attempts would take is paid through when it is back', async () => {
@@ -207,14 +208,14 @@ describe('a failing facilitator', () => {
     const { payment, txHash } = await deliver()
     expect(txHash).toBeUndefined()
     await pass(60_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 0, unclear: false })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 0, unclear: false })
     settlement.usual = unclear
     settlement.plan.push(unreached, unclear, unreached)
     await pass(15_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', unclear: true })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', unclear: true })
     settlement.usual = { moves: true, answer: 'the transaction' }
     await pass(15_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled' })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled' })
   })
 
   test('D40: that is up and says that it is down is asked again while the chain shows that nothing moved', async () => {
@@ -222,11 +223,11 @@ describe('a failing facilitator', () => {
     settlement.usual = isDown
     const { payment } = await deliver()
     await pass(150_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 0, unclear: true })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 0, unclear: true })
     expect(settlement.attempts.length).toBeGreaterThan(SETTLEMENT_ATTEMPTS_MAX)
     settlement.usual = { moves: true, answer: 'the transaction' }
     await pass(10_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 1 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 1 })
   })
 
   test('D40 T13: that says it is down and has settled all the same is not asked again', async () => {
@@ -234,7 +235,7 @@ describe('a failing facilitator', () => {
     settlement.plan.push({ ...isDown, moves: true })
     const { payment } = await deliver()
     await pass(10_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 1 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 1 })
     expect(settlement.attempts).toHaveLength(1)
   })
 
@@ -246,11 +247,11 @@ describe('a failing facilitator', () => {
       settlement.chainIsDown = true
       const { payment } = await deliver()
       await pass(150_000, payment.id)
-      expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 4 })
+      expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 4 })
       settlement.usual = { moves: true, answer: 'the transaction' }
       settlement.chainIsDown = false
       await pass(25_000, payment.id)
-      expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 5 })
+      expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 5 })
     },
   )
 
@@ -259,7 +260,7 @@ describe('a failing facilitator', () => {
     settlement.usual = unreached
     const { payment } = await deliver()
     await pass(600_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', attempts: 0, error: 'nobody there' })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'unsettled', attempts: 0, error: 'nobody there' })
   })
 
   test('that is not configured leaves the payment owed, and says what to do', async () => {
@@ -271,8 +272,8 @@ describe('a failing facilitator', () => {
     const payment = claim(clock.now())
     await settler.claim(payment)
     expect(await settler.deliver(payment, exchangeOf(payment, clock.now()))).toBeUndefined()
-    await until(() => payments.get(payment.id)?.error)
-    expect(payments.get(payment.id)).toMatchObject({
+    await until(async () => (await payments.get(payment.id))?.error)
+    expect(await payments.get(payment.id)).toMatchObject({
       state: 'owed',
       error: 'no facilitator is configured: set FACILITATOR_URL',
     })
@@ -292,7 +293,7 @@ describe('T13: an ambiguous settlement', () => {
     await pass(5_000, payment.id)
     const { from, nonce } = payment.signed.authorization
     const use = settlement.useOf(from, nonce)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', txHash: (use as { txHash: Hex }).txHash })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', txHash: (use as { txHash: Hex }).txHash })
     expect(settlement.attempts).toHaveLength(1)
   })
 
@@ -302,10 +303,10 @@ describe('T13: an ambiguous settlement', () => {
     settlement.plan.push({ moves: false, answer: { kind: 'settled', txHash: lie } })
     const { payment } = await deliver()
     await pass(1_999, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', txHash: lie })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', txHash: lie })
     await pass(10_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 2 })
-    expect(payments.get(payment.id)?.txHash).not.toBe(lie)
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 2 })
+    expect((await payments.get(payment.id))?.txHash).not.toBe(lie)
   })
 
   test('whose second attempt is refused because the first has paid, is settled', async () => {
@@ -313,7 +314,7 @@ describe('T13: an ambiguous settlement', () => {
     settlement.plan.push(unclear, { ...refusal, moves: true })
     const { payment } = await deliver()
     await pass(5_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 2 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 2 })
   })
 
   test('whose second attempt is refused while the chain is down, is decided when it is up again', async () => {
@@ -323,10 +324,10 @@ describe('T13: an ambiguous settlement', () => {
     settlement.usual = refusal
     const { payment } = await deliver()
     await pass(175_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
     settlement.chainIsDown = false
     await pass(60_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled' })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled' })
   })
 
   test('whose second attempt is refused, and that did not pay, is unsettled', async () => {
@@ -334,7 +335,7 @@ describe('T13: an ambiguous settlement', () => {
     settlement.plan.push(unclear, refusal)
     const { payment } = await deliver()
     await pass(5_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', attempts: 2 })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'unsettled', attempts: 2 })
   })
 
   test('with a chain that cannot be asked for a day after its window ends as unknown', async () => {
@@ -344,8 +345,8 @@ describe('T13: an ambiguous settlement', () => {
     const { payment } = await deliver()
     await pass(175_000, payment.id)
     clock.advance(25 * 60 * 60 * 1000)
-    await until(() => payments.get(payment.id)?.state === 'unsettled')
-    expect(payments.get(payment.id)).toMatchObject({ error: expect.stringContaining('outcome unknown') })
+    await until(async () => (await payments.get(payment.id))?.state === 'unsettled')
+    expect(await payments.get(payment.id)).toMatchObject({ error: expect.stringContaining('outcome unknown') })
     expect(settlement.attempts).toHaveLength(5)
     expect(log).toContain('a payment could not be settled')
   })
@@ -360,7 +361,10 @@ describe('T6: a buyer that', () => {
     settlement.setUse(from, nonce, { state: 'canceled' })
     await deliver(payment)
     await pass(6_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('canceled') })
+    expect(await payments.get(payment.id)).toMatchObject({
+      state: 'unsettled',
+      error: expect.stringContaining('canceled'),
+    })
     // The chain is asked before the first attempt (D50).
     expect(settlement.attempts).toHaveLength(0)
   })
@@ -376,7 +380,7 @@ describe('T6: a buyer that', () => {
     })
     await deliver(payment)
     await pass(6_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({
+    expect(await payments.get(payment.id)).toMatchObject({
       state: 'unsettled',
       error: expect.stringContaining('another transfer'),
     })
@@ -391,13 +395,16 @@ describe('T17: a restart', () => {
     await settler.claim(running)
     await settler.claim(owed)
     await settler.deliver(owed, exchangeOf(owed, clock.now()))
-    expect(payments.get(owed.id)).toMatchObject({ state: 'owed', attempts: 1 })
+    expect(await payments.get(owed.id)).toMatchObject({ state: 'owed', attempts: 1 })
     await settler.stop()
     await open()
-    expect(payments.get(running.id)).toMatchObject({ state: 'voided', error: expect.stringContaining('not charged') })
+    expect(await payments.get(running.id)).toMatchObject({
+      state: 'voided',
+      error: expect.stringContaining('not charged'),
+    })
     await until(() => settlement.attempts.length === 2)
     await pass(2_000, owed.id)
-    expect(payments.get(owed.id)).toMatchObject({ state: 'settled', attempts: 2 })
+    expect(await payments.get(owed.id)).toMatchObject({ state: 'settled', attempts: 2 })
     expect(settlement.attempts).toEqual([owed.signed.authorization.nonce, owed.signed.authorization.nonce])
   })
 
@@ -409,7 +416,7 @@ describe('T17: a restart', () => {
     await settler.deliver(payment, exchangeOf(payment, clock.now()))
     await settler.stop()
     await open()
-    await until(() => payments.get(payment.id)?.state === 'settled')
+    await until(async () => (await payments.get(payment.id))?.state === 'settled')
     expect(settlement.attempts).toHaveLength(1)
   })
 
@@ -425,7 +432,7 @@ describe('T17: a restart', () => {
       await again.stop()
     }
     expect(settlement.attempts).toHaveLength(5)
-    expect(payments.get(payment.id)).toMatchObject({ attempts: 5 })
+    expect(await payments.get(payment.id)).toMatchObject({ attempts: 5 })
   })
 })
 
@@ -438,8 +445,8 @@ test.each([
   const { deliver, settlement, payments } = await setup()
   settlement.usual = { moves: false, answer: { kind: 'refused', reason: `the facilitator refuses: ${reason}` } }
   const { payment } = await deliver()
-  await until(() => payments.get(payment.id)?.state === 'unsettled')
-  expect(payments.get(payment.id)).toMatchObject({ blamed })
+  await until(async () => (await payments.get(payment.id))?.state === 'unsettled')
+  expect(await payments.get(payment.id)).toMatchObject({ blamed })
 })
 
 test('T16: after the clock was set back an hour what is owed is still settled', async () => {
@@ -447,9 +454,11 @@ test('T16: after the clock was set back an hour what is owed is still settled', 
   settlement.plan.push(unclear)
   const { payment } = await deliver()
   clock.advance(-60 * 60 * 1000)
-  await until(() => payments.get(payment.id)?.state === 'owed' && payments.get(payment.id)?.txHash)
+  await until(
+    async () => (await payments.get(payment.id))?.state === 'owed' && (await payments.get(payment.id))?.txHash,
+  )
   clock.advance(2_000)
-  await until(() => payments.get(payment.id)?.state === 'settled')
+  await until(async () => (await payments.get(payment.id))?.state === 'settled')
 })
 
 test('T16: with a full disk no attempt is made that is not counted, and the outbox is not looked at without pause', async () => {
@@ -468,7 +477,7 @@ test('T16: with a full disk no attempt is made that is not counted, and the outb
   })
   settlement.plan.push(unclear)
   const { payment } = await deliver()
-  await until(() => real.get(payment.id)?.error)
+  await until(async () => (await real.get(payment.id))?.error)
   clock.advance(5_000)
   await until(() => failures > 0)
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
@@ -493,7 +502,7 @@ test('an outbox that cannot be read is told, and ends neither the process nor th
   await until(() => log.includes('the outbox could not be read'))
   const { payment } = await deliver()
   await pass(2_000, payment.id)
-  expect(payments.get(payment.id)?.state).toBe('settled')
+  expect((await payments.get(payment.id))?.state).toBe('settled')
 })
 
 test('of many payments that are owed, a few are settled at a time, each once', async () => {
@@ -519,9 +528,13 @@ test('of many payments that are owed, a few are settled at a time, each once', a
     return settle(...args)
   }
   await open()
-  await until(() => all.every(({ id }) => payments.get(id)?.txHash))
+  await until(async () =>
+    (await Promise.all(all.map(async ({ id }) => (await payments.get(id))?.txHash))).every(Boolean),
+  )
   clock.advance(2_000)
-  await until(() => all.every(({ id }) => payments.get(id)?.state === 'settled'))
+  await until(async () =>
+    (await Promise.all(all.map(async ({ id }) => (await payments.get(id))?.state === 'settled'))).every(Boolean),
+  )
   expect(most).toBeLessThanOrEqual(32)
   expect(new Set(settlement.attempts).size).toBe(60)
   expect(settlement.attempts).toHaveLength(60)
@@ -547,7 +560,7 @@ test('whatever facilitator and chain do, a payment is tried five times at most a
       await pass(Number(payment.signed.authorization.validBefore) * 1000 + 61_000 - clock.now(), payment.id)
       const { from, nonce } = payment.signed.authorization
       const used = settlement.useOf(from, nonce).state === 'used'
-      const end = payments.get(payment.id)
+      const end = await payments.get(payment.id)
       expect(end?.state).toBe(used ? 'settled' : 'unsettled')
       expect(settlement.attempts.length).toBeLessThanOrEqual(SETTLEMENT_ATTEMPTS_MAX)
       expect(settlement.attempts.length).toBe(end?.attempts)
@@ -566,11 +579,11 @@ describe('D31 time', () => {
     const endMs = Number(authorization.validBefore) * 1000
     settlement.blockTimeMs = endMs - 60_000
     await pass(endMs - clock.now() + 120_000, payment.id)
-    expect(stateOf(payment.id)).toBe('owed')
+    expect(await stateOf(payment.id)).toBe('owed')
     settlement.blockTimeMs = endMs + 120_000
     const txHash = settlement.pay(authorization)
     await pass(120_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', txHash })
+    expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', txHash })
   })
 
   test('a chain that is past the window and shows nothing ends it as expired', async () => {
@@ -579,16 +592,19 @@ describe('D31 time', () => {
     const { payment } = await deliver()
     const endMs = Number(payment.signed.authorization.validBefore) * 1000
     await pass(endMs - clock.now() + 120_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('expired') })
+    expect(await payments.get(payment.id)).toMatchObject({
+      state: 'unsettled',
+      error: expect.stringContaining('expired'),
+    })
   })
 
   test('a wall clock that is set back by minutes does not put the next attempt off', async () => {
     const { deliver, settlement, clock, stateOf } = await setup()
     settlement.plan.push(unclear)
     const { payment } = await deliver()
-    expect(stateOf(payment.id)).toBe('owed')
+    expect(await stateOf(payment.id)).toBe('owed')
     clock.jump(-300_000)
-    await until(() => stateOf(payment.id) === 'settled' || clock.advance(100))
+    await until(async () => (await stateOf(payment.id)) === 'settled' || clock.advance(100))
     expect(clock.monotonic()).toBeLessThan(60_000)
   })
 
@@ -596,9 +612,9 @@ describe('D31 time', () => {
     const { deliver, settlement, clock, stateOf, payments } = await setup()
     settlement.plan.push(unclear)
     const { payment } = await deliver()
-    await until(() => payments.get(payment.id)?.error)
+    await until(async () => (await payments.get(payment.id))?.error)
     clock.jump(-50_000)
-    await until(() => stateOf(payment.id) === 'settled' || clock.advance(100))
+    await until(async () => (await stateOf(payment.id)) === 'settled' || clock.advance(100))
     expect(clock.monotonic()).toBeLessThan(30_000)
   })
 })
@@ -610,14 +626,14 @@ describe('T13 a reorganization of the chain', () => {
     const { deliver, settlement, payments, clock, stateOf, pass } = await setup()
     const { payment } = await deliver()
     await pass(2_000, payment.id)
-    expect(stateOf(payment.id)).toBe('settled')
-    const first = payments.get(payment.id)!.txHash
+    expect(await stateOf(payment.id)).toBe('settled')
+    const first = (await payments.get(payment.id))!.txHash
     const { authorization } = payment.signed
     settlement.setUse(authorization.from, authorization.nonce, unused)
     await until(() => settlement.attempts.length === 2 || clock.advance(1_000))
     expect(clock.now()).toBeLessThan(Number(authorization.validBefore) * 1000)
-    await until(() => stateOf(payment.id) === 'settled' || clock.advance(1_000))
-    expect(payments.get(payment.id)!.txHash).not.toBe(first)
+    await until(async () => (await stateOf(payment.id)) === 'settled' || clock.advance(1_000))
+    expect((await payments.get(payment.id))!.txHash).not.toBe(first)
   })
 
   test('that takes it back after the window: the books say that it was not paid', async () => {
@@ -628,11 +644,11 @@ describe('T13 a reorganization of the chain', () => {
     const endMs = Number(validBefore) * 1000
     // The look within the window finds it.
     const looks = () => payments.nextLookAt()
-    await until(() => looks() === endMs + 60_000 || clock.advance(1_000))
+    await until(async () => (await looks()) === endMs + 60_000 || clock.advance(1_000))
     expect(clock.now()).toBeLessThan(endMs)
     settlement.setUse(from, nonce, unused)
     clock.set(endMs + 60_000)
-    await until(() => stateOf(payment.id) === 'unsettled')
+    await until(async () => (await stateOf(payment.id)) === 'unsettled')
     expect(settlement.attempts).toHaveLength(1)
   })
 
@@ -644,8 +660,10 @@ describe('T13 a reorganization of the chain', () => {
     const txHash = randomHex()
     settlement.setUse(from, nonce, { state: 'used', txHash, transfer: { to, value } })
     clock.set(Number(validBefore) * 1000 + 60_000)
-    await until(() => payments.get(payment.id)!.txHash === txHash && payments.nextLookAt() === undefined)
-    expect(stateOf(payment.id)).toBe('settled')
+    await until(
+      async () => (await payments.get(payment.id))!.txHash === txHash && (await payments.nextLookAt()) === undefined,
+    )
+    expect(await stateOf(payment.id)).toBe('settled')
   })
 
   test('T15 is not seen in a chain that does not answer', async () => {
@@ -653,9 +671,9 @@ describe('T13 a reorganization of the chain', () => {
     const { payment } = await deliver()
     await pass(2_000, payment.id)
     settlement.chainIsDown = true
-    const before = payments.nextLookAt()!
+    const before = (await payments.nextLookAt())!
     clock.set(before)
-    await until(() => payments.nextLookAt() === before + 15_000)
-    expect(stateOf(payment.id)).toBe('settled')
+    await until(async () => (await payments.nextLookAt()) === before + 15_000)
+    expect(await stateOf(payment.id)).toBe('settled')
   })
 })

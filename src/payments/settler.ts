@@ -100,9 +100,9 @@ export class Settler implements Service {
 
   async stop(): Promise<void> {
     this.#stopping = true
-    this.#timer.stop()
     this.#attempts.abort(new Error('the node is stopping'))
-    await Promise.allSettled([this.#watch.stop(), ...this.#busy.values()])
+    await Promise.all([this.#timer.stop(), this.#watch.stop()])
+    await Promise.allSettled(this.#busy.values())
   }
 
   /** Stores a verified payment before its agent runs. False if its nonce or challenge was used before. */
@@ -146,10 +146,11 @@ export class Settler implements Service {
   }
 
   async #confirm({ id }: Claim, chain: PaymentChain): Promise<void> {
-    const stored = this.#deps.payments.get(id)
+    const stored = await this.#deps.payments.get(id)
     if (stored?.state !== 'owed') return
     const verdict = await askChain(queryOf(stored, stored.txHash), chain)
-    if (verdict.kind === 'paid') await this.#save(settled(owedOf(stored), verdict.txHash, this.#deps.clock.now()))
+    if (verdict.kind === 'paid')
+      await this.#save(stored, settled(owedOf(stored), verdict.txHash, this.#deps.clock.now()))
   }
 
   /** Answers before the state is stored. If the state is lost, the chain is asked again. */
@@ -164,7 +165,7 @@ export class Settler implements Service {
       faultPoint('seller:settle-answered')
       if (outcome.kind === 'settled') this.#named.set(claim.id, outcome.txHash)
       answer(this.#named.get(claim.id))
-      const saved = this.#afterAttempt(claim, owed, outcome).then((next) => this.#save(next))
+      const saved = this.#afterAttempt(claim, owed, outcome).then((next) => this.#save(claim, next))
       await saved.finally(() => this.#named.delete(claim.id))
     })
     return (await within(this.#firstAttemptWaitMs, answered)) ? answered : undefined
@@ -186,27 +187,36 @@ export class Settler implements Service {
   }
 
   async #sweep(): Promise<void> {
-    const due = this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
-    await Promise.all(due.map((payment) => this.#exclusive(payment, () => this.#step(payment))))
+    const due = await this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
+    if (this.#stopping) return
+    await Promise.all(due.map((payment) => this.#exclusive(payment, () => this.#stepIfUnchanged(payment))))
+  }
+
+  /** Another step may have run since the outbox was read. This one would then attempt again what is settled. */
+  async #stepIfUnchanged(read: StoredPayment): Promise<void> {
+    const payment = await this.#deps.payments.get(read.id)
+    if (payment?.state !== 'owed') return
+    const isUnchanged = payment.attempts === read.attempts && payment.nextAttemptAt === read.nextAttemptAt
+    if (isUnchanged) await this.#step(payment)
   }
 
   async #step(payment: StoredPayment): Promise<void> {
+    const save = (next: Payment) => this.#save(payment, next)
     let owed = owedOf(payment)
     if (owed.unclear) {
       const known = await this.#askChain(payment, owed)
-      if (known !== undefined) return this.#save(known)
+      if (known !== undefined) return save(known)
     }
     const at = { now: this.#deps.clock.now(), validBeforeMs: validBeforeMs(payment) }
     if (!canAttempt(owed, at)) {
       const mayStillSettle = owed.unclear && this.#deps.chain !== undefined
-      return this.#save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
+      return save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
     }
-    if (!isWorkDone(payment) && this.#deps.isOffered?.(payment.agentId) === false)
-      return this.#save(withheld(owed, at.now))
+    if (!isWorkDone(payment) && this.#deps.isOffered?.(payment.agentId) === false) return save(withheld(owed, at.now))
     const isFirst = !owed.unclear
     owed = attemptStarted(owed, at.now)
-    await this.#save(owed)
-    await this.#save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, isFirst)))
+    await save(owed)
+    await save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, isFirst)))
   }
 
   /** The next state of an unclear payment by what the chain shows; undefined if it must be tried again. */
@@ -259,16 +269,13 @@ export class Settler implements Service {
     return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, moment())
   }
 
-  async #save(next: Payment): Promise<void> {
-    const payment = next.state === 'settled' ? this.#watch.watched(next) : next
-    await this.#deps.payments.save(payment, this.#deps.clock.now())
-    if (payment.state === 'settled') faultPoint('seller:settled')
-    if (payment.state === 'unsettled') {
-      const { correlationId = '' } = this.#deps.payments.get(payment.id) ?? {}
-      const ids = idsOf({ id: payment.id, correlationId })
-      this.#deps.logger.error({ ...ids, reason: payment.error }, 'a payment could not be settled')
-    }
-    if (payment.state === 'owed') this.#timer.schedule(payment.nextAttemptAt - this.#deps.clock.now())
+  async #save(payment: ClaimedPayment, step: Payment): Promise<void> {
+    const next = step.state === 'settled' ? this.#watch.watched(step, payment) : step
+    await this.#deps.payments.save(next, this.#deps.clock.now())
+    if (next.state === 'settled') faultPoint('seller:settled')
+    if (next.state === 'unsettled')
+      this.#deps.logger.error({ ...idsOf(payment), reason: next.error }, 'a payment could not be settled')
+    if (next.state === 'owed') this.#timer.schedule(next.nextAttemptAt - this.#deps.clock.now())
   }
 
   async #tick(): Promise<number> {
@@ -276,7 +283,7 @@ export class Settler implements Service {
     // Due times are wall-clock: after a clock jump, look at every owed payment, which also sets new due times.
     if (this.#jumps.seen()) await payments.hasten(clock.now())
     await this.#sweep()
-    const next = payments.nextDueAt()
+    const next = await payments.nextDueAt()
     return next === undefined ? TICK_MAX_MS : next - clock.now()
   }
 }

@@ -34,7 +34,9 @@ test('D35: a free agent is called, and its caller is who the connection proves',
   const output = await callMarketplace(await seller.openMarketplace('alice'), call('Größe 🎉'), open)
   expect(output).toBe('re: Größe 🎉')
   expect(seller.runs).toEqual([{ input: 'Größe 🎉', callerId: 'did:alice' }])
-  expect(seller.exchanges.history('free', 'did:alice', 5)).toEqual([{ input: 'Größe 🎉', output: 're: Größe 🎉' }])
+  expect(await seller.exchanges.history('free', 'did:alice', 5)).toEqual([
+    { input: 'Größe 🎉', output: 're: Größe 🎉' },
+  ])
 })
 
 test('D35: agentId and task are accepted spellings, and calls follow each other on one stream', async () => {

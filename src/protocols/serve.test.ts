@@ -124,7 +124,7 @@ describe('stopping', () => {
     const began = performance.now()
     await seller.stop()
     expect(performance.now() - began).toBeLessThan(3_500)
-    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+    expect((await seller.payments.get(paymentId))?.state).toBe('voided')
     expect(seller.settlement.attempts).toEqual([])
   })
 

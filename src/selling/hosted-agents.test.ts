@@ -30,6 +30,7 @@ function setup() {
     {
       createRuntime: async ({ description }) => ({
         model: 'test',
+        readsHistory: true,
         run: async ({ input, history }) => `${description} ${input} after ${history.length}`,
       }),
     },

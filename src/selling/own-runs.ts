@@ -41,18 +41,13 @@ export async function runOwnAgent(id: string, call: OwnCall, deps: OwnRunsDeps):
   return output
 }
 
-export function runWithHistory(
+export async function runWithHistory(
   agent: HostedAgent,
   call: Omit<AgentCall, 'history'>,
   exchanges: Pick<Exchanges, 'history'>,
 ): Promise<string> {
-  return agent.run({
-    ...call,
-    // Loaded on first access, because most agents never read the history.
-    get history() {
-      return exchanges.history(agent.id, call.callerId, HISTORY_MAX)
-    },
-  })
+  const history = agent.readsHistory ? await exchanges.history(agent.id, call.callerId, HISTORY_MAX) : []
+  return agent.run({ ...call, history })
 }
 
 export function hostedAgent(agents: OwnRunsDeps['agents'], id: string): HostedAgent {

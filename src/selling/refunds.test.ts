@@ -60,7 +60,7 @@ test('D45 a payment is paid back once, however often that is asked for, also at 
   await Promise.all([refund(), refund()])
   await refund()
   expect(sent).toEqual([`refund ${payment.id} 0`])
-  expect(payments.get(payment.id)?.refundTx).toMatch(/^0x/)
+  expect((await payments.get(payment.id))?.refundTx).toMatch(/^0x/)
 })
 
 test.each<[TransactionEnd, boolean]>([
@@ -72,7 +72,7 @@ test.each<[TransactionEnd, boolean]>([
   if (isShown) mined.add(hash)
   await settle()
   await refund()
-  expect([sent, payments.get(payment.id)?.refundTx]).toEqual([[], hash])
+  expect([sent, (await payments.get(payment.id))?.refundTx]).toEqual([[], hash])
 })
 
 test('D45 a refund that was abandoned may be sent anew, under a key of its own', async () => {
@@ -90,7 +90,7 @@ test('D45 what is not settled, not known or signed for is not paid back', async 
   const poor = await seller([], { held: 1n })
   await poor.settle()
   await expect(poor.refund()).rejects.toMatchObject({ code: 'INSUFFICIENT_FUNDS' })
-  expect([open.sent, poor.sent, poor.payments.get(poor.payment.id)?.refundTx]).toEqual([[], [], undefined])
+  expect([open.sent, poor.sent, (await poor.payments.get(poor.payment.id))?.refundTx]).toEqual([[], [], undefined])
 })
 
 test('D45 T13 what the chain can still take back is not paid back before the depth at which it stays', async () => {
@@ -102,7 +102,7 @@ test('D45 T13 what the chain can still take back is not paid back before the dep
     const message = expect.stringContaining(new Date(finalMs).toISOString())
     await expect(refund()).rejects.toMatchObject({ code: 'SETTLEMENT_NOT_FINAL', message })
   }
-  expect([sent, payments.get(payment.id)?.refundTx]).toEqual([[], undefined])
+  expect([sent, (await payments.get(payment.id))?.refundTx]).toEqual([[], undefined])
   settlement.blockTimeMs = finalMs
   await refund()
   expect(sent).toHaveLength(1)
@@ -158,7 +158,7 @@ test('D45 what was paid back is not owed again, whatever an RPC that lags says o
   await settle()
   await payments.lookAgain(payment.id, 1)
   await refund()
-  expect(payments.nextLookAt()).toBeUndefined()
+  expect(await payments.nextLookAt()).toBeUndefined()
   expect(await payments.takeBack({ id: payment.id }, 2)).toBe(false)
-  expect(payments.get(payment.id)).toMatchObject({ state: 'settled', refundTx: expect.any(String) })
+  expect(await payments.get(payment.id)).toMatchObject({ state: 'settled', refundTx: expect.any(String) })
 })

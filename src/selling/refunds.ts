@@ -36,8 +36,8 @@ type Refunds = {
 export function createRefunds(deps: RefundsDeps): Refunds {
   const { clock, logger, payments, wallet, transactions, lane, held, running } = deps
 
-  function check(id: Hex): StoredPayment {
-    const payment = payments.get(id)
+  async function check(id: Hex): Promise<StoredPayment> {
+    const payment = await payments.get(id)
     if (payment === undefined) {
       throw new CodedError(
         'UNKNOWN_PAYMENT',
@@ -114,7 +114,9 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     )
   }
 
-  async function payBack(payment: StoredPayment, signal: AbortSignal): Promise<void> {
+  async function payBack(id: Hex, signal: AbortSignal): Promise<void> {
+    const payment = await check(id)
+    if (payment.refundTx !== undefined) return
     const hash = await send(payment, signal)
     await payments.paidBack(payment.id, hash, clock.now())
     const ids = { payment_id: payment.id, correlation_id: payment.correlationId, tx_hash: hash }
@@ -124,15 +126,16 @@ export function createRefunds(deps: RefundsDeps): Refunds {
   return {
     async refund(id, signal) {
       // During the refund, no result is delivered and no agent runs for this payment.
-      for (let work = running.get(id); work !== undefined; work = running.get(id)) await work.catch(() => {})
-      const payment = check(id)
-      if (payment.refundTx !== undefined) return
-      const work = payBack(payment, signal)
-      running.set(id, work)
+      for (let work = running.get(id); work !== undefined; work = running.get(id)) await work
+      // Before the payment is read, so that nothing else begins with it in between.
+      const work = payBack(id, signal)
+      // Whoever waits for the end of the refund has no part in its failure.
+      const end = work.catch(() => {})
+      running.set(id, end)
       try {
         await work
       } finally {
-        if (running.get(id) === work) running.delete(id)
+        if (running.get(id) === end) running.delete(id)
       }
     },
   }

@@ -12,12 +12,12 @@ test.each([
     const asked: string[] = []
     const deferred = createDeferred({
       ...database,
-      all(sql, ...values) {
-        asked.push(sql)
-        return database.all(sql, ...values)
+      query(query) {
+        asked.push(...query.plain!.map(({ sql }) => sql))
+        return database.query(query)
       },
     })
-    expect(deferred.unrun(1, since)).toEqual([])
+    expect(await deferred.unrun(1, since)).toEqual([])
     const values = since === undefined ? [1] : [since, 1]
     const plan = database.prepare(`EXPLAIN QUERY PLAN ${asked[0]}`).all(...values) as { detail: string }[]
     expect(plan[0]!.detail).toContain(`payments USING INDEX ${index}`)

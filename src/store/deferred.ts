@@ -1,7 +1,8 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { all, one, run, type Value } from './query.ts'
 
 /**
  * Payments whose buyers get their result when they ask again. Some were to settle first and were answered 2007 (D39).
@@ -18,62 +19,52 @@ export interface Deferred {
    */
   unheard(id: Hex): Promise<void>
   /** The oldest `unheard` payment of this peer for this exact task. */
-  findUnheard(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
+  findUnheard(asked: { peerId: string; agentId: string; task: string }): Promise<Hex | undefined>
   /** Marks that the buyer received the result. */
   taken(id: Hex): Promise<void>
   /** True if the buyer was ever answered 2007. */
-  was(id: Hex): boolean
+  was(id: Hex): Promise<boolean>
   /** The oldest deferred payment of this peer for this exact task, owed or settled, whose result was not delivered. */
-  find(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
+  find(asked: { peerId: string; agentId: string; task: string }): Promise<Hex | undefined>
   /** Settled payments whose agent never ran: with `since` all payments since then, else the payments answered 2007. */
-  unrun(limit: number, since?: UnixMs): Hex[]
+  unrun(limit: number, since?: UnixMs): Promise<Hex[]>
 }
 
 const UNRUN = `
   state = 'settled' AND refund_tx IS NULL AND task IS NOT NULL AND exchange_id IS NULL
   AND NOT EXISTS (SELECT 1 FROM chain_transactions t WHERE t.purpose = 'refund 0x' || lower(hex(payments.id)) AND t.state IN ('sent', 'mined'))`
 
-export function createDeferred(database: Database): Deferred {
-  const ids = (sql: string, ...values: (string | number)[]) =>
-    database.all<{ id: Uint8Array }>(sql, ...values).map(({ id }) => toHex(id))
-  const mark = (value: number, was: string) => (id: Hex) =>
-    database.writeOne(`UPDATE payments SET deferred = ? WHERE id = ? AND ${was}`, value, toBytes(id))
+const KEEP_TASK = `UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`
+const WAITS = `p.state IN ('owed', 'settled') AND p.refund_tx IS NULL ORDER BY p.no LIMIT 1`
+const FIND = `SELECT p.id FROM payments p WHERE p.deferred = 1 AND p.peer_id = ? AND p.agent_id = ? AND p.task = ? AND ${WAITS}`
+const FIND_UNHEARD = `
+  SELECT p.id FROM payments p LEFT JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no
+  WHERE p.deferred = 3 AND p.peer_id = ? AND p.agent_id = ? AND coalesce(e.input, p.task) = ?
+    AND (e.id IS NOT NULL OR p.exchange_id IS NULL) AND ${WAITS}`
+const UNRUN_DEFERRED = `
+  SELECT id FROM payments INDEXED BY payments_deferred_unrun WHERE deferred = 1 AND ${UNRUN} ORDER BY no LIMIT ?`
+const UNRUN_SINCE = `
+  SELECT id FROM payments INDEXED BY payments_unrun WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?`
+
+export function createDeferred(database: LedgerDatabase): Deferred {
+  const ids = async (sql: string, ...values: Value[]) =>
+    (await database.query(all<{ id: Uint8Array }>(sql, ...values))).map(({ id }) => toHex(id))
+  const mark = (value: number, was: string) => async (id: Hex) => {
+    await database.commit(run(`UPDATE payments SET deferred = ? WHERE id = ? AND ${was}`, value, toBytes(id)))
+  }
   return {
-    keepTask: (id, task) =>
-      database.writeOne(`UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`, task, toBytes(id)),
+    async keepTask(id, task) {
+      await database.commit(run(KEEP_TASK, task, toBytes(id)))
+    },
     defer: mark(1, 'deferred IS NULL'),
     unheard: mark(3, 'deferred IS NULL'),
-    findUnheard: ({ peerId, agentId, task }) =>
-      ids(
-        `SELECT p.id FROM payments p LEFT JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no
-         WHERE p.deferred = 3 AND p.peer_id = ? AND p.agent_id = ? AND coalesce(e.input, p.task) = ?
-           AND (e.id IS NOT NULL OR p.exchange_id IS NULL)
-           AND p.state IN ('owed', 'settled') AND p.refund_tx IS NULL ORDER BY p.no LIMIT 1`,
-        peerId,
-        agentId,
-        task,
-      )[0],
+    findUnheard: async ({ peerId, agentId, task }) => (await ids(FIND_UNHEARD, peerId, agentId, task))[0],
     taken: mark(2, 'deferred IN (1, 3)'),
-    was: (id) =>
-      database.one('SELECT 1 FROM payments WHERE id = ? AND deferred IS NOT NULL', toBytes(id)) !== undefined,
-    find: ({ peerId, agentId, task }) =>
-      ids(
-        `SELECT id FROM payments WHERE deferred = 1 AND peer_id = ? AND agent_id = ? AND task = ?
-           AND state IN ('owed', 'settled') AND refund_tx IS NULL ORDER BY no LIMIT 1`,
-        peerId,
-        agentId,
-        task,
-      )[0],
-    unrun: (limit, since) =>
-      since === undefined
-        ? ids(
-            `SELECT id FROM payments INDEXED BY payments_deferred_unrun WHERE deferred = 1 AND ${UNRUN} ORDER BY no LIMIT ?`,
-            limit,
-          )
-        : ids(
-            `SELECT id FROM payments INDEXED BY payments_unrun WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?`,
-            since,
-            limit,
-          ),
+    async was(id) {
+      const asked = one('SELECT 1 FROM payments WHERE id = ? AND deferred IS NOT NULL', toBytes(id))
+      return (await database.query(asked)) !== undefined
+    },
+    find: async ({ peerId, agentId, task }) => (await ids(FIND, peerId, agentId, task))[0],
+    unrun: (limit, since) => (since === undefined ? ids(UNRUN_DEFERRED, limit) : ids(UNRUN_SINCE, since, limit)),
   }
 }

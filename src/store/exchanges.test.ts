@@ -38,27 +38,27 @@ test('T9: history is one caller’s with one agent, answered ones only, the late
   await exchanges.record(exchange({ input: 'failed', output: undefined, error: 'no' }))
   await exchanges.record(exchange({ callerId: 'bob', input: 'secret' }))
   await exchanges.record(exchange({ agentId: 'other', input: 'elsewhere' }))
-  expect(exchanges.history('agent', 'alice', 3)).toEqual([
+  expect(await exchanges.history('agent', 'alice', 3)).toEqual([
     { input: 'b', output: 're: b' },
     { input: 'c', output: 're: c' },
     { input: 'd', output: 're: d' },
   ])
-  expect(exchanges.history('agent', 'bob', 3)).toEqual([{ input: 'secret', output: 'result' }])
-  expect(exchanges.history('agent', 'carol', 3)).toEqual([])
+  expect(await exchanges.history('agent', 'bob', 3)).toEqual([{ input: 'secret', output: 'result' }])
+  expect(await exchanges.history('agent', 'carol', 3)).toEqual([])
 })
 
 test('D32: a payment has one result, the first that was stored', async () => {
   const paymentId = await claimed()
   await exchanges.record(exchange({ paymentId, output: 'first' }))
   await exchanges.record(exchange({ paymentId, output: 'second' }))
-  expect(exchanges.paidOutput(paymentId)).toBe('first')
-  expect(exchanges.paidOutput(randomHex())).toBeUndefined()
+  expect(await exchanges.paidOutput(paymentId)).toBe('first')
+  expect(await exchanges.paidOutput(randomHex())).toBeUndefined()
 })
 
 test('an empty result is a result', async () => {
   const paymentId = await claimed()
   await exchanges.record(exchange({ paymentId, output: '' }))
-  expect(exchanges.paidOutput(paymentId)).toBe('')
+  expect(await exchanges.paidOutput(paymentId)).toBe('')
 })
 
 test('T19: executions older than a session remembers are dropped', async () => {
@@ -76,12 +76,12 @@ test('D32: a paid result is kept while it is owed for, and a day beyond its sett
   const owed = { id: payment.id, state: 'owed' as const, attempts: 1, nextAttemptAt: longAgo }
   await payments.deliver(owed, exchangeOf(payment, longAgo), longAgo)
   await exchanges.purge(now)
-  expect(exchanges.paidOutput(payment.id)).toBe('result')
+  expect(await exchanges.paidOutput(payment.id)).toBe('result')
   await payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
   await exchanges.purge(now + DAY_MS)
-  expect(exchanges.paidOutput(payment.id)).toBe('result')
+  expect(await exchanges.paidOutput(payment.id)).toBe('result')
   await exchanges.purge(now + DAY_MS + 1)
-  expect(exchanges.paidOutput(payment.id)).toBeUndefined()
+  expect(await exchanges.paidOutput(payment.id)).toBeUndefined()
 })
 
 test('D32: a result that was purged is not mistaken for a later one under the same number', async () => {
@@ -93,7 +93,7 @@ test('D32: a result that was purged is not mistaken for a later one under the sa
   await exchanges.purge(now)
   expect(count()).toBe(0)
   await exchanges.record(exchange({ callerId: 'mallory', output: 'another’s secret' }))
-  expect(exchanges.paidOutput(payment.id)).toBeUndefined()
+  expect(await exchanges.paidOutput(payment.id)).toBeUndefined()
 })
 
 test('T7, T19: when tasks fill the disk, the oldest that nobody is owed are dropped until there is room', async () => {
@@ -106,7 +106,7 @@ test('T7, T19: when tasks fill the disk, the oldest that nobody is owed are drop
   const large = 'x'.repeat(100_000)
   for (let i = 0; i < 200; i++) await bounded.record(exchange({ input: large, correlationId: `${i}` }))
   await bounded.trim(now)
-  expect(bounded.paidOutput(paid.id)).toBe('result')
+  expect(await bounded.paidOutput(paid.id)).toBe('result')
   const rest = count()
   expect(rest).toBeGreaterThan(20)
   expect(rest).toBeLessThan(90)

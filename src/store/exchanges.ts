@@ -2,8 +2,10 @@ import type { UnixMs } from '../lib/clock.ts'
 import { RESULT_HOURS, SESSION_DAYS } from '../schema/limits.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
-import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { type PaymentRow, type StoredPayment, toPayment } from './payment-row.ts'
+import { all, one, type Query, run, steps, together } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
 
 /** A task that a caller gave to an agent of this node, and its outcome. */
@@ -25,11 +27,12 @@ export type NewExchange = {
 
 /** The exchanges of this node's agents: the basis of its sessions (D19) and its paid results (D32). */
 export interface Exchanges {
-  record(exchange: NewExchange): Promise<void>
+  /** @returns the payment that the exchange names, as it is now */
+  record(exchange: NewExchange): Promise<StoredPayment | undefined>
   /** The latest exchanges of one caller with one agent that have an answer, oldest first. */
-  history(agentId: string, callerId: string, limit: number): { input: string; output: string }[]
+  history(agentId: string, callerId: string, limit: number): Promise<{ input: string; output: string }[]>
   /** The result of a payment, as long as it is kept. */
-  paidOutput(paymentId: Hex): string | undefined
+  paidOutput(paymentId: Hex): Promise<string | undefined>
   /** Drops paid results and session exchanges that are older than their limits. */
   purge(now: UnixMs): Promise<void>
   /**
@@ -49,30 +52,36 @@ const DATABASE_BYTES_MAX = 4 * 1024 ** 3
 const TRIM_ROWS = 50
 const TRIM_STEPS_MAX = 200
 
-/** For use inside a transaction. @returns the id, which the payment notes */
-export function recordExchange(database: Database, exchange: NewExchange): number | bigint {
-  const { lastInsertRowid } = database
-    .prepare(`
-      INSERT INTO exchanges
-        (agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
-      VALUES (?, ?, ?, ?, ?, ?, (SELECT no FROM payments WHERE id = ?), ?, ?)`)
-    .run(
-      exchange.agentId,
-      exchange.callerId,
-      exchange.correlationId,
-      exchange.input,
-      exchange.output ?? null,
-      exchange.error ?? null,
-      exchange.paymentId === undefined ? null : toBytes(exchange.paymentId),
-      exchange.createdAt,
-      Math.round(exchange.durationMs),
-    )
-  return lastInsertRowid
+const RECORD = `
+  INSERT INTO exchanges
+    (agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
+  VALUES (?, ?, ?, ?, ?, ?, (SELECT no FROM payments WHERE id = ?), ?, ?)`
+
+/** Stores an exchange. A change that goes on with its payment finds it by `EXCHANGE_OF_PAYMENT`. */
+export function recordExchange(exchange: NewExchange): Query<number> {
+  const { output = null, error = null, paymentId } = exchange
+  return run(
+    RECORD,
+    ...[exchange.agentId, exchange.callerId, exchange.correlationId, exchange.input, output, error],
+    paymentId === undefined ? null : toBytes(paymentId),
+    exchange.createdAt,
+    Math.round(exchange.durationMs),
+  )
 }
+
+/**
+ * The newest exchange of the payment that is updated. Its session is named too: there is an index of sessions, whose
+ * newest entry it is as a rule, and none of payments.
+ */
+export const EXCHANGE_OF_PAYMENT = `(
+  SELECT e.id FROM exchanges e WHERE e.agent_id = ? AND e.caller_id = ? AND e.payment_no = payments.no
+  ORDER BY e.id DESC LIMIT 1)`
+export const exchangeOfPayment = ({ agentId, callerId }: NewExchange) => [agentId, callerId] as const
 
 /** A payment with several exchanges keeps the first. */
 const NOTE_IN_PAYMENT = `
-  UPDATE payments SET exchange_id = coalesce(exchange_id, ?), receipt = coalesce(?, receipt) WHERE id = ?`
+  UPDATE payments SET exchange_id = coalesce(exchange_id, ${EXCHANGE_OF_PAYMENT}), receipt = coalesce(?, receipt)
+  WHERE id = ? RETURNING *`
 const HISTORY = `
   SELECT input, output FROM exchanges
   WHERE agent_id = ? AND caller_id = ? AND output IS NOT NULL ORDER BY id DESC LIMIT ?`
@@ -94,38 +103,46 @@ const OLDEST_DROPPABLE = `
     WHERE p.no IS NULL OR p.state IN ('voided', 'unsettled') OR (p.state = 'settled' AND p.updated_at < ?)
     ORDER BY e.id LIMIT ?)`
 
-export function createExchanges(database: Database, { bytesMax = DATABASE_BYTES_MAX } = {}): Exchanges {
-  /** A file does not shrink: its free pages are reused. */
-  function usedBytes(): number {
-    const pragma = (name: string) => Object.values(database.one<object>(`PRAGMA ${name}`)!)[0] as number
-    return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
-  }
+/** Reads one row first: as a rule nothing is old enough. */
+function purged(now: UnixMs): Query<void> {
+  return steps(function* () {
+    const oldest = yield* one<{ created_at: number }>('SELECT created_at FROM exchanges ORDER BY id LIMIT 1')
+    const before = now - SESSION_KEPT_MS
+    if (oldest === undefined || oldest.created_at >= before) return
+    yield* run(PURGE, PURGE_ROWS_MAX, before, now - RESULT_KEPT_MS)
+  })
+}
 
+function recordedWith(paymentId: Hex, exchange: NewExchange) {
+  const receipt = exchange.receipt === undefined ? null : packReceipt(exchange.receipt)
+  const noted = [...exchangeOfPayment(exchange), receipt, toBytes(paymentId)]
+  return together(recordExchange(exchange), one<PaymentRow>(NOTE_IN_PAYMENT, ...noted))
+}
+
+export function createExchanges(database: LedgerDatabase, { bytesMax = DATABASE_BYTES_MAX } = {}): Exchanges {
   return {
-    record: (exchange) =>
-      database.write(() => {
-        const id = recordExchange(database, exchange)
-        const { receipt, paymentId } = exchange
-        if (paymentId === undefined) return
-        const packed = receipt === undefined ? null : packReceipt(receipt)
-        database.run(NOTE_IN_PAYMENT, id, packed, toBytes(paymentId))
-      }),
-    history: (agentId, callerId, limit) =>
-      database.all<{ input: string; output: string }>(HISTORY, agentId, callerId, limit).reverse(),
-    paidOutput: (paymentId) =>
-      database.one<{ output: string | null }>(PAID_OUTPUT, toBytes(paymentId))?.output ?? undefined,
+    async record(exchange) {
+      if (exchange.paymentId === undefined) {
+        await database.commit(recordExchange(exchange))
+        return undefined
+      }
+      const [, payment] = await database.commit(recordedWith(exchange.paymentId, exchange))
+      return payment && toPayment(payment)
+    },
+    async history(agentId, callerId, limit) {
+      const latest = all<{ input: string; output: string }>(HISTORY, agentId, callerId, limit)
+      return (await database.query(latest)).reverse()
+    },
+    async paidOutput(paymentId) {
+      const found = await database.query(one<{ output: string | null }>(PAID_OUTPUT, toBytes(paymentId)))
+      return found?.output ?? undefined
+    },
     async trim(now) {
-      const drop = () => database.run(OLDEST_DROPPABLE, now - RESULT_KEPT_MS, TRIM_ROWS).changes
-      for (let step = 0; step < TRIM_STEPS_MAX && usedBytes() > bytesMax; step++) {
-        if ((await database.write(drop)) === 0) return
+      for (let step = 0; step < TRIM_STEPS_MAX && (await database.usedBytes()) > bytesMax; step++) {
+        const dropped = await database.commit(run(OLDEST_DROPPABLE, now - RESULT_KEPT_MS, TRIM_ROWS))
+        if (dropped === 0) return
       }
     },
-    purge: (now) =>
-      database.write(() => {
-        const oldest = database.one<{ created_at: number }>('SELECT created_at FROM exchanges ORDER BY id LIMIT 1')
-        const before = now - SESSION_KEPT_MS
-        if (oldest === undefined || oldest.created_at >= before) return
-        database.run(PURGE, PURGE_ROWS_MAX, before, now - RESULT_KEPT_MS)
-      }),
+    purge: (now) => database.commit(purged(now)),
   }
 }

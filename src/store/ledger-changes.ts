@@ -13,14 +13,17 @@ export type PaymentChange = {
   to: PaymentState
   /** The payment before a change that undid its final state. */
   before?: StoredPayment | undefined
+  /** The payment after the change that gave it up. */
+  after?: StoredPayment | undefined
 }
 
 /** A run of an agent of this node is stored. */
 type ExecutionChange = {
   record: 'execution'
   execution: NewExchange
-  /** The payment before the change, if the run was stored apart from its payment. */
-  payment?: StoredPayment | undefined
+  /** The payment before and after the change, if the run was stored apart from its payment. */
+  before?: StoredPayment | undefined
+  after?: StoredPayment | undefined
 }
 
 /** A change of the payment of an order of this node. */

@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { Database } from './database.ts'
 import { WORK_DONE } from './payment-row.ts'
+import { all, type Query, steps, together } from './query.ts'
 
 /** Work that was never paid: sums by slot of time, and counts by payer at fault. */
 export type StoredLosses = {
@@ -15,21 +15,32 @@ const LOSING_MAX_MS = 3 * 24 * 60 * 60 * 1000
 const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND ${WORK_DONE}`
 const BY_TIME = `
   SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
+/** Each payer with the peer of its latest loss. */
 const BY_PAYER = `
-  SELECT payer, peer_id AS peerId, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST} AND blamed = 1
-  GROUP BY payer ORDER BY max(updated_at) DESC LIMIT ?`
+  SELECT payer, peer_id, losses, at
+  FROM (
+    SELECT payer, peer_id, updated_at AS at, count(*) OVER (PARTITION BY lower(payer)) AS losses,
+      row_number() OVER (PARTITION BY lower(payer) ORDER BY updated_at DESC, no DESC) AS place
+    FROM payments WHERE ${LOST} AND blamed = 1) AS lost
+  WHERE place = 1 ORDER BY at DESC, payer LIMIT ?`
+
+type SlotRow = { at: number; amount: string }
+type PayerRow = { payer: string; peer_id: string; losses: number; at: number }
 
 export function storedLosses(
-  database: Database,
   since: UnixMs,
   { slotMs, payersMax }: { slotMs: number; payersMax: number },
-): StoredLosses {
+): Query<StoredLosses> {
   const created = since - LOSING_MAX_MS
-  const slots = database.all(BY_TIME, slotMs, slotMs, created, since)
-  const payers = database.all(BY_PAYER, created, since, payersMax)
-  return {
-    // Sums are read as text: they can exceed a JavaScript number.
-    slots: (slots as { at: number; amount: string }[]).map(({ at, amount }) => ({ at, amount: BigInt(amount) })),
-    payers: (payers as StoredLosses['payers']).reverse(),
-  }
+  return steps(function* () {
+    const [slots, payers] = yield* together(
+      all<SlotRow>(BY_TIME, slotMs, slotMs, created, since),
+      all<PayerRow>(BY_PAYER, created, since, payersMax),
+    )
+    return {
+      // Sums are read as text: they can exceed a JavaScript number.
+      slots: slots.map(({ at, amount }) => ({ at, amount: BigInt(amount) })),
+      payers: payers.map(({ payer, peer_id: peerId, losses: count, at }) => ({ payer, peerId, count, at })).reverse(),
+    }
+  })
 }

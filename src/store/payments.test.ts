@@ -9,6 +9,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { type Database, openDatabase } from './database.ts'
 import { createExchanges } from './exchanges.ts'
 import { createPayments, type PaymentState, type Payments } from './payments.ts'
+import type { Query } from './query.ts'
 
 const now = Date.UTC(2026, 0, 1)
 let database: Database
@@ -23,7 +24,7 @@ afterEach(() => database.close())
 test('a claimed payment reads back as it was', async () => {
   const payment = claim(now, { challengeNonce: randomHex(), task: 'task' })
   expect(await payments.claim(payment, now)).toBe(true)
-  expect(payments.get(payment.id)).toEqual({
+  expect(await payments.get(payment.id)).toEqual({
     ...payment,
     state: 'authorized',
     ran: false,
@@ -36,9 +37,9 @@ test('a claimed payment reads back as it was', async () => {
     createdAt: now,
     updatedAt: now,
   })
-  expect(payments.get(payment.id.toUpperCase().replace('0X', '0x') as Hex)?.id).toBe(payment.id)
-  expect(payments.challengeConsumed(payment.challengeNonce!)).toBe(true)
-  expect(payments.challengeConsumed(randomHex())).toBe(false)
+  expect((await payments.get(payment.id.toUpperCase().replace('0X', '0x') as Hex))?.id).toBe(payment.id)
+  expect(await payments.challengeConsumed(payment.challengeNonce!)).toBe(true)
+  expect(await payments.challengeConsumed(randomHex())).toBe(false)
 })
 
 describe('T5: the replay key is (network, asset, from, nonce)', () => {
@@ -58,8 +59,8 @@ describe('T5: the replay key is (network, asset, from, nonce)', () => {
     ['in other letters', claim(now, { authorizationNonce: nonce.toUpperCase().replace('0X', '0x') as Hex })],
   ])('refuses %s', async (_what, payment) => {
     expect(await payments.claim(payment, now)).toBe(false)
-    expect(payments.counts()).toEqual({ owed: 0, unsettled: 0 })
-    expect(payments.get(first.id)?.peerId).toBe('buyer')
+    expect(await payments.counts()).toEqual({ owed: 0, unsettled: 0 })
+    expect((await payments.get(first.id))?.peerId).toBe('buyer')
   })
 
   test('takes the same nonce from another payer and on another network', async () => {
@@ -71,12 +72,14 @@ describe('T5: the replay key is (network, asset, from, nonce)', () => {
     expect(await payments.claim(mainnet, now)).toBe(true)
   })
 
-  test('is known in any letter case', () => {
+  test('is known in any letter case', async () => {
     const { network, asset } = first.requirements
     const { from } = first.signed.authorization
-    expect(payments.authorizationSeen(network, asset.toLowerCase(), from.toLowerCase(), nonce.toUpperCase())).toBe(true)
-    expect(payments.authorizationSeen('eip155:8453', asset, from, nonce)).toBe(false)
-    expect(payments.authorizationSeen(network, asset, testWallet(2).address, nonce)).toBe(false)
+    expect(
+      await payments.authorizationSeen(network, asset.toLowerCase(), from.toLowerCase(), nonce.toUpperCase()),
+    ).toBe(true)
+    expect(await payments.authorizationSeen('eip155:8453', asset, from, nonce)).toBe(false)
+    expect(await payments.authorizationSeen(network, asset, testWallet(2).address, nonce)).toBe(false)
   })
 })
 
@@ -99,11 +102,16 @@ test('a result and the state that follows from it are stored together', async ()
   await payments.claim(payment, now)
   const owed = { id: payment.id, state: 'owed' as const, attempts: 1, nextAttemptAt: now + 5, unclear: true }
   await payments.deliver(owed, exchangeOf(payment, now), now)
-  expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 1, nextAttemptAt: now + 5, unclear: true })
-  expect(createExchanges(database).paidOutput(payment.id)).toBe('result')
+  expect(await payments.get(payment.id)).toMatchObject({
+    state: 'owed',
+    attempts: 1,
+    nextAttemptAt: now + 5,
+    unclear: true,
+  })
+  expect(await createExchanges(database).paidOutput(payment.id)).toBe('result')
   const broken = exchangeOf(payment, now, { input: undefined as never, paymentId: undefined })
   await expect(payments.deliver({ id: payment.id, state: 'settled' }, broken, now)).rejects.toThrow()
-  expect(payments.get(payment.id)?.state).toBe('owed')
+  expect((await payments.get(payment.id))?.state).toBe('owed')
 })
 
 test.each<PaymentState>(['settled', 'voided', 'unsettled'])('%s is final', async (state) => {
@@ -116,7 +124,7 @@ test.each<PaymentState>(['settled', 'voided', 'unsettled'])('%s is final', async
   }
   await payments.voidRunning('late', now)
   await payments.hasten(now)
-  expect(payments.get(payment.id)).toMatchObject({ state, txHash, error: 'end', attempts: 3, updatedAt: now })
+  expect(await payments.get(payment.id)).toMatchObject({ state, txHash, error: 'end', attempts: 3, updatedAt: now })
 })
 
 test('what is due comes longest overdue first, and only that', async () => {
@@ -127,20 +135,20 @@ test('what is due comes longest overdue first, and only that', async () => {
     await payments.save({ id: payment.id, state: 'owed', attempts: 1, nextAttemptAt: now + wait }, now)
     ids.push(payment.id)
   }
-  const due = (at: number, limit = 10) => payments.due(at, limit).map(({ id }) => ids.indexOf(id))
-  expect(due(now)).toEqual([])
-  expect(due(now + 30)).toEqual([1, 2, 0])
-  expect(due(now + 30, 2)).toEqual([1, 2])
-  expect(payments.nextDueAt()).toBe(now + 10)
-  expect(payments.counts()).toEqual({ owed: 4, unsettled: 0 })
+  const due = async (at: number, limit = 10) => (await payments.due(at, limit)).map(({ id }) => ids.indexOf(id))
+  expect(await due(now)).toEqual([])
+  expect(await due(now + 30)).toEqual([1, 2, 0])
+  expect(await due(now + 30, 2)).toEqual([1, 2])
+  expect(await payments.nextDueAt()).toBe(now + 10)
+  expect(await payments.counts()).toEqual({ owed: 4, unsettled: 0 })
 })
 
 test('T16: what lies further ahead than any wait is due, since the clock was set back', async () => {
   const payment = claim(now)
   await payments.claim(payment, now)
   await payments.save({ id: payment.id, state: 'owed', attempts: 1, nextAttemptAt: now + 60_000 }, now)
-  expect(payments.due(now, 1)).toHaveLength(0)
-  expect(payments.due(now - 60 * 60 * 1000, 1)).toHaveLength(1)
+  expect(await payments.due(now, 1)).toHaveLength(0)
+  expect(await payments.due(now - 60 * 60 * 1000, 1)).toHaveLength(1)
 })
 
 test('after a restart what was running is void and what is owed is due', async () => {
@@ -149,9 +157,9 @@ test('after a restart what was running is void and what is owed is due', async (
   await payments.save({ id: owed.id, state: 'owed', attempts: 1, nextAttemptAt: now - 5 }, now)
   await payments.save({ id: later.id, state: 'owed', attempts: 2, nextAttemptAt: now + 30_000 }, now)
   expect(await payments.voidRunning('stopped', now)).toBe(1)
-  expect(payments.get(running.id)).toMatchObject({ state: 'voided', error: 'stopped' })
+  expect(await payments.get(running.id)).toMatchObject({ state: 'voided', error: 'stopped' })
   await payments.hasten(now)
-  expect(payments.due(now, 10).map(({ id, attempts }) => [id, attempts])).toEqual([
+  expect((await payments.due(now, 10)).map(({ id, attempts }) => [id, attempts])).toEqual([
     [owed.id, 1],
     [later.id, 2],
   ])
@@ -166,13 +174,13 @@ test('T17: everything is there after the database was closed and opened again', 
     await createPayments(first).claim(payment, now)
     const owed = { id: payment.id, state: 'owed' as const, attempts: 1, nextAttemptAt: now, unclear: true }
     await createPayments(first).deliver(owed, exchangeOf(payment, now), now)
-    const before = createPayments(first).get(payment.id)
+    const before = await createPayments(first).get(payment.id)
     await first.close()
     const second = openDatabase({ path })
-    expect(createPayments(second).get(payment.id)).toEqual(before)
+    expect(await createPayments(second).get(payment.id)).toEqual(before)
     expect(await createPayments(second).claim(payment, now)).toBe(false)
-    expect(createPayments(second).challengeConsumed(payment.challengeNonce!)).toBe(true)
-    expect(createExchanges(second).paidOutput(payment.id)).toBe('result')
+    expect(await createPayments(second).challengeConsumed(payment.challengeNonce!)).toBe(true)
+    expect(await createExchanges(second).paidOutput(payment.id)).toBe('result')
     await second.close()
   } finally {
     await rm(dir, { recursive: true, force: true })
@@ -181,21 +189,19 @@ test('T17: everything is there after the database was closed and opened again', 
 
 test('what is under way is found by its index, however many payments there are', async () => {
   const asked: string[] = []
-  const noted = (sql: string) => {
-    asked.push(sql)
-    return sql
+  const noted = <T>(query: Query<T>) => {
+    asked.push(...query.plain!.map(({ sql }) => sql))
+    return query
   }
   const watched = createPayments({
     ...database,
-    all: (sql, ...values) => database.all(noted(sql), ...values),
-    one: (sql, ...values) => database.one(noted(sql), ...values),
-    run: (sql, ...values) => database.run(noted(sql), ...values),
-    writeOne: (sql, ...values) => database.writeOne(noted(sql), ...values),
+    query: (query) => database.query(noted(query)),
+    commit: (change) => database.commit(noted(change)),
   })
-  watched.due(now, 1)
-  watched.nextDueAt()
-  watched.oldestOwed()
-  watched.counts()
+  await watched.due(now, 1)
+  await watched.nextDueAt()
+  await watched.oldestOwed()
+  await watched.counts()
   await watched.hasten(now)
   await watched.voidRunning('stopped', now)
   const plans = asked.flatMap((sql) => {

@@ -1,9 +1,9 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { all, one, run, together } from './query.ts'
 import { noteRevision } from './revisions.ts'
-import { runOnSqlite } from './sqlite-query.ts'
 
 /** The new fields of a payment whose settlement was undone. */
 type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: string | undefined }
@@ -11,15 +11,15 @@ type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: s
 /** Settled payments that are looked up on chain again, because a chain may undo what it showed. */
 export interface SettledLooks<Payment> {
   /** Settled payments that are due for a look, longest overdue first. */
-  settledDue(now: UnixMs, limit: number): Payment[]
-  nextLookAt(): UnixMs | undefined
+  settledDue(now: UnixMs, limit: number): Promise<Payment[]>
+  nextLookAt(): Promise<UnixMs | undefined>
   /** Notes that the chain still shows the payment, perhaps in another transaction. `at`: the next look, if any. */
   lookAgain(id: Hex, at: UnixMs | undefined, txHash?: Hex): Promise<void>
   /** Makes a payment owed again whose settlement the chain undid. False: its state has changed. */
   takeBack(owed: OwedAgain, now: UnixMs): Promise<boolean>
 }
 
-const DUE = `SELECT * FROM payments WHERE look_at <= ? ORDER BY look_at LIMIT ?`
+const DUE = `SELECT * FROM payments WHERE look_at <= ? ORDER BY look_at, no LIMIT ?`
 const NEXT = 'SELECT min(look_at) AS at FROM payments WHERE look_at IS NOT NULL'
 const LOOK_AGAIN = `UPDATE payments SET look_at = ?, tx_hash = coalesce(?, tx_hash) WHERE id = ? AND state = 'settled'`
 const TAKE_BACK = `
@@ -28,21 +28,20 @@ const TAKE_BACK = `
   WHERE id = ? AND state = 'settled' AND refund_tx IS NULL`
 
 export function settledLooks<Row, Payment>(
-  database: Database,
+  database: LedgerDatabase,
   toPayment: (row: Row) => Payment,
 ): SettledLooks<Payment> {
   return {
-    settledDue: (now, limit) => database.all<Row>(DUE, now, limit).map((row) => toPayment(row)),
-    nextLookAt: () => database.one<{ at: number | null }>(NEXT)!.at ?? undefined,
-    lookAgain: (id, at, txHash) =>
-      database.writeLater(() => {
-        database.run(LOOK_AGAIN, at ?? null, txHash === undefined ? null : toBytes(txHash), toBytes(id))
-      }),
-    takeBack: (owed, now) =>
-      database.write(() => {
-        runOnSqlite(database.prepare, noteRevision())
-        const { id, attempts = 0, nextAttemptAt = now, error = null } = owed
-        return database.run(TAKE_BACK, attempts, nextAttemptAt, error, now, toBytes(id)).changes === 1
-      }),
+    settledDue: async (now, limit) => (await database.query(all<Row>(DUE, now, limit))).map((row) => toPayment(row)),
+    nextLookAt: async () => (await database.query(one<{ at: number | null }>(NEXT)))?.at ?? undefined,
+    async lookAgain(id, at, txHash) {
+      const hash = txHash === undefined ? null : toBytes(txHash)
+      await database.commitLater(run(LOOK_AGAIN, at ?? null, hash, toBytes(id)))
+    },
+    async takeBack({ id, attempts = 0, nextAttemptAt, error = null }, now) {
+      const values = [attempts, nextAttemptAt ?? now, error, now, toBytes(id)]
+      const [taken] = await database.commit(together(run(TAKE_BACK, ...values), noteRevision()))
+      return taken === 1
+    },
   }
 }

@@ -79,8 +79,8 @@ function swapCase(letter: string): string {
 }
 
 async function settledOf(seller: Awaited<ReturnType<ChainMarket['seller']>>, id: Hex): Promise<void> {
-  const end = await until(() => {
-    const payment = seller.payments.get(id)!
+  const end = await until(async () => {
+    const payment = (await seller.payments.get(id))!
     if (payment.state !== 'owed') return payment
     if (payment.txHash !== undefined || payment.error !== undefined) seller.clock.set(payment.nextAttemptAt!)
     return undefined

@@ -53,16 +53,16 @@ test('a settlement that a reorganization takes back is found before the window e
     const { envelope, paymentId } = signed(clock.now(), { wallet, requirements: asks })
     const peer = await seller.connect()
     expect(told(await peer.request({ payment: envelope, body: base64('task') }))).toBe('re: task')
-    await until(() => seller.payments.get(paymentId)?.state === 'settled' || clock.advance(2_000))
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || clock.advance(2_000))
     expect(await devnet.chain.balanceOf(payee.address)).toBe(10_000n)
 
     await devnet.chain.client.revert({ id: before })
     asked = facilitators[1]!
     expect(await devnet.chain.balanceOf(payee.address)).toBe(0n)
-    clock.set(seller.payments.nextLookAt()!)
-    await until(() => seller.payments.get(paymentId)?.state === 'owed')
+    clock.set((await seller.payments.nextLookAt())!)
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'owed')
     expect(seller.exposure.total).toBe(10_000n)
-    await until(() => seller.payments.get(paymentId)?.state === 'settled' || clock.advance(500))
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || clock.advance(500))
     expect(clock.now()).toBeLessThan(Number(envelope.payload!.authorization.validBefore) * 1000)
     expect(await devnet.chain.balanceOf(payee.address)).toBe(10_000n)
   }

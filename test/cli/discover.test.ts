@@ -122,7 +122,7 @@ test('D43: if the temporary node met no peer, discover says what it tried and wh
   const fix = 'check that the bootstrap address is right'
   const { parts } = fakeNode({
     listings: () => [],
-    status: () => ({ search: { met: 0, tried: ['the local network'], fix } }),
+    status: async () => ({ search: { met: 0, tried: ['the local network'], fix } }),
   })
   const discover = async (...argv: string[]) =>
     (await cli(['agent', 'discover', '--wait', '1', ...argv], { dataDir: dataDir(), parts })).stdout
@@ -134,7 +134,7 @@ test('D43: if the temporary node met no peer, discover says what it tried and wh
 
 test('if the temporary node knows agents, discover says that none of them matches', async () => {
   const market = { find: () => undefined, page: () => ({ items: [], next: undefined }) }
-  const { parts } = fakeNode({ market, status: () => ({ search: { met: 1, tried: ['the local network'] } }) })
+  const { parts } = fakeNode({ market, status: async () => ({ search: { met: 1, tried: ['the local network'] } }) })
   const discover = async (...argv: string[]) =>
     (await cli(['agent', 'discover', ...argv], { dataDir: dataDir(), parts })).stdout
   expect(await discover('nothing')).toBe('no agents found among the 1 known agent: try fewer words or filters\n')
@@ -143,7 +143,7 @@ test('if the temporary node knows agents, discover says that none of them matche
 
 test('if peers sent no valid listing, discover suggests a wrong clock and not another peer', async () => {
   const met = { search: { met: 2, tried: ['the local network'] } }
-  const { parts } = fakeNode({ listings: () => [], status: () => met })
+  const { parts } = fakeNode({ listings: () => [], status: async () => met })
   const { stdout } = await cli(['agent', 'discover', '--wait', '1'], { dataDir: dataDir(), parts })
   expect(stdout).toContain('2 peers answered, but they sent no valid listing')
   expect(stdout).toContain('stoa doctor')

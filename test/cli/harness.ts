@@ -162,7 +162,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     },
     addresses: () => status.addresses,
     listings: () => [listing()],
-    status: () => ({}),
+    status: async () => ({}),
     market: {
       page: () => ({ items: node.listings(), next: undefined }),
       find: (agentId) => node.listings().find(({ id }) => id === agentId),

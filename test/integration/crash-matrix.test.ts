@@ -168,7 +168,7 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
       const signed = entries.filter(({ reservation }) => reservation !== undefined)
       expect([entries.length, signed.length]).toEqual([expected.orders, expected.signed])
       expect([budget, spent]).toEqual([expected.signed === 0 ? 0n : PRICE, expected.signed === 0 ? 0n : PRICE])
-      await until(() => seller.status().settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
+      await until(async () => (await seller.status()).settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
       const used = await authorizationsUsedBy(payer)
       expect(used).toBeLessThanOrEqual(1)
       expect(await devnet.chain.balanceOf(payer)).toBe(1_000_000n - BigInt(used) * PRICE)

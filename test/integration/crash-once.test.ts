@@ -93,7 +93,7 @@ describe('D38 T25 a buyer is killed with a key', { concurrent: true }, () => {
       expect(ended).toBe(true)
       const charged = (await allOrders(second)).filter(({ payment }) => payment !== undefined)
       expect(charged).toHaveLength(1)
-      await until(() => seller.status().settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
+      await until(async () => (await seller.status()).settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
       const paid = FUNDS - (await devnet.chain.balanceOf(payer))
       expect([0n, PRICE]).toContain(paid)
       if (delivered !== 'if paid') expect(paid).toBe(delivered === 'always' ? PRICE : 0n)

@@ -98,8 +98,8 @@ async function buyWith(
   expect(result.output).toBe('re: hello')
   const id = buyer.ledger()[0]!.reservation!.paymentId
   const end = await until(
-    () => {
-      const payment = seller.payments.get(id)!
+    async () => {
+      const payment = (await seller.payments.get(id))!
       if (payment.state !== 'owed') return payment
       // An attempt that is under way has its own, real time.
       const isUnderWay = payment.error === undefined && payment.txHash === undefined
@@ -282,8 +282,8 @@ describe('T6: a buyer of bad will', () => {
     })
     await buyer.execute()
     const id = buyer.ledger()[0]!.reservation!.paymentId
-    await until(() => seller.payments.get(id)?.state === 'unsettled')
-    expect(seller.payments.get(id)?.error).toMatch(/insufficient/)
+    await until(async () => (await seller.payments.get(id))?.state === 'unsettled')
+    expect((await seller.payments.get(id))?.error).toMatch(/insufficient/)
     expect(await devnet.chain.balanceOf(payee)).toBe(0n)
   })
 
@@ -304,12 +304,12 @@ test('--settle-first: while the facilitator is down nothing runs; when it is bac
   await until(() => faulty.faults.length === 1)
   expect(seller.runs).toEqual([])
   const id = await until(() => buyer.ledger()[0]?.reservation?.paymentId)
-  await until(() => seller.payments.get(id)?.error)
+  await until(async () => (await seller.payments.get(id))?.error)
   expect([seller.runs.length, await parts.moved()]).toEqual([0, 0n])
   await until(
-    () => {
+    async () => {
       clock.advance(1_000)
-      return seller.payments.get(id)?.state === 'settled'
+      return (await seller.payments.get(id))?.state === 'settled'
     },
     { everyMs: 50 },
   )

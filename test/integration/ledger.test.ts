@@ -93,17 +93,17 @@ test('T33 a node that meets another one with its identity on the market stops tr
   const first = await list()
   await until(() => versionHere() > first, { timeoutMs: 20_000 })
   // That may have been an earlier life of this node, which is silent by now.
-  expect(node.status().trading).toEqual({ state: 'open' })
+  expect((await node.status()).trading).toEqual({ state: 'open' })
   await list()
-  await until(() => node.status().trading?.state === 'stopped', { timeoutMs: 20_000 })
-  expect(node.status()).toMatchObject({
+  await until(async () => (await node.status()).trading?.state === 'stopped', { timeoutMs: 20_000 })
+  expect(await node.status()).toMatchObject({
     trading: {
       code: 'LEDGER_COPIED',
       reason: expect.stringContaining('it listed echo with the same key'),
       fix: expect.stringContaining('stoa ledger adopt'),
     },
   })
-  await until(() => node.status().alarms === 1)
+  await until(async () => (await node.status()).alarms === 1)
   await neighbor.stop()
   await until(() => !other.listings().some(({ id }) => id === listed.id), { timeoutMs: 20_000 })
 

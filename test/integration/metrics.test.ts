@@ -49,7 +49,7 @@ test('a paid call is seen on both sides: done, settled, timed, and gone from the
   expect(sampleOf(before, 'stoa_budget_left_usdc{period="day"}')).toBe(5)
   const agentId = buyer.node.listings()[0]!.id
   await buyer.node.execute({ agentId, input: 'hello', signal: AbortSignal.timeout(20_000) })
-  await until(() => seller.node.status().settlement.pending === 0)
+  await until(async () => (await seller.node.status()).settlement.pending === 0)
   const [bought, sold] = [await scrape(buyer), await scrape(seller)]
   expect(sampleOf(bought, 'stoa_executions_total{side="ordered",result="completed"}')).toBe(1)
   expect(sampleOf(bought, 'stoa_payments_total{direction="out",state="reserved"}')).toBe(1)

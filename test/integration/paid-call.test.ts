@@ -112,7 +112,7 @@ describe('a paid call', () => {
     expect(receipt.status).toBe('success')
     expect(await devnet.chain.balanceOf(seller.payee)).toBe(PRICE)
     expect(await devnet.chain.balanceOf(buyer.payer)).toBe(1_000_000n - PRICE)
-    await until(() => seller.status().settlement.pending === 0)
+    await until(async () => (await seller.status()).settlement.pending === 0)
     // D41: the buyer's own chain says so a moment later.
     await until(async () => (await buyer.orders.get(result.order_id!)).payment?.settlement === 'settled', {
       timeoutMs: 20_000,
@@ -209,7 +209,7 @@ describe('the buyer’s guard (D33)', () => {
       code: 'INSUFFICIENT_FUNDS',
       message: expect.stringMatching(`${buyer.payer} holds 0 USDC .* 0.01 USDC are missing`),
     })
-    expect(seller.status().settlement).toEqual({ pending: 0, failed: 0 })
+    expect((await seller.status()).settlement).toEqual({ pending: 0, failed: 0 })
     await devnet.fund(buyer.payer, PRICE)
     expect((await buyer.execute({ agentId, input: 'x', signal: signal() })).output).toBe('x')
   })
@@ -293,8 +293,8 @@ test('T9: a connection proves who a caller is, whatever its messages say', async
   await seller.stop()
   const database = openDatabase({ path: join(seller.dataDir, 'stoa.db') })
   const exchanges = createExchanges(database)
-  expect(exchanges.history(id, buyer.did, 10).map(({ input }) => input)).toEqual(['the buyer’s own'])
-  expect(exchanges.history(id, didOfPeer(host.peerId), 10).map(({ input }) => input)).toEqual(['an impostor’s'])
+  expect((await exchanges.history(id, buyer.did, 10)).map(({ input }) => input)).toEqual(['the buyer’s own'])
+  expect((await exchanges.history(id, didOfPeer(host.peerId), 10)).map(({ input }) => input)).toEqual(['an impostor’s'])
   await database.close()
 })
 
@@ -457,7 +457,7 @@ test('T17: a buyer that is stopped while its purchase runs has the result after 
   const second = await startBuyer(seller, { key: first.key, dataDir: first.dataDir })
   const output = await until(() => outputsIn(second.dataDir)[0], { timeoutMs: 20_000, everyMs: 100 })
   expect(output).toBe('hello')
-  await until(() => seller.status().settlement.pending === 0)
+  await until(async () => (await seller.status()).settlement.pending === 0)
   expect(reservationsIn(second.dataDir)).toBe(1)
   expect(await devnet.chain.balanceOf(seller.payee)).toBe(PRICE)
 })

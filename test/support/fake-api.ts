@@ -198,12 +198,12 @@ export function fakeDeps({
     webhooks: fakeWebhooks(),
     metrics: {
       meters: new Meters(),
-      status: () => statusFixture,
+      status: async () => statusFixture,
       peers: () => [peerFixture],
       webhooks: async () => [],
       budget: () => budget.view(),
       approvals: (state) => approvals.list(state),
-      oldestOwedSeconds: () => 0,
+      oldestOwedSeconds: async () => 0,
       books: () => earnings.stats({ days: 0 }),
     },
     alarms: fakeAlarms(),
@@ -225,7 +225,7 @@ export function fakeDeps({
       remove: async () => listingFixture({ imported: { agent_id: 'theirs' } }),
     },
     node: {
-      status: () => statusFixture,
+      status: async () => statusFixture,
       peers: () => [peerFixture],
       configuration: () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
       diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),

@@ -119,8 +119,8 @@ export class TestSeller {
   }
 
   async start(): Promise<this> {
-    const { settler, settledWork, protocols } = this.#sales
-    for (const service of [settler, settledWork, protocols]) await service.start()
+    const { exposure, settler, settledWork, protocols } = this.#sales
+    for (const service of [exposure, settler, settledWork, protocols]) await service.start()
     return this
   }
 

@@ -138,7 +138,7 @@ async function listen(
       }
       await poll(isQuiet, { limitMs, signal: context.io.signal })
       const found = await find((query) => own.market.page(query))
-      return { ...found, search: own.status().search, known: own.listings().length }
+      return { ...found, search: (await own.status()).search, known: own.listings().length }
     }),
   )
 }

@@ -106,7 +106,10 @@ async function execute(
       const find = () => own.market.find(agentId)
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
       if (listing === undefined) {
-        throw notFound(agentId, node.config, { known: own.listings().length, met: own.status().search?.met ?? 0 })
+        throw notFound(agentId, node.config, {
+          known: own.listings().length,
+          met: (await own.status()).search?.met ?? 0,
+        })
       }
       // Before using a name, wait for listings of other agents with the same name.
       if (listing.id !== agentId) {

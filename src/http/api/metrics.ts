@@ -9,7 +9,7 @@ import type { Webhook } from '../../schema/webhook.ts'
 /** The sources of the metrics, read at each scrape. */
 export type MetricSources = {
   meters: Meters
-  status(): NodeStatus
+  status(): Promise<NodeStatus>
   peers(): readonly PeerStatus[]
   webhooks(): Promise<readonly Webhook[]>
   /** Amounts in USDC as decimal text. Null: no limit. */
@@ -18,7 +18,7 @@ export type MetricSources = {
   books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
   approvals(status: 'pending'): Promise<readonly unknown[]>
   /** How long the oldest owed payment has waited, in s. 0 if none waits. */
-  oldestOwedSeconds(): number
+  oldestOwedSeconds(): Promise<number>
 }
 
 type BudgetSum = `${'paid' | 'held'}_${'today' | 'month'}` | 'left_today' | 'left_month'
@@ -50,25 +50,27 @@ const one = (value: number): Value[] => [{ value }]
 
 /** Every metric of the node: a meter, or a value of its current state. prom-client adds those of the process. */
 const families: readonly Family[] = [
-  gauge('stoa_info', 'Version and network of the node.', ({ status }) => {
-    const { version, network } = status()
+  gauge('stoa_info', 'Version and network of the node.', async ({ status }) => {
+    const { version, network } = await status()
     return [{ value: 1, labels: { version, network } }]
   }),
-  gauge('stoa_uptime_seconds', 'Time since the node started.', ({ status }) => one(status().uptime_seconds)),
+  gauge('stoa_uptime_seconds', 'Time since the node started.', async ({ status }) =>
+    one((await status()).uptime_seconds),
+  ),
   counter(meterNames.executions, 'Ended tasks by result: sold to peers, or ordered here.'),
   histogram(meterNames.executionSeconds, 'Time that agents of this node worked on tasks of peers.'),
   counter(meterNames.payments, 'Payments that reached a state: received (in) or made (out).'),
   histogram(meterNames.settlementSeconds, 'Time from the delivery of paid work to its settlement on the chain.'),
-  gauge('stoa_outbox_payments', 'Payments that are owed to this node and not settled yet.', ({ status }) =>
-    one(status().settlement.pending),
+  gauge('stoa_outbox_payments', 'Payments that are owed to this node and not settled yet.', async ({ status }) =>
+    one((await status()).settlement.pending),
   ),
-  gauge('stoa_outbox_oldest_seconds', 'Time that the oldest owed payment has waited.', ({ oldestOwedSeconds }) =>
-    one(oldestOwedSeconds()),
+  gauge('stoa_outbox_oldest_seconds', 'Time that the oldest owed payment has waited.', async ({ oldestOwedSeconds }) =>
+    one(await oldestOwedSeconds()),
   ),
   gauge(
     'stoa_unsettled_payments',
     'Lost payments: the agent worked, and the payment will never be settled. stoa_payments_usdc has the amounts.',
-    ({ status }) => one(status().settlement.failed),
+    async ({ status }) => one((await status()).settlement.failed),
   ),
   gauge('stoa_peers', 'Connected peers.', ({ peers }) => {
     const all = peers()
@@ -77,15 +79,19 @@ const families: readonly Family[] = [
       value: all.filter((peer) => peer.direction === direction).length,
     }))
   }),
-  gauge('stoa_listings', 'Listings on the market: those of this node (local) and all known ones.', ({ status }) => {
-    const { local, known } = status().agents
-    return [
-      { value: local, labels: { origin: 'local' } },
-      { value: known, labels: { origin: 'known' } },
-    ]
-  }),
-  gauge('stoa_reachability', 'How peers can reach this node: 1 at the current state.', ({ status }) => {
-    const { state } = status().reachability
+  gauge(
+    'stoa_listings',
+    'Listings on the market: those of this node (local) and all known ones.',
+    async ({ status }) => {
+      const { local, known } = (await status()).agents
+      return [
+        { value: local, labels: { origin: 'local' } },
+        { value: known, labels: { origin: 'known' } },
+      ]
+    },
+  ),
+  gauge('stoa_reachability', 'How peers can reach this node: 1 at the current state.', async ({ status }) => {
+    const { state } = (await status()).reachability
     return ['public', 'relayed', 'unreachable', 'unknown'].map((name) => ({
       labels: { state: name },
       value: name === state ? 1 : 0,
@@ -97,7 +103,7 @@ const families: readonly Family[] = [
     const whole = (['earned', 'paid'] as const).map((book) => ({ labels: { book }, value: Number(sums[book].total) }))
     return [...whole, ...open]
   }),
-  gauge('stoa_alarms', 'Alarms that were not dismissed.', ({ status }) => one(status().alarms ?? 0)),
+  gauge('stoa_alarms', 'Alarms that were not dismissed.', async ({ status }) => one((await status()).alarms ?? 0)),
   gauge('stoa_budget_usdc', 'Amounts paid and held on this UTC day and in this month.', ({ budget }) => {
     const { paid_today, paid_month, held_today, held_month } = budget()
     const ofBook = (book: string, values: Value[]) =>

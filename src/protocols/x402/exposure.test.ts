@@ -22,7 +22,7 @@ async function buy(seller: TestSeller, payer = 1): Promise<unknown> {
 }
 /** The facilitator's word is looked up on chain a little later (D50). */
 async function chainShows(seller: TestSeller): Promise<void> {
-  await until(() => seller.payments.counts().owed === 0 || seller.clock.advance(2_000))
+  await until(async () => (await seller.payments.counts()).owed === 0 || seller.clock.advance(2_000))
   expect(seller.exposure.total).toBe(0n)
 }
 const refusedForGood = { moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } } as const
@@ -98,7 +98,7 @@ describe('T6 a payer whose payment was lost', () => {
     const seller = await start({ database, settlement })
     settlement.plan.push(refusedForGood)
     expect(await buy(seller)).toBe('re: task')
-    await until(() => seller.payments.counts().unsettled === 1)
+    await until(async () => (await seller.payments.counts()).unsettled === 1)
 
     settlement.usual = unclear
     expect([await buy(seller), await buy(seller, 2)]).toEqual(['SETTLEMENT_FAILED', 're: task'])
@@ -119,9 +119,9 @@ test('D45 the seller’s own trouble with its facilitator makes no payer settle 
   const seller = await start({ database, settlement })
   settlement.usual = unclear
   expect(await buy(seller)).toBe('re: task')
-  await until(() => {
+  await until(async () => {
     seller.clock.advance(1_000)
-    return seller.payments.counts().unsettled === 1
+    return (await seller.payments.counts()).unsettled === 1
   })
   expect(await buy(seller)).toBe('re: task')
   await seller.stop()
@@ -137,7 +137,7 @@ test('T6 T17 accounts that cost nothing get no more than all together may, one a
   for (let payer = 1; payer <= 4; payer++) {
     expect(await buy(seller, payer)).toBe(payer <= 2 ? 're: task' : 'SETTLEMENT_FAILED')
     // Those that never ran are no loss (D42).
-    await until(() => seller.payments.counts().unsettled === Math.min(payer, 2))
+    await until(async () => (await seller.payments.counts()).unsettled === Math.min(payer, 2))
   }
   expect(seller.runs).toHaveLength(2)
   await seller.stop()
@@ -199,8 +199,8 @@ describe('D50 where there is an RPC', () => {
     }
     const peer = await seller.connect()
     expect(told(await peer.request({ payment: envelope }))).toBe('done')
-    await until(() => seller.payments.get(paymentId)?.state === 'unsettled')
-    expect(seller.payments.get(paymentId)?.error).toContain('it paid for another run')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'unsettled')
+    expect((await seller.payments.get(paymentId))?.error).toContain('it paid for another run')
     expect(seller.settlement.attempts).toEqual([])
     seller.work = undefined
     seller.settlement.usual = unclear
@@ -265,7 +265,7 @@ describe('T6 a dear run', () => {
     expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 1])
     seller.settlement.chainIsDown = false
     seller.clock.advance(60_000)
-    await until(() => seller.payments.counts().owed === 0)
+    await until(async () => (await seller.payments.counts()).owed === 0)
     expect(told(await peer.askResult(envelope))).toBe('re: task')
   })
 })
@@ -276,11 +276,11 @@ test('T19 whoever signs on an empty account leaves no task on the disk of a sell
   const { envelope, paymentId: id } = signed(seller.clock.now())
   const peer = await seller.connect()
   expect(told(await peer.request({ payment: envelope, body: base64('x'.repeat(100_000)) }))).toBe('SETTLEMENT_FAILED')
-  await until(() => seller.payments.get(id)?.state === 'unsettled')
-  expect(seller.payments.get(id)).toMatchObject({ state: 'unsettled', task: '' })
+  await until(async () => (await seller.payments.get(id))?.state === 'unsettled')
+  expect(await seller.payments.get(id)).toMatchObject({ state: 'unsettled', task: '' })
   // Nothing was done for it: there is nothing to settle either, and it is no loss.
   expect(await seller.payments.reopen({ id, state: 'owed' }, seller.clock.now())).toBe(false)
-  expect(seller.payments.lost(0, { slotMs: 1000, payersMax: 10 })).toEqual({ slots: [], payers: [] })
+  expect(await seller.payments.lost(0, { slotMs: 1000, payersMax: 10 })).toEqual({ slots: [], payers: [] })
   const asked = await peer.request({ method: 'result', payment: envelope, body: '' })
   expect(told(asked)).toBe('SETTLEMENT_FAILED')
 })

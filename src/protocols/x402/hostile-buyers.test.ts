@@ -113,16 +113,16 @@ test.each([false, true])(
         await Promise.all(underWay)
         // Everything owed comes to its end.
         await until(
-          () => {
+          async () => {
             clock.advance(10_000)
-            return seller.payments.counts().owed === 0
+            return (await seller.payments.counts()).owed === 0
           },
           { everyMs: 2 },
         )
         await seller.stop()
 
         for (const one of bought) {
-          const stored = seller.payments.get(one.id)
+          const stored = await seller.payments.get(one.id)
           const { from, nonce } = one.payment.payload!.authorization
           const isPaid = settlement.useOf(from, nonce).state === 'used'
           const ran = runs.filter((task) => task === one.task).length
@@ -138,7 +138,7 @@ test.each([false, true])(
             expect(text).toBe(`result of ${one.task}`)
             expect(to).toBe(stored!.peerId)
           }
-          if (isPaid && isRunFirst) expect(seller.exchanges.paidOutput(one.id)).toBe(`result of ${one.task}`)
+          if (isPaid && isRunFirst) expect(await seller.exchanges.paidOutput(one.id)).toBe(`result of ${one.task}`)
         }
       }),
       { numRuns: 40 },

@@ -90,7 +90,10 @@ test('T6 a buyer that has seen a part cannot take the rest back: the run ends, a
   // By now the seller has heard of it.
   expect(told(await (await seller.connect()).request({ resource: 'nobody' }))).toBe('UNKNOWN_RESOURCE')
   step()
-  await until(() => seller.payments.get(paymentId)?.state === 'settled' || seller.payments.get(paymentId)?.txHash)
+  await until(
+    async () =>
+      (await seller.payments.get(paymentId))?.state === 'settled' || (await seller.payments.get(paymentId))?.txHash,
+  )
   expect(wasAborted()).toBe(false)
 })
 
@@ -102,7 +105,7 @@ test('a buyer that has seen nothing takes its request back as ever, and is not c
   const { paymentId } = await pay(peer, { stream: true })
   await until(() => seller.runs.length === 1)
   peer.raw.abort(new Error('changed my mind'))
-  await until(() => seller.payments.get(paymentId)?.state === 'voided')
+  await until(async () => (await seller.payments.get(paymentId))?.state === 'voided')
 })
 
 test('a run that fails after it has shown a part is not charged', async () => {
@@ -115,7 +118,7 @@ test('a run that fails after it has shown a part is not charged', async () => {
   const { paymentId } = await pay(peer, { stream: true })
   expect((await peer.next())?.type).toBe('x402.output')
   expect(told(await peer.next())).toBe('EXECUTION_FAILED')
-  expect(seller.payments.get(paymentId)?.state).toBe('voided')
+  expect((await seller.payments.get(paymentId))?.state).toBe('voided')
 })
 
 describe('T6 T27 an agent that shows its work and runs into a limit', () => {
@@ -141,7 +144,7 @@ describe('T6 T27 an agent that shows its work and runs into a limit', () => {
     expect(told(last)).toBe('all that was asked for')
     expect(last?.message).toMatchObject({ payment_id: paymentId, receipt: expect.anything() })
     seller.clock.advance(2_000)
-    await until(() => seller.payments.get(paymentId)?.state === 'settled')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled')
   })
 
   test.each(limits)('of %s and has shown nothing is not paid for', async (_what, code) => {
@@ -149,7 +152,7 @@ describe('T6 T27 an agent that shows its work and runs into a limit', () => {
     const peer = await seller.connect()
     const { paymentId } = await pay(peer, { stream: true })
     expect(told(await peer.next())).toBe('EXECUTION_FAILED')
-    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+    expect((await seller.payments.get(paymentId))?.state).toBe('voided')
   })
 
   test('and of whom nobody asks to be shown anything is not paid for', async () => {
@@ -157,7 +160,7 @@ describe('T6 T27 an agent that shows its work and runs into a limit', () => {
     const peer = await seller.connect()
     const { paymentId } = await pay(peer, {})
     expect(told(await peer.next())).toBe('EXECUTION_FAILED')
-    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+    expect((await seller.payments.get(paymentId))?.state).toBe('voided')
   })
 
   test('shows nothing where its seller says `off`', async () => {
@@ -165,14 +168,14 @@ describe('T6 T27 an agent that shows its work and runs into a limit', () => {
     const peer = await seller.connect()
     const { paymentId } = await pay(peer, { stream: true })
     expect(told(await peer.next())).toBe('EXECUTION_FAILED')
-    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+    expect((await seller.payments.get(paymentId))?.state).toBe('voided')
   })
 
   test('shows nothing before it is paid where its seller says `after_settlement`', async () => {
     const seen: string[] = []
     const seller = await start(
       async ({ onOutput }) => {
-        seen.push(seller.payments.counts().owed === 0 ? 'settled' : 'owed')
+        seen.push((await seller.payments.counts()).owed === 0 ? 'settled' : 'owed')
         onOutput?.('part')
         return 'whole'
       },
@@ -199,7 +202,10 @@ test('T7 an agent never waits for a peer that does not read, and what it says is
   })
   const peer = await seller.connect()
   const { paymentId } = await pay(peer, { stream: true })
-  await until(() => seller.payments.get(paymentId)?.state === 'owed' || seller.payments.get(paymentId)?.txHash)
+  await until(
+    async () =>
+      (await seller.payments.get(paymentId))?.state === 'owed' || (await seller.payments.get(paymentId))?.txHash,
+  )
   expect(told).toBe(4_000)
   let shown = 0
   let next = await peer.next()

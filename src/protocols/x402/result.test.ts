@@ -26,7 +26,7 @@ describe('D32: a paid result', () => {
   test('is given again to the peer that paid, as often as it asks, without another run or charge', async () => {
     const seller = await start()
     const { answer, payment, paymentId } = await (await seller.connect()).buy()
-    await until(() => seller.payments.get(paymentId)?.txHash)
+    await until(async () => (await seller.payments.get(paymentId))?.txHash)
     for (let time = 0; time < 3; time++) {
       const again = await (await seller.connect()).askResult(payment)
       expect(again?.message).toMatchObject({
@@ -68,11 +68,11 @@ describe('D32: a paid result', () => {
     const peer = await seller.connect()
     const { answer, payment, paymentId } = await peer.buy()
     expect(answer?.message.tx_hash).toBe('')
-    await until(() => seller.payments.get(paymentId)?.error)
+    await until(async () => (await seller.payments.get(paymentId))?.error)
     seller.clock.advance(6_000)
     const use = () => seller.settlement.useOf(payment.payer, payment.payload!.authorization.nonce)
     await until(() => use().state === 'used')
-    await until(() => seller.payments.get(paymentId)?.txHash)
+    await until(async () => (await seller.payments.get(paymentId))?.txHash)
     const again = await peer.askResult(payment)
     expect(again?.message.tx_hash).toBe((use() as { txHash: string }).txHash)
   })
@@ -222,11 +222,11 @@ describe('--settle-first', () => {
     expect(told(answer)).toBe('SETTLEMENT_FAILED')
     const early = await peer.askResult(payment)
     expect(early?.message).toMatchObject({ error_code: 2007, retryable: true })
-    await until(() => seller.payments.get(paymentId)?.error)
+    await until(async () => (await seller.payments.get(paymentId))?.error)
     seller.clock.advance(6_000)
-    await until(() => seller.payments.get(paymentId)?.txHash)
+    await until(async () => (await seller.payments.get(paymentId))?.txHash)
     seller.clock.advance(2_000)
-    await until(() => seller.payments.get(paymentId)?.state === 'settled')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled')
     const asks = await Promise.all(Array.from({ length: 5 }, async () => (await seller.connect()).askResult(payment)))
     expect(asks.map(told)).toEqual(Array(5).fill('re: the task'))
     expect(seller.runs).toEqual([{ input: 'the task', callerId: 'did:buyer' }])
@@ -240,7 +240,7 @@ describe('--settle-first', () => {
     }
     const peer = await seller.connect()
     const { payment, paymentId } = await peer.buy()
-    await until(() => seller.payments.get(paymentId)?.state === 'unsettled')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'unsettled')
     const answer = await peer.askResult(payment)
     expect(answer?.message).toMatchObject({
       error_code: 2007,
@@ -256,9 +256,9 @@ describe('--settle-first', () => {
     const buying = await seller.connect()
     const { payment, paymentId, correlation_id } = await buying.challenged()
     const bought = buying.paidRequest(payment, { correlation_id })
-    await until(() => seller.runs.length === 1 && seller.payments.get(paymentId)?.txHash)
+    await until(async () => seller.runs.length === 1 && (await seller.payments.get(paymentId))?.txHash)
     seller.clock.advance(2_000)
-    await until(() => seller.payments.get(paymentId)?.state === 'settled')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled')
     const asks = await Promise.all(
       Array.from({ length: 6 }, async () => {
         const peer = await seller.connect()
@@ -292,7 +292,7 @@ describe('--settle-first', () => {
       settleFirst: true,
     })
     second.clock.advance(2_000)
-    await until(() => second.payments.get(paymentId)?.state === 'settled')
+    await until(async () => (await second.payments.get(paymentId))?.state === 'settled')
     expect(told(await (await second.connect()).askResult(payment))).toBe('re: task')
     expect(second.settlement.attempts).toHaveLength(1)
     run.end('of the dead')

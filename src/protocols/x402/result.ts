@@ -29,7 +29,7 @@ export async function answerResult(
   const { paymentId } = proof.payment
   // `answerBought` waits too, but a payment in progress may not be stored yet.
   await runEnd(paymentId, deps)
-  const stored = deps.payments.get(paymentId)
+  const stored = await deps.payments.get(paymentId)
   if (stored === undefined) {
     throw new PeerError('PAYMENT_REQUIRED', 'this payment was never accepted here; it can still be used to pay')
   }
@@ -52,14 +52,14 @@ export async function takeUp(
   const proof = proveSigner(sent.payment, deps.asset)
   if (!proof.ok) return false
   const { paymentId: id } = proof.payment
-  const stored = deps.payments.get(id)
+  const stored = await deps.payments.get(id)
   if (stored?.task === undefined || stored.peerId !== asked.peerId) return false
   if (sent.agentId !== undefined && sent.agentId !== stored.agentId) return false
   // The task of a payment that was given up is forgotten. Any other payment buys only the task sent first.
   const { input, exchange } = readTask(sent.body, stored.agentId, asked)
   if (stored.task !== '' && stored.task !== input) return false
   const isWith = deps.running.has(id) || stored.ran
-  if (isWith && !deps.deferred.was(id)) return false
+  if (isWith && !(await deps.deferred.was(id))) return false
   await answerBought(stored, exchange, deps)
   return true
 }
@@ -78,9 +78,10 @@ export async function takeUpTask(
   if (body === '') return false
   const { input: task, exchange } = readTask(body, agent.id, asked)
   const sought = { peerId: asked.peerId, agentId: agent.id, task }
-  const id = deps.deferred.find(sought) ?? (exchange.isWrapped ? unheardOf(sought, exchange.stream, deps) : undefined)
+  const deferred = await deps.deferred.find(sought)
+  const id = deferred ?? (exchange.isWrapped ? await unheardOf(sought, exchange.stream, deps) : undefined)
   if (id === undefined) return false
-  await answerBought(deps.payments.get(id)!, exchange, deps)
+  await answerBought((await deps.payments.get(id))!, exchange, deps)
   return true
 }
 
@@ -95,20 +96,23 @@ async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X40
   const isAnswered = await deps.limits.oneByOne(exchange.peerId, async () => {
     await resultTurn()
     exchange.signal.throwIfAborted()
-    const kept = keptResult(deps.payments.get(id) ?? stored, deps)
+    const kept = await keptResult((await deps.payments.get(id)) ?? stored, deps)
     if (kept !== undefined) await answerWith(kept)
     return kept !== undefined
   })
   if (!isAnswered) await answerWith(await resultOf(stored, exchange, deps))
-  if (stored.task !== undefined || deps.deferred.was(id)) await deps.deferred.taken(id)
+  if (stored.task !== undefined || (await deps.deferred.was(id))) await deps.deferred.taken(id)
 }
 
 async function runEnd(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
   for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
 }
 
-function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>): PaidResult | undefined {
-  const output = deps.exchanges.paidOutput(payment.id)
+async function keptResult(
+  payment: StoredPayment,
+  deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>,
+): Promise<PaidResult | undefined> {
+  const output = await deps.exchanges.paidOutput(payment.id)
   if (output === undefined) return undefined
   // The hash in the response may not be on disk yet.
   const txHash = payment.txHash ?? deps.settler.namedFor(payment.id)
@@ -117,24 +121,25 @@ function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' 
 
 /** What a payment has bought. Settled work that never finished is run now. @throws PeerError */
 export async function resultOf(stored: StoredPayment, caller: Caller, deps: PaidRunDeps): Promise<PaidResult> {
-  // Nothing may happen between the last check and the run that follows from it, so only this loop may `await`.
+  // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
   for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) await run
-  const payment = deps.payments.get(stored.id) ?? stored
-  const kept = keptResult(payment, deps)
+  // Begin before anything is read: whoever else asks waits, so no other run can begin between a check and this run.
+  using _running = beginRun(stored.id, deps)
+  const payment = (await deps.payments.get(stored.id)) ?? stored
+  const kept = await keptResult(payment, deps)
   if (kept !== undefined) return kept
-  const input = unfinishedTask(payment, deps)
+  const input = await unfinishedTask(payment, deps)
   const agent = deps.agents.find(payment.agentId)
   if (agent === undefined) {
     throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
   }
-  using _running = beginRun(payment.id, deps)
   using slot = admit(caller.callerDid, deps)
   await slot.turn()
   return await runSettled(agent, { payment, input }, caller, deps)
 }
 
 /** The task of a settled payment whose run never finished and may start now. @throws PeerError for any other payment */
-function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): string {
+async function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): Promise<string> {
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
     throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
@@ -158,7 +163,7 @@ function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): string {
     throw new PeerError('SETTLEMENT_FAILED', 'the payment is not settled yet; ask for the result later')
   }
   // The refund was sent but not yet seen in a block. Delivering now could give the work for nothing (T6).
-  if (deps.payments.isBeingPaidBack(payment.id)) {
+  if (await deps.payments.isBeingPaidBack(payment.id)) {
     throw new PeerError('SETTLEMENT_FAILED', 'the seller is paying this payment back; ask again later')
   }
   const waitMs = deps.reruns.waitMs(payment.id)

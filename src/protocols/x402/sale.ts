@@ -51,10 +51,16 @@ export async function runPaid(
   caller: Caller,
   deps: PaidRunDeps,
 ): Promise<PaidResult & { id: Hex }> {
-  const claim = verify(agent, task, caller, deps)
+  const verified = verify(agent, task, caller, deps)
+  if ('refusal' in verified) throw await sayingIfSeen(verified.refusal, task, deps)
+  const { claim } = verified
+  if (deps.running.has(claim.id)) throw nonceUsed()
+  // From here to the claim no other message may use this challenge or this authorization. Nothing has been awaited since
+  // the challenge was found. The claim refuses both too, if another process takes them.
   using _running = beginRun(claim.id, deps)
-  // From here to the claim no other message may use this challenge. The store would also refuse a second authorization.
   using challenge = task.challenge && deps.challenges.consume(task.challenge)
+  // Check before asking the chain, which shows payments that this node settled as spent.
+  if (await isSeen(claim.signed.authorization, deps)) throw nonceUsed()
   faultPoint('seller:verified')
 
   using slot = admit(caller.callerDid, deps)
@@ -89,24 +95,29 @@ export async function runPaid(
   return { id: claim.id, ...result }
 }
 
-/** Checks everything that needs no waiting, so that nothing happens between the lookups and the claim. */
-function verify(agent: ServedAgent, task: PaidTask, caller: Caller, deps: PaidRunDeps): Claim {
+/** Checks everything that needs no waiting. */
+function verify(
+  agent: ServedAgent,
+  task: PaidTask,
+  caller: Caller,
+  deps: PaidRunDeps,
+): { claim: Claim } | { refusal: PeerError } {
   const requirements = requirementsOf(agent, deps.asset, deps.payTo)
   const verification = verifyPayment(task.payment, requirements, deps.clock.now())
-  if (!verification.ok) {
-    // A used authorization is reported before anything else that is wrong with it (D27).
-    const authorization = task.payment.payload?.authorization
-    if (authorization !== undefined && isSeen(authorization, deps)) throw nonceUsed()
-    throw new PeerError(verification.error, verification.reason)
-  }
+  if (!verification.ok) return { refusal: new PeerError(verification.error, verification.reason) }
   const { paymentId: id, payer, signed } = verification.payment
   if (deps.isBlocked(payer)) {
     throw new PeerError('PAYMENT_INVALID', 'this seller takes no payments from this account')
   }
-  // Check before asking the chain, which shows payments that this node settled as spent.
-  if (deps.running.has(id) || isSeen(signed.authorization, deps)) throw nonceUsed()
   const { peerId, correlationId } = caller
-  return { id, agentId: agent.id, peerId, correlationId, challengeNonce: task.challenge?.nonce, requirements, signed }
+  const challengeNonce = task.challenge?.nonce
+  return { claim: { id, agentId: agent.id, peerId, correlationId, challengeNonce, requirements, signed } }
+}
+
+/** A used authorization is reported before anything else that is wrong with it (D27). */
+async function sayingIfSeen(refusal: PeerError, { payment }: PaidTask, deps: PaidRunDeps): Promise<PeerError> {
+  const authorization = payment.payload?.authorization
+  return authorization !== undefined && (await isSeen(authorization, deps)) ? nonceUsed() : refusal
 }
 
 /** Marks a payment as running until the end of the block. Nothing may happen between the check for a run and this. */
@@ -276,7 +287,7 @@ function signReceipt(
   }
 }
 
-function isSeen({ from, nonce }: { from: string; nonce: string }, { asset, payments }: PaidRunDeps): boolean {
+function isSeen({ from, nonce }: { from: string; nonce: string }, { asset, payments }: PaidRunDeps): Promise<boolean> {
   return payments.authorizationSeen(asset.network, asset.address, from, nonce)
 }
 

@@ -90,7 +90,7 @@ describe('the standard flow', () => {
       expect(told(answer)).toBe('re: task')
       expect(answer?.message).toMatchObject({ payment_id: `0x${'0'.repeat(64)}`, tx_hash: '' })
     }
-    expect(seller.payments.counts()).toEqual({ owed: 0, unsettled: 0 })
+    expect(await seller.payments.counts()).toEqual({ owed: 0, unsettled: 0 })
     expect(seller.settlement.attempts).toEqual([])
   })
 })
@@ -182,7 +182,7 @@ describe('D23: streams', () => {
     await peer.send('x402.paid_request', peer.message({ payment, correlation_id }))
     await until(() => seller.runs.length === 1)
     peer.raw.abort(new Error('changed my mind'))
-    await until(() => seller.payments.get(paymentId)?.state === 'voided')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'voided')
     expect(seller.settlement.attempts).toEqual([])
   })
 })
@@ -530,7 +530,7 @@ describe('T4: a challenge', () => {
     const answer = await peer.paidRequest(payment, { correlation_id })
     expect(answer?.message).toMatchObject({ error_code: 3000, retryable: false })
     expect(JSON.stringify(answer)).not.toContain('/home')
-    expect(seller.payments.get(paymentId)).toBeUndefined()
+    expect(await seller.payments.get(paymentId)).toBeUndefined()
     seller.deps.payments.claim = claim
     expect(told(await peer.paidRequest(payment, { correlation_id }))).toBe('re: task')
     expect(seller.runs).toHaveLength(1)
@@ -575,7 +575,7 @@ describe('T5: one authorization buys one run', () => {
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     const preemptive = { ...payment, server_nonce: 'preemptive' }
-    seller.deps.payments.authorizationSeen = () => false
+    seller.deps.payments.authorizationSeen = async () => false
     expect(told(await peer.request({ payment: preemptive }))).toBe('PAYMENT_NONCE_USED')
     expect(seller.runs).toHaveLength(1)
   })
@@ -655,8 +655,8 @@ describe('T9: the caller', () => {
     const { envelope } = signed(seller.clock.now())
     await mallory.request({ payment: envelope, caller_did: 'did:alice' })
     expect(seller.runs.map(({ callerId }) => callerId)).toEqual(['did:mallory', 'did:mallory'])
-    expect(seller.exchanges.history('free', 'did:alice', 10)).toEqual([])
-    expect(seller.exchanges.history('free', 'did:mallory', 10)).toHaveLength(1)
+    expect(await seller.exchanges.history('free', 'did:alice', 10)).toEqual([])
+    expect(await seller.exchanges.history('free', 'did:mallory', 10)).toHaveLength(1)
     expect(seller.log.flat()).toContainEqual(expect.objectContaining({ caller_did: 'did:alice', peer_id: 'mallory' }))
   })
 })
@@ -668,7 +668,7 @@ describe('a run that fails', () => {
     const peer = await seller.connect()
     const { answer, payment, paymentId } = await peer.buy()
     expect(answer?.message).toMatchObject({ error_code: 3000, message: 'too slow' })
-    expect(seller.payments.get(paymentId)).toMatchObject({ state: 'voided', error: 'too slow' })
+    expect(await seller.payments.get(paymentId)).toMatchObject({ state: 'voided', error: 'too slow' })
     const later = await peer.askResult(payment)
     expect(later?.message).toMatchObject({ error_code: 3000, message: expect.stringContaining('nothing is charged') })
     expect(seller.settlement.attempts).toEqual([])
@@ -741,7 +741,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     const again = await seller.connect()
     expect(told(await again.request({ body }))).toBe('{"output":"at last"}')
     expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
-    await until(() => seller.deps.deferred.findUnheard(sought) === undefined)
+    await until(async () => (await seller.deps.deferred.findUnheard(sought)) === undefined)
     expect(told(await again.request({ body }))).toBe('x402.payment_required')
   })
 
@@ -758,7 +758,9 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     seller.work = async () => 'at last'
     expect(told(await peer.request({ body }))).toBe('{"output":"at last"}')
     expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([3, 1])
-    await until(() => seller.deps.deferred.findUnheard({ peerId: 'buyer', agentId, task: 'slow' }) === undefined)
+    await until(
+      async () => (await seller.deps.deferred.findUnheard({ peerId: 'buyer', agentId, task: 'slow' })) === undefined,
+    )
     expect(told(await peer.request({ body }))).toBe('x402.payment_required')
   })
 

@@ -82,7 +82,7 @@ async function answerMessage({ type, message }: AnyX402Message, plain: Exchange,
   if (!deps.limits.takeRequest(exchange.peerId)) {
     throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
   }
-  // Wait before any lookup, because nothing may happen between the lookup and the claim.
+  // Wait before the challenge is looked up, because nothing may happen between the lookup and its use.
   if (isPaid) await signatureTurn()
   if (type === 'x402.request') await answerRequest(message, exchange, deps)
   else if (type === 'x402.paid_request') await answerPaidRequest(message, exchange, deps)
@@ -123,7 +123,7 @@ async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exch
   const found = deps.challenges.find(asked, deps.clock.now())
   if ('error' in found) {
     if (await takeUp({ payment, body }, exchange, deps)) return
-    throw refusedNonce(found.error, payment, deps)
+    throw await refusedNonce(found.error, payment, deps)
   }
   const agent = deps.agents.find(found.challenge.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the seller has removed the agent since')
@@ -143,17 +143,22 @@ async function sell(agent: ServedAgent, request: PaidRequest, asked: Exchange, d
 }
 
 /** The error for a challenge that is gone: consumed (2004), unknown or another peer's (2002), or expired (2003). */
-function refusedNonce(
+async function refusedNonce(
   error: X402ErrorName,
   payment: X402Message<'x402.paid_request'>['payment'],
   deps: X402ServerDeps,
-): PeerError {
+): Promise<PeerError> {
   const authorization = payment.payload?.authorization
   const seen =
     error === 'PAYMENT_NONCE_USED' ||
-    deps.payments.challengeConsumed(payment.server_nonce as Hex) ||
+    (await deps.payments.challengeConsumed(payment.server_nonce as Hex)) ||
     (authorization !== undefined &&
-      deps.payments.authorizationSeen(deps.asset.network, deps.asset.address, authorization.from, authorization.nonce))
+      (await deps.payments.authorizationSeen(
+        deps.asset.network,
+        deps.asset.address,
+        authorization.from,
+        authorization.nonce,
+      )))
   if (seen)
     return new PeerError('PAYMENT_NONCE_USED', 'this challenge or authorization was used before; ask for its result')
   if (error === 'PAYMENT_NONCE_EXPIRED')

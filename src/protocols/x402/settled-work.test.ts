@@ -10,11 +10,11 @@ test('work that fails is run once, however much of it there is: the next run is 
   const { deps } = new TestSeller()
   const ids = Array.from({ length: 10_100 }, () => randomHex())
   const ran: string[] = []
-  const get = (id: string) => {
+  const get = async (id: string) => {
     ran.push(id)
     return { id, peerId: 'p', correlationId: 'c' } as never
   }
-  const unrun = (limit: number, since?: number) => (since === undefined ? ids.slice(0, limit) : [])
+  const unrun = async (limit: number, since?: number) => (since === undefined ? ids.slice(0, limit) : [])
   const work = new SettledWork({
     ...deps,
     payments: { ...deps.payments, get },

@@ -41,7 +41,7 @@ export class SettledWork implements Service {
   async start(): Promise<void> {
     const { deferred, clock } = this.#deps
     // After the crash, the buyers of these payments got no answer at all.
-    for (const id of deferred.unrun(LEFT_MAX, clock.now() - RESTART_MS)) await deferred.defer(id)
+    for (const id of await deferred.unrun(LEFT_MAX, clock.now() - RESTART_MS)) await deferred.defer(id)
     this.wake()
   }
 
@@ -68,7 +68,8 @@ export class SettledWork implements Service {
   async #run(): Promise<void> {
     // So many failures need the operator. Until then, buyers get their work run by asking.
     if (this.#failed.size >= FAILED_MAX) return
-    const ids = this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)
+    const ids = await this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)
+    if (this.#stopping.signal.aborted) return
     const due = ids.filter((id) => !this.#failed.has(id)).slice(0, AT_ONCE_MAX)
     const busy = await Promise.all(due.map((id) => this.#runOne(id)))
     if (due.length > 0) this.wake(busy.some(Boolean) ? BUSY_WAIT_MS : 0)
@@ -77,7 +78,7 @@ export class SettledWork implements Service {
   /** @returns true if there was no slot to run it */
   async #runOne(id: Hex): Promise<boolean> {
     const { payments, logger, didOf } = this.#deps
-    const payment = payments.get(id)
+    const payment = await payments.get(id)
     if (payment === undefined) return false
     const { peerId, correlationId } = payment
     const caller = { peerId, callerDid: didOf(peerId), correlationId, signal: this.#stopping.signal }

@@ -56,7 +56,7 @@ test('D45 a challenge says it to a peer whose account was blamed for a loss, aft
   const seller = await start({ database, settlement })
   settlement.plan.push({ moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } })
   expect(await buy(seller)).toBe('re: task')
-  await until(() => seller.payments.counts().unsettled === 1)
+  await until(async () => (await seller.payments.counts()).unsettled === 1)
   expect([await extra(seller), await extra(seller, 'peer-2')]).toEqual([says, undefined])
   await seller.stop()
   const again = await start({ database, settlement, clock: seller.clock })
@@ -92,7 +92,10 @@ test('D51 D45 a payment whose turn comes late is voided, and not settled first, 
     retryable: true,
     message: expect.stringContaining('nothing was charged'),
   })
-  expect(seller.payments.get(paymentId)).toMatchObject({ state: 'voided', error: expect.stringContaining('too late') })
+  expect(await seller.payments.get(paymentId)).toMatchObject({
+    state: 'voided',
+    error: expect.stringContaining('too late'),
+  })
   expect(seller.settlement.attempts).not.toContain(envelope.payload!.authorization.nonce)
   expect(seller.runs).toHaveLength(1)
 })

@@ -23,14 +23,14 @@ async function refused(seller: TestSeller, task = 'the task') {
   const peer = await seller.connect()
   const bought = await peer.buy(task)
   expect(bought.answer?.message).toMatchObject({ error_code: 2007, retryable: true })
-  await until(() => seller.payments.get(bought.paymentId)?.error)
+  await until(async () => (await seller.payments.get(bought.paymentId))?.error)
   return { peer, ...bought, body: base64(task) }
 }
 async function settles(seller: TestSeller, id: Hex): Promise<void> {
   seller.clock.advance(6_000)
-  await until(() => seller.payments.get(id)?.txHash)
+  await until(async () => (await seller.payments.get(id))?.txHash)
   seller.clock.advance(2_000)
-  await until(() => seller.payments.get(id)?.state === 'settled')
+  await until(async () => (await seller.payments.get(id))?.state === 'settled')
 }
 
 describe('D39: what settles after 2007', () => {
@@ -40,7 +40,7 @@ describe('D39: what settles after 2007', () => {
     expect(seller.runs).toEqual([])
     await settles(seller, paymentId)
     await until(() => seller.exchanges.paidOutput(paymentId))
-    expect(seller.exchanges.paidOutput(paymentId)).toBe('re: the task')
+    expect(await seller.exchanges.paidOutput(paymentId)).toBe('re: the task')
     expect(seller.runs).toEqual([{ input: 'the task', callerId: 'did:buyer' }])
   })
 
@@ -64,7 +64,7 @@ describe('D39: what settles after 2007', () => {
     const peer = await seller.connect()
     const body = base64('the task')
     expect(told(await peer.request({ payment, body }))).toBe('SETTLEMENT_FAILED')
-    await until(() => seller.payments.get(paymentId)?.error)
+    await until(async () => (await seller.payments.get(paymentId))?.error)
     await settles(seller, paymentId)
     expect(told(await peer.request({ payment, body }))).toBe('re: the task')
     expect(seller.runs).toHaveLength(1)
@@ -98,7 +98,7 @@ describe('D39: what settles after 2007', () => {
     seller.settlement.plan.push(unclear)
     const { defer } = seller.deps.deferred
     seller.deps.deferred.defer = async (id) => {
-      await until(() => seller.payments.get(id)?.error)
+      await until(async () => (await seller.payments.get(id))?.error)
       await settles(seller, id)
       await new Promise((resolve) => setImmediate(resolve))
       await defer(id)
@@ -150,10 +150,10 @@ test('T6 D45 nothing runs for a payment as long as a transaction may pay it back
   const ask = () => peer.paidRequest(payment, { correlation_id, body })
   expect(told(await ask())).toBe('SETTLEMENT_FAILED')
   expect(told(await peer.askResult(payment))).toBe('SETTLEMENT_FAILED')
-  expect(seller.deps.deferred.unrun(10)).toEqual([])
+  expect(await seller.deps.deferred.unrun(10)).toEqual([])
   await transactions.end(paysBack, 'mined', 2)
   expect(told(await ask())).toBe('SETTLEMENT_FAILED')
-  expect(seller.deps.deferred.unrun(10, 0)).toEqual([])
+  expect(await seller.deps.deferred.unrun(10, 0)).toEqual([])
   await seller.database.writeOne("UPDATE chain_transactions SET state = 'lost'")
   expect(told(await ask())).toBe('re: the task')
   expect(seller.runs).toHaveLength(2)
@@ -164,10 +164,10 @@ test('T5 T6 what was settled first and has run is not run again once its result 
   const peer = await seller.connect()
   const { payment, paymentId, correlation_id, answer } = await peer.buy('the task')
   expect(answer?.type).toBe('x402.response')
-  await until(() => seller.payments.get(paymentId)?.state === 'settled')
+  await until(async () => (await seller.payments.get(paymentId))?.state === 'settled')
   seller.clock.advance(31 * 24 * 60 * 60 * 1000)
   await seller.exchanges.purge(seller.clock.now())
-  expect(seller.exchanges.paidOutput(paymentId)).toBeUndefined()
+  expect(await seller.exchanges.paidOutput(paymentId)).toBeUndefined()
   const body = base64('the task')
   for (let time = 0; time < 2; time++) {
     expect(told(await peer.askResult(payment))).toBe('UNKNOWN_RESOURCE')
@@ -205,7 +205,7 @@ describe('T5: nothing else is taken up', () => {
     seller.settlement.usual = { moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } }
     const peer = await seller.connect()
     const { payment, paymentId, correlation_id } = await peer.buy('the task')
-    await until(() => seller.payments.get(paymentId)?.state === 'unsettled')
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'unsettled')
     const again = await peer.paidRequest(payment, { correlation_id, body: base64('the task') })
     expect(again?.message).toMatchObject({ error_code: 2007, retryable: false })
     expect(told(await peer.request({ body: base64('the task') }))).toBe('x402.payment_required')
@@ -221,9 +221,12 @@ describe('D39: an agent that is removed after 2007', () => {
     seller.agents.delete(agentId)
     for (let look = 0; look < 3; look++) {
       seller.clock.advance(21_000)
-      await until(() => seller.payments.get(paymentId)!.updatedAt === seller.clock.now())
+      await until(async () => (await seller.payments.get(paymentId))!.updatedAt === seller.clock.now())
     }
-    expect(seller.payments.get(paymentId)).toMatchObject({ state: 'owed', error: expect.stringMatching(/removed/) })
+    expect(await seller.payments.get(paymentId)).toMatchObject({
+      state: 'owed',
+      error: expect.stringMatching(/removed/),
+    })
     expect(seller.settlement.attempts).toHaveLength(1)
     seller.agents.set(agentId, agent)
     await settles(seller, paymentId)
@@ -235,9 +238,9 @@ describe('D39: an agent that is removed after 2007', () => {
     const seller = await start()
     const { peer, payment, paymentId } = await refused(seller)
     seller.agents.delete(agentId)
-    await until(() => {
+    await until(async () => {
       seller.clock.advance(10_000)
-      return seller.payments.get(paymentId)?.state === 'unsettled'
+      return (await seller.payments.get(paymentId))?.state === 'unsettled'
     })
     expect(seller.settlement.attempts).toHaveLength(1)
     const answer = await peer.askResult(payment)

@@ -26,14 +26,14 @@ async function setup(options: TestSellerOptions = {}) {
   const bought = () => peer.request({ payment: envelope, body: base64('task') }).then(told)
   const reorganize = async () => {
     takeBack(settlement, envelope)
-    await until(() => seller.payments.nextLookAt() !== undefined)
-    seller.clock.set(seller.payments.nextLookAt()!)
-    await until(() => seller.payments.get(id)?.state === 'owed')
+    await until(async () => (await seller.payments.nextLookAt()) !== undefined)
+    seller.clock.set((await seller.payments.nextLookAt())!)
+    await until(async () => (await seller.payments.get(id))?.state === 'owed')
   }
   const endMs = Number(envelope.payload!.authorization.validBefore) * 1000
   const expire = async (at = seller) => {
     at.clock.set(endMs + 120_000)
-    await until(() => at.payments.get(id)?.state === 'unsettled' || at.clock.advance(10_000))
+    await until(async () => (await at.payments.get(id))?.state === 'unsettled' || at.clock.advance(10_000))
   }
   return { seller, settlement, database, id, bought, reorganize, expire }
 }
@@ -58,7 +58,7 @@ test('T6 T13 work that was settled first and is taken back counts as owed, as lo
   await expire(again)
   expect(again.exposure.total).toBe(0n)
   expect([PRICE, PRICE + 1n].map((amount) => again.exposure.settlesFirst('stranger', amount))).toEqual([false, true])
-  const { slots } = again.payments.lost(0, { slotMs: 1_000, payersMax: 10 })
+  const { slots } = await again.payments.lost(0, { slotMs: 1_000, payersMax: 10 })
   expect(slots.map(({ amount }) => amount)).toEqual([PRICE])
   const { payments } = again.deps
   expect(await payments.reopen({ id, state: 'owed', attempts: 1 }, again.clock.now())).toBe(true)
@@ -99,5 +99,5 @@ test('D39 T13 work that was done is settled again although its agent was removed
   seller.agents.clear()
   await reorganize()
   settlement.usual = { moves: true, answer: 'the transaction' }
-  await until(() => seller.payments.get(id)?.state === 'settled' || seller.clock.advance(1_000))
+  await until(async () => (await seller.payments.get(id))?.state === 'settled' || seller.clock.advance(1_000))
 })

@@ -33,7 +33,7 @@ export async function runWrapped(
     if ((begun?.stream ?? stream).ended) await keepFor(paid.id)
     return paid
   } catch (error) {
-    const payment = begun && payments.get(begun.id)
+    const payment = begun && (await payments.get(begun.id))
     if (payment?.state === 'settled') await keepFor(payment.id)
     throw error
   } finally {
@@ -42,11 +42,11 @@ export async function runWrapped(
 }
 
 /** The payment for the same task of a peer that left before its result. The run now waits on `stream`. */
-export function unheardOf(
+export async function unheardOf(
   sought: { peerId: string; agentId: string; task: string },
   stream: FramedStream,
   { wrappedRuns, deferred }: Pick<X402ServerDeps, 'wrappedRuns' | 'deferred'>,
-): Hex | undefined {
+): Promise<Hex | undefined> {
   const run = wrappedRuns.get(keyOf(sought))
   if (run?.stream.ended !== true) return deferred.findUnheard(sought)
   run.stream = stream

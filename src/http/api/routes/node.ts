@@ -4,7 +4,7 @@ import { Diagnosis } from '../../../schema/diagnosis.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type NodePart = {
-  status(): NodeStatus
+  status(): Promise<NodeStatus>
   peers(): readonly PeerStatus[]
   balance(): Promise<WalletBalance>
   configuration(): Configuration
