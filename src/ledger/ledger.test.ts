@@ -41,7 +41,10 @@ function listened() {
   const events: { type: string; data: unknown }[] = []
   feed.publish = (type, _key, read) => void events.push({ type, data: read() })
   ledger.listen(ledgerFeed(feed, ledger, () => undefined))
-  return { ...ledger, told: () => Promise.all(events.splice(0).map(async ({ type, data }) => ({ type, data: await data }))) }
+  return {
+    ...ledger,
+    told: () => Promise.all(events.splice(0).map(async ({ type, data }) => ({ type, data: await data }))),
+  }
 }
 
 test('T20 D45: the followers of a buyer hear of a refund, once', async () => {

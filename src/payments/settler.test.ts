@@ -486,6 +486,62 @@ test('T16: with a full disk no attempt is made that is not counted, and the outb
   expect(settlement.attempts).toHaveLength(1)
 })
 
+test('T6 a payment that settles while the outbox is read is not attempted again', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const real = createPayments(database)
+  let isRead = false
+  const { deliver, settlement, clock } = await setup({
+    payments: {
+      ...real,
+      async due(...limits) {
+        const read = await real.due(...limits)
+        for (const { id } of read) await real.save({ id, state: 'settled', txHash: randomHex() }, clock.now())
+        isRead ||= read.length > 0
+        return read
+      },
+    },
+  })
+  settlement.plan.push(unclear)
+  const { payment } = await deliver()
+  await until(async () => (await real.get(payment.id))?.error)
+  clock.advance(5_000)
+  await until(() => isRead)
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  expect(settlement.attempts).toHaveLength(1)
+})
+
+test('a stop waits for the look at the outbox that is under way, and no step follows it', async () => {
+  const real = createPayments(openDatabase({ path: ':memory:' }))
+  const gate = Promise.withResolvers<void>()
+  let isReading = false
+  const { deliver, settlement, clock, settler } = await setup({
+    payments: {
+      ...real,
+      async due(...limits) {
+        const read = await real.due(...limits)
+        if (read.length === 0) return read
+        isReading = true
+        await gate.promise
+        return read
+      },
+    },
+  })
+  settlement.plan.push(unclear)
+  const { payment } = await deliver()
+  await until(async () => (await real.get(payment.id))?.error)
+  clock.advance(5_000)
+  await until(() => isReading)
+  let isStopped = false
+  const stopped = settler.stop().then(() => {
+    isStopped = true
+  })
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(isStopped).toBe(false)
+  gate.resolve()
+  await stopped
+  expect(settlement.attempts).toHaveLength(1)
+})
+
 test('an outbox that cannot be read is told, and ends neither the process nor the settler', async () => {
   const database = openDatabase({ path: ':memory:' })
   const real = createPayments(database)

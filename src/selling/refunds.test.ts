@@ -63,6 +63,15 @@ test('D45 a payment is paid back once, however often that is asked for, also at 
   expect((await payments.get(payment.id))?.refundTx).toMatch(/^0x/)
 })
 
+test('D45 a refund holds its payment before it reads it, and its failure is not that of whoever waits for it', async () => {
+  const { refund, payment, running } = await seller()
+  const refused = expect(refund()).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
+  expect(running.has(payment.id)).toBe(true)
+  await expect(running.get(payment.id)).resolves.toBeUndefined()
+  await refused
+  expect(running.has(payment.id)).toBe(false)
+})
+
 test.each<[TransactionEnd, boolean]>([
   ['mined', false],
   ['lost', true],
