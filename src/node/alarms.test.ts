@@ -52,49 +52,51 @@ test('D42: unpaid work is one alarm for each reason, with what it comes to; call
   await lose('insufficient funds of 0xcd34, 71 too few')
   await lose('authorization canceled')
   await lose('insufficient funds', { worked: false })
-  expect(alarms.list().map(({ kind, count, amount }) => [kind, count, amount])).toEqual([
+  expect((await alarms.list()).map(({ kind, count, amount }) => [kind, count, amount])).toEqual([
     ['work_unpaid', 1, '0.01'],
     ['work_unpaid', 2, '0.02'],
   ])
-  expect(alarms.list()[1]?.text).toContain('insufficient funds of 0xcd34, 71 too few')
+  expect((await alarms.list())[1]?.text).toContain('insufficient funds of 0xcd34, 71 too few')
 })
 
 test('D42: a dismissed alarm stays away, also after a restart, and comes back with what is new alone', async () => {
   const { alarms, lose, database } = bench()
   await lose('no funds')
   await lose('no funds')
-  const [alarm] = alarms.list()
-  expect(alarms.count()).toBe(1)
+  const [alarm] = await alarms.list()
+  expect(await alarms.count()).toBe(1)
   expect(await alarms.dismiss(alarm!.id)).toMatchObject({ id: alarm!.id, dismissed_at: expect.any(String) })
-  expect([alarms.list(), alarms.count()]).toEqual([[], 0])
+  expect([await alarms.list(), await alarms.count()]).toEqual([[], 0])
   const later = bench(database).alarms
-  expect(later.list()).toEqual([])
-  expect(later.list({ dismissed: true })).toMatchObject([{ id: alarm!.id, count: 2, dismissed_at: expect.any(String) }])
+  expect(await later.list()).toEqual([])
+  expect(await later.list({ dismissed: true })).toMatchObject([
+    { id: alarm!.id, count: 2, dismissed_at: expect.any(String) },
+  ])
   await lose('no funds')
-  expect(later.list()).toMatchObject([{ id: alarm!.id, count: 1, amount: '0.01' }])
-  expect(later.list()[0]).not.toHaveProperty('dismissed_at')
+  expect(await later.list()).toMatchObject([{ id: alarm!.id, count: 1, amount: '0.01' }])
+  expect((await later.list())[0]).not.toHaveProperty('dismissed_at')
 })
 
 test('D42: what came after the look at an alarm is not dismissed with it', async () => {
   const { alarms, lose } = bench()
   await lose('no funds')
-  const [seen] = alarms.list()
+  const [seen] = await alarms.list()
   await lose('no funds')
   await alarms.dismiss(seen!.id, seen!.mark)
-  expect(alarms.list()).toMatchObject([{ id: seen!.id, count: 1 }])
+  expect(await alarms.list()).toMatchObject([{ id: seen!.id, count: 1 }])
 })
 
 test('D42: an agent is judged by its latest runs, and once dismissed by those alone that came after', async () => {
   const { alarms, run } = bench()
   for (const error of [undefined, undefined, undefined, undefined, 'boom']) await run(error)
-  const [failing] = alarms.list()
+  const [failing] = await alarms.list()
   expect(failing).toMatchObject({ kind: 'agent_failing', agent_id: agentId, agent_name: 'Summary', count: 1 })
   await alarms.dismiss(failing!.id)
   await run('boom')
   await run()
-  expect(alarms.list()).toEqual([])
+  expect(await alarms.list()).toEqual([])
   for (let n = 0; n < 3; n++) await run('boom')
-  expect(alarms.list()).toMatchObject([
+  expect(await alarms.list()).toMatchObject([
     { id: failing!.id, count: 4, title: expect.stringContaining('4 of its latest 5') },
   ])
 })
@@ -102,21 +104,21 @@ test('D42: an agent is judged by its latest runs, and once dismissed by those al
 test('D42: an alarm that holds or does not comes back with another reason, and a paused agent is none', async () => {
   let agents = [{ id: 'x', name: 'Draft', notice: 'set OPENAI_API_KEY', paused: false, runnable: false } as OwnAgent]
   const { alarms } = bench(undefined, { agents: () => agents })
-  const [broken] = alarms.list()
+  const [broken] = await alarms.list()
   expect(broken).toMatchObject({ kind: 'agent_broken', severity: 'bad', text: 'set OPENAI_API_KEY', agent_id: 'x' })
   await alarms.dismiss(broken!.id)
-  expect(alarms.list()).toEqual([])
+  expect(await alarms.list()).toEqual([])
   agents = [{ ...agents[0]!, notice: 'its program is missing' }]
-  expect(alarms.list()).toMatchObject([{ id: broken!.id, text: 'its program is missing' }])
+  expect(await alarms.list()).toMatchObject([{ id: broken!.id, text: 'its program is missing' }])
   agents = [{ ...agents[0]!, paused: true }]
-  expect(alarms.list()).toEqual([])
+  expect(await alarms.list()).toEqual([])
 })
 
 test('an alarm that is not there cannot be dismissed', async () => {
   await expect(bench().alarms.dismiss('work_unpaid-0')).rejects.toMatchObject({ code: 'UNKNOWN_ALARM' })
 })
 
-test('T33: that trading has stopped is the first alarm, with why and what to do', () => {
+test('T33: that trading has stopped is the first alarm, with why and what to do', async () => {
   const { alarms } = bench(undefined, {
     status: () => ({
       connected_peers: 0,
@@ -125,7 +127,7 @@ test('T33: that trading has stopped is the first alarm, with why and what to do'
       trading: { state: 'stopped', code: 'LEDGER_COPIED', reason: 'another node was met', fix: 'stop both nodes' },
     }),
   })
-  expect(alarms.list().map(({ kind, severity, text }) => [kind, severity, text])).toEqual([
+  expect((await alarms.list()).map(({ kind, severity, text }) => [kind, severity, text])).toEqual([
     ['trading_stopped', 'bad', 'Another node was met. Stop both nodes.'],
     ['no_peers', 'warn', expect.any(String)],
   ])

@@ -22,9 +22,9 @@ type AlarmsDeps = {
 /** Problems that need a person, grouped. A dismissed alarm returns only if something new happens (D42). */
 export interface Alarms extends Service {
   /** Sorted by urgency, most urgent first. */
-  list(options?: { dismissed?: boolean | undefined }): AlarmRecord[]
+  list(options?: { dismissed?: boolean | undefined }): Promise<AlarmRecord[]>
   /** Number of alarms that are not dismissed. May be some seconds old. */
-  count(): number
+  count(): Promise<number>
   /** @throws MarketError UNKNOWN_ALARM */
   dismiss(id: string, mark?: string): Promise<AlarmRecord>
 }
@@ -46,16 +46,21 @@ type OpenAlarm = Omit<AlarmRecord, 'dismissed_at'>
 
 export function createAlarms(deps: AlarmsDeps): Alarms {
   const { clock, store } = deps
-  let counted: { count: number; at: number } | undefined
+  let counted: { count: Promise<number>; at: number } | undefined
 
-  function list({ dismissed: withDismissed = false } = {}): AlarmRecord[] {
-    const dismissals = store.dismissals()
+  async function list({ dismissed: withDismissed = false } = {}): Promise<AlarmRecord[]> {
+    const dismissals = await store.dismissals()
+    const [unpaid, stuck, failing] = await Promise.all([
+      unpaidWork(store, dismissals),
+      stuckPayments(store),
+      failingAgents(deps, dismissals),
+    ])
     const found = [
       ...stoppedTrading(deps.status()),
-      ...unpaidWork(store, dismissals),
-      ...stuckPayments(store),
+      ...unpaid,
+      ...stuck,
       ...brokenAgents(deps.agents()),
-      ...failingAgents(deps, dismissals),
+      ...failing,
       ...unreached(deps.status()),
     ]
     return found
@@ -69,9 +74,11 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
   }
 
   async function forgetOver(): Promise<void> {
-    const holding = new Set(list({ dismissed: true }).map(({ id }) => id))
-    const over = [...store.dismissals().keys()].filter((id) => isState(id) && !holding.has(id))
-    if (over.length > 0) await store.forget(over)
+    // First, so that an alarm which is raised and dismissed in between is not taken for an ended one.
+    const dismissals = await store.dismissals()
+    const holding = new Set((await list({ dismissed: true })).map(({ id }) => id))
+    const over = [...dismissals].filter(([id]) => isState(id) && !holding.has(id))
+    if (over.length > 0) await store.forget(new Map(over))
   }
 
   return {
@@ -82,13 +89,19 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
     list: (options) => list({ dismissed: options?.dismissed ?? false }),
     count() {
       const now = clock.now()
-      if (counted === undefined || Math.abs(now - counted.at) > COUNT_KEPT_MS)
-        counted = { count: list().length, at: now }
+      if (counted === undefined || Math.abs(now - counted.at) > COUNT_KEPT_MS) {
+        const count = list().then(({ length }) => length)
+        const counting = { count, at: now }
+        counted = counting
+        count.catch(() => {
+          if (counted === counting) counted = undefined
+        })
+      }
       return counted.count
     },
     async dismiss(id, mark) {
-      const of = () => list({ dismissed: true }).find((alarm) => alarm.id === id)
-      const alarm = of()
+      const of = async () => (await list({ dismissed: true })).find((alarm) => alarm.id === id)
+      const alarm = await of()
       if (alarm === undefined) {
         throw new MarketError('UNKNOWN_ALARM', 'no alarm has this id: GET /alarms lists the alarms')
       }
@@ -96,7 +109,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       const at = clock.now()
       await store.dismiss(id, { mark: mark ?? alarm.mark, at })
       counted = undefined
-      return of() ?? { ...alarm, dismissed_at: isoTime(at) }
+      return (await of()) ?? { ...alarm, dismissed_at: isoTime(at) }
     },
   }
 }
@@ -130,13 +143,12 @@ function amounts(amount: bigint): Pick<AlarmRecord, 'amount' | 'amount_atomic'> 
 }
 
 /** Groups unpaid work by reason. If a dismissed reason occurs again, counts only what came after the dismissal. */
-function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal>): OpenAlarm[] {
-  return byReason('work_unpaid', store.unpaid()).map(({ id, reason, errors, ...sum }) => {
+async function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal>): Promise<OpenAlarm[]> {
+  const alarmOf = async ({ id, reason, errors, ...sum }: Reason): Promise<OpenAlarm> => {
     const since = Number(dismissals.get(id)?.mark)
     const isRenewed = Number.isFinite(since) && sum.newestAt > since
-    const { count, amount } = isRenewed
-      ? sumOf(errors.flatMap((error) => store.unpaidSince(error, since) ?? []))
-      : { count: sum.count, amount: sum.amount }
+    const renewed = isRenewed && (await Promise.all(errors.map((error) => store.unpaidSince(error, since))))
+    const { count, amount } = renewed === false ? sum : sumOf(renewed.flatMap((group) => group ?? []))
     return {
       ...{ id, kind: 'work_unpaid', severity: 'bad', count },
       title: `The work of ${count === 1 ? 'one call' : `${count} calls`} was never paid`,
@@ -146,11 +158,14 @@ function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal
       ...amounts(amount),
       mark: String(sum.newestAt),
     }
-  })
+  }
+  const found = await Promise.all(byReason('work_unpaid', await store.unpaid()).map(alarmOf))
+  // What was unpaid at the first question may be paid at the second.
+  return found.filter(({ count }) => count > 0)
 }
 
-function stuckPayments(store: AlarmStore): OpenAlarm[] {
-  return byReason('settlement_stuck', store.stuck()).map(({ id, reason, count, amount }) => ({
+async function stuckPayments(store: AlarmStore): Promise<OpenAlarm[]> {
+  return byReason('settlement_stuck', await store.stuck()).map(({ id, reason, count, amount }) => ({
     ...{ id, kind: 'settlement_stuck', severity: 'bad', count },
     title: `${count === 1 ? 'A payment waits' : `${count} payments wait`} because settlement fails`,
     text: `The settlement fails: ${reason}. Check the facilitator and the RPC with: stoa doctor.`,
@@ -170,15 +185,18 @@ function brokenAgents(agents: readonly OwnAgent[]): OpenAlarm[] {
 }
 
 /** Judges each agent by its latest runs. After a dismissal, only later runs count. */
-function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: ReadonlyMap<string, Dismissal>): OpenAlarm[] {
+async function failingAgents(
+  { store, agents, nameOf }: AlarmsDeps,
+  dismissals: ReadonlyMap<string, Dismissal>,
+): Promise<OpenAlarm[]> {
   const idOf = (agentId: string) => `agent_failing-${digest(agentId)}`
   const isFailing = ({ calls, failed }: { calls: number; failed: number }) =>
     calls >= FAILING_CALLS_MIN && failed / calls >= FAILING_SHARE
   // Broken agents have an alarm of their own.
   const broken = new Set(agents().flatMap(({ id, notice }) => (notice === undefined ? [] : [id])))
-  const all = store.lateRuns(() => 0).filter((runs) => isFailing(runs) && !broken.has(runs.agentId))
+  const all = (await store.lateRuns(() => 0)).filter((runs) => isFailing(runs) && !broken.has(runs.agentId))
   if (all.length === 0) return []
-  const since = store.lateRuns((agentId) => Number(dismissals.get(idOf(agentId))?.mark ?? 0))
+  const since = await store.lateRuns((agentId) => Number(dismissals.get(idOf(agentId))?.mark ?? 0))
   return all.map((late) => {
     const { agentId } = late
     const fresh = since.find((runs) => runs.agentId === agentId && isFailing(runs))

@@ -31,7 +31,7 @@ async function found(said: Said) {
       agents: () => agents as OwnAgent[],
       condition: () => ({ connected_peers: 0, ...status }) as NodeStatus,
       status: async () => ({ settlement: { pending: 1, failed: 0 } }) as NodeStatus,
-      alarms: { list: () => alarms as AlarmRecord[] },
+      alarms: { list: async () => alarms as AlarmRecord[] },
       server,
       database,
     },

@@ -44,7 +44,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
     ['settlement', 'Settlement', () => ofSettlement(deps)],
-    ['failures', 'Failing agents', async () => ofFailures(deps)],
+    ['failures', 'Failing agents', () => ofFailures(deps)],
   ]
   const found = await Promise.all(
     table.map(async ([id, title, look]) => {
@@ -105,7 +105,7 @@ function ofPeers({ config, condition }: DiagnosisDeps): Finding {
 
 /** Reads the alarms. Dismissed alarms are known and not reported. */
 async function ofSettlement({ status, alarms }: DiagnosisDeps): Promise<Finding | Finding[]> {
-  const unpaid = alarms.list().filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
+  const unpaid = (await alarms.list()).filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
   if (unpaid.length === 0) return ok(`${(await status()).settlement.pending} pending`)
   return unpaid.map(({ id, title, text, amount }) => {
     return warn(
@@ -115,8 +115,8 @@ async function ofSettlement({ status, alarms }: DiagnosisDeps): Promise<Finding 
   })
 }
 
-function ofFailures({ alarms }: DiagnosisDeps): Finding | Finding[] {
-  const failing = alarms.list().filter(({ kind }) => kind === 'agent_failing')
+async function ofFailures({ alarms }: DiagnosisDeps): Promise<Finding | Finding[]> {
+  const failing = (await alarms.list()).filter(({ kind }) => kind === 'agent_failing')
   if (failing.length === 0) return ok('none')
   return failing.map(({ id, title, text }) => warn(title, `${text} stoa alarms dismiss ${id} hides this warning`))
 }

@@ -80,8 +80,8 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     nameOf: (agentId) => catalog.resolve(agentId)?.name,
   })
   async function status(): Promise<NodeStatus> {
-    const { owed, unsettled } = await payments.counts()
-    return { ...condition(), settlement: { pending: owed, failed: unsettled }, alarms: alarms.count() }
+    const [{ owed, unsettled }, count] = await Promise.all([payments.counts(), alarms.count()])
+    return { ...condition(), settlement: { pending: owed, failed: unsettled }, alarms: count }
   }
   const peers = () => host.peers().map(peerStatus)
   const budget = () => buyer.budget.view()

@@ -241,7 +241,7 @@ function fakeAlarms(): ApiDeps['alarms'] {
   const about = { title: 'Summary fails often', text: 'Test it.', count: 5, mark: '7' } as const
   const alarm = { id: 'agent_failing-0', kind: 'agent_failing', severity: 'bad', ...about } as const
   return {
-    list: () => [alarm],
+    list: async () => [alarm],
     async dismiss(id) {
       if (id !== alarm.id) throw new CodedError('UNKNOWN_ALARM', 'no such alarm')
       return { ...alarm, dismissed_at: '2026-11-21T10:00:00.000Z' }

@@ -3,7 +3,7 @@ import { ownerSeen } from '../../../schema/caller.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type AlarmsPart = {
-  list(options: { dismissed?: boolean | undefined }): AlarmRecord[]
+  list(options: { dismissed?: boolean | undefined }): Promise<AlarmRecord[]>
   dismiss(id: string, mark: string | undefined): Promise<AlarmRecord>
 }
 

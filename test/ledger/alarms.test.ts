@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest'
+import { createAlarmStore } from '../../src/store/alarms.ts'
+import { createExchanges } from '../../src/store/exchanges.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { createPayments } from '../../src/store/payments.ts'
+import { onBothEngines } from '../support/ledgers.ts'
+import { agentId, claim, exchangeOf } from '../support/payments.ts'
+
+let at = 1_000
+async function lose(database: LedgerDatabase, error: string): Promise<void> {
+  const payments = createPayments(database)
+  const payment = claim(++at)
+  await payments.claim(payment, at)
+  await payments.deliver({ id: payment.id, state: 'owed' }, exchangeOf(payment, at), at)
+  await payments.save({ id: payment.id, state: 'unsettled', error }, at)
+}
+
+onBothEngines((open, openTwo) => {
+  test('unpaid work is grouped by its error, and counted again from a time on', async () => {
+    const database = await open()
+    const store = createAlarmStore(database)
+    expect([await store.unpaid(), await store.stuck(), await store.lateRuns(() => 0)]).toEqual([[], [], []])
+    for (const error of ['no funds', 'no funds', 'canceled']) await lose(database, error)
+    expect(await store.unpaid()).toEqual([
+      { error: 'canceled', count: 1, amount: 10_000n, newestAt: at },
+      { error: 'no funds', count: 2, amount: 20_000n, newestAt: at - 1 },
+    ])
+    expect(await store.unpaidSince('no funds', at - 2)).toMatchObject({ count: 1, amount: 10_000n })
+    expect(await store.unpaidSince('no funds', at)).toBeUndefined()
+  })
+
+  test('the latest runs are counted by agent, from a number on', async () => {
+    const database = await open()
+    const exchanges = createExchanges(database)
+    const run = (error?: string) =>
+      exchanges.record({
+        ...{ agentId, callerId: 'did:peer:them', correlationId: 'c', input: 'x', createdAt: ++at, durationMs: 1 },
+        ...(error === undefined ? { output: 'y' } : { error }),
+      })
+    for (const error of [undefined, 'broke', 'broke']) await run(error)
+    const store = createAlarmStore(database)
+    const [all] = await store.lateRuns(() => 0)
+    expect(all).toMatchObject({ agentId, calls: 3, failed: 2 })
+    expect(await store.lateRuns(() => all!.newest - 1)).toMatchObject([{ calls: 1, failed: 1 }])
+  })
+
+  test('an alarm that was dismissed again since is not forgotten', async () => {
+    const [one, other] = (await openTwo()).map(createAlarmStore) as [
+      ReturnType<typeof createAlarmStore>,
+      ReturnType<typeof createAlarmStore>,
+    ]
+    await Promise.all([one.dismiss('a', { mark: '1', at: 1 }), other.dismiss('b', { mark: '1', at: 1 })])
+    const seen = await one.dismissals()
+    await other.dismiss('a', { mark: '2', at: 2 })
+    await one.forget(seen)
+    expect(await other.dismissals()).toEqual(new Map([['a', { mark: '2', at: 2 }]]))
+  })
+})
