@@ -47,11 +47,15 @@ export type PostgresServer = {
 /** Where the server keeps what it has, and who it is: it refuses to be root. */
 type Home = { dir: string; bin: string; data: string; identity: { uid?: number; gid?: number } }
 
-export type ServerOptions = { settings?: Record<string, string>; dir?: string }
+export type ServerOptions = {
+  settings?: Record<string, string>
+  /** Files of the folder of its data, by name. */
+  files?: Record<string, string>
+}
 
 /** Starts a PostgreSQL of its own, from the programs that npm installs. */
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
-  const home = makeHome(options.dir)
+  const home = makeHome()
   let running: ChildProcess | undefined
   const settings = { ...SETTINGS, ...options.settings }
   try {
@@ -61,6 +65,7 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     const flags = ['--no-sync', '--encoding=UTF8', '--locale=C', '--auth=scram-sha-256', `--username=${USER}`]
     const sharing = '--set=dynamic_shared_memory_type=mmap'
     await finished(run(home, 'initdb', [`--pgdata=${home.data}`, `--pwfile=${secret}`, sharing, ...flags]))
+    for (const [name, text] of Object.entries(options.files ?? {})) writeData(home, name, text)
     let port = 0
     for (let starts = 1; running === undefined; starts += 1) {
       port = await freePort()
@@ -101,8 +106,8 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   }
 }
 
-function makeHome(parent = openTemp()): Home {
-  const dir = mkdtempSync(join(parent, 'stoa-pg-'))
+function makeHome(): Home {
+  const dir = mkdtempSync(join(openTemp(), 'stoa-pg-'))
   const native = nativeDir()
   const data = join(dir, 'data')
   if (process.getuid?.() !== 0) return { dir, bin: join(native, 'bin'), data, identity: {} }
@@ -114,6 +119,12 @@ function makeHome(parent = openTemp()): Home {
   mkdirSync(data, { mode: 0o700 })
   chownSync(data, identity.uid, identity.gid)
   return { dir, bin: join(copy, 'bin'), data, identity }
+}
+
+function writeData({ data, identity }: Home, name: string, text: string): void {
+  const path = join(data, name)
+  writeFileSync(path, text, { mode: 0o600 })
+  if (identity.uid !== undefined) chownSync(path, identity.uid, identity.gid!)
 }
 
 function nativeDir(): string {

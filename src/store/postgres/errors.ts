@@ -98,6 +98,8 @@ function adviceOf(error: unknown): Advice {
     if (isUntrusted) return { code: UNREADABLE, what: 'shows a certificate that is not trusted', fix }
     return { code: UNREADABLE, what: 'does not speak TLS', fix: 'set it up there, or say sslmode=disable' }
   }
+  // `pg` itself refuses to go on without a password.
+  if (code === '' && reasonOf(error).startsWith('SASL')) return ADVICE['28P01']!
   const known = ADVICE[code] ?? ADVICE[code.slice(0, 3)] ?? ADVICE[code.slice(0, 2)]
   if (known !== undefined) return known
   if (isOfServer(error)) return { code: WRITE_FAILED, what: 'refuses a statement', fix: 'report it' }
