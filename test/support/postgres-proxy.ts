@@ -105,7 +105,7 @@ function forward({ from, connection, source, sink, fateOf, held, counted, delayM
   let waiting: Buffer[] | undefined
   const send = (bytes: Buffer) => {
     counted(bytes.length)
-    if (delayMs === 0) sink.write(bytes)
+    if (delayMs === 0 || from === 'client') sink.write(bytes)
     else setTimeout(() => sink.destroyed || sink.write(bytes), delayMs)
   }
   source.on('data', (chunk: Buffer) => {
