@@ -33,7 +33,7 @@ export function agentWork(agentId: string, description: string, deps: PaidRunDep
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
     if (agent.amount === 0n) return free(agent, turn, progress, deps)
     const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
-    const settlesFirst = willSettleFirst(agent, asking, deps)
+    const settlesFirst = await willSettleFirst(agent, asking, deps)
     const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })
     const ask = { ...deps, agent, requirements, description }
     const submission = readSubmission(turn.metadata)

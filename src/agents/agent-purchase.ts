@@ -19,7 +19,7 @@ export interface AgentPurchases {
   /** Buys one run of another agent. Calls `onCommitted` right before the signature. */
   buy(purchase: AgentPurchase): Promise<string>
   /** True if an own agent bought for too many sold runs that are not earned yet. Its buyers must then settle first. */
-  isAhead(agentId: string): boolean
+  isAhead(agentId: string): Promise<boolean>
 }
 
 /** Longest chain of agents that buy for one another. A longer chain is treated as a loop. */

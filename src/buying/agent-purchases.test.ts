@@ -29,11 +29,11 @@ function purchases(before?: Before, more: Partial<AgentPurchasesDeps> = {}) {
     clock,
     catalog: { resolve: () => listing },
     purchases: {
-      order: () => order,
-      orderOfRun: () => order,
-      fruitlessFor: () => 0,
-      unearnedFor: () => 0,
-      reservationOf: () => (before?.state === undefined ? undefined : (before as unknown as StoredReservation)),
+      order: async () => order,
+      orderOfRun: async () => order,
+      fruitlessFor: async () => 0,
+      unearnedFor: async () => 0,
+      reservationOf: async () => (before?.state === undefined ? undefined : (before as unknown as StoredReservation)),
     },
     changes: new Changes(),
     ownId: (name) => name,
@@ -84,33 +84,31 @@ test('D38 a payment names its run for ever, an id of the caller for a day', asyn
 })
 
 const idle = {
-  order: () => undefined,
-  orderOfRun: () => undefined,
-  reservationOf: () => undefined,
-  fruitlessFor: () => 0,
-  unearnedFor: () => 0,
+  order: async () => undefined,
+  orderOfRun: async () => undefined,
+  reservationOf: async () => undefined,
+  fruitlessFor: async () => 0,
+  unearnedFor: async () => 0,
 }
 
 test('T6 a seller that takes payments and gives nothing gets no more', async () => {
   const counted = {
-    order: () => undefined,
-    orderOfRun: () => undefined,
-    reservationOf: () => undefined,
-    unearnedFor: () => 0,
+    order: async () => undefined,
+    orderOfRun: async () => undefined,
+    reservationOf: async () => undefined,
+    unearnedFor: async () => 0,
   }
-  const { buy, asked } = purchases(undefined, { purchases: { ...counted, fruitlessFor: () => 32 } })
+  const { buy, asked } = purchases(undefined, { purchases: { ...counted, fruitlessFor: async () => 32 } })
   await expect(buy()).rejects.toMatchObject({ message: expect.stringMatching(/too many purchases/) })
   expect(asked).toEqual([])
 })
 
 test('T6 who buys much for runs that are not paid for has them paid first; the purchase names the payment of its run', async () => {
   const unearned = (count: number) => ({
-    purchases: { ...idle, unearnedFor: () => count },
+    purchases: { ...idle, unearnedFor: async () => count },
   })
-  expect([purchases(undefined, unearned(7)).isAhead(), purchases(undefined, unearned(8)).isAhead()]).toEqual([
-    false,
-    true,
-  ])
+  const isAhead = [7, 8].map((count) => purchases(undefined, unearned(count)).isAhead())
+  expect(await Promise.all(isAhead)).toEqual([false, true])
   const { buy, asked } = purchases()
   await buy()
   await buy({ origin: { ...origin, isPaid: false } })

@@ -102,7 +102,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
       return result.output
     },
     // A buyer may take back its payment when its run is done, or ask for what fails after the purchase (T6).
-    isAhead: (agentId) => purchases.unearnedFor(agentId, deps.clock.now() - DAY_MS) >= UNEARNED_MAX,
+    isAhead: async (agentId) => (await purchases.unearnedFor(agentId, deps.clock.now() - DAY_MS)) >= UNEARNED_MAX,
   }
 
   function runOf(name: string, { callerId, input }: AgentCall, id: string): string {
@@ -140,7 +140,8 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     if (await isGone()) return true
     // By now the chain may show that the order was not charged, or the seller may have the result.
     await deps.look(id).catch(() => {})
-    if (!(await isEnded()) || (await isGone())) return isEnded()
+    if (!(await isEnded())) return false
+    if (await isGone()) return true
     if ((await purchases.reservationOf(id))!.state === 'spent')
       throw fruitless('the agent behind this one was paid and gave no result', id)
     throw fruitless('the agent behind this one gave no result; it is asked again once that payment has expired', id)

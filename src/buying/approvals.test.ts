@@ -61,10 +61,10 @@ test('D33 a call at the threshold waits, and nobody is asked or paid before the 
     { id: approvalId, order_id: orderId, agent_id: agentId, seller_id: 'seller', amount: '0.01', status: 'pending' },
   ])
   expect(await buyer.orders.get(orderId)).toMatchObject({ status: 'pending', approval_id: approvalId })
-  expect([seller.runs.length, buyer.budget.view().spent_today]).toEqual([0, '0'])
+  expect([seller.runs.length, (await buyer.budget.view()).spent_today]).toEqual([0, '0'])
   expect(await buyer.approvals.decide(approvalId, 'approved')).toMatchObject({ status: 'approved' })
   expect(await ended(orderId)).toMatchObject({ status: 'completed', output: 're: task', payment: { amount: '0.01' } })
-  expect([seller.runs.length, buyer.budget.view().spent_today]).toEqual([1, '0.01'])
+  expect([seller.runs.length, (await buyer.budget.view()).spent_today]).toEqual([1, '0.01'])
 })
 
 test('who asks again for the same is given the same approval; for something else, another', async () => {
@@ -162,6 +162,6 @@ test('D33 the one place that signs asks for the approval itself, whoever forgot 
   const { purchases } = forgetful
   forgetful.deps.budget = testBudget({ autoApproveBelow: 0n }, { clock, purchases })
   await expect(forgetful.execute()).rejects.toMatchObject({ code: 'APPROVAL_REQUIRED' })
-  expect(forgetful.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+  expect(await forgetful.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
   await forgetful.streams.close()
 })

@@ -25,7 +25,7 @@ type ApprovalsDeps = ApprovalRecordDeps & {
   logger: Logger
   newId(): string
   store: ApprovalStore
-  purchases: Pick<Purchases, 'over'>
+  purchases: Pick<Purchases, 'over' | 'standingOf'>
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
   published(approval: StoredApproval): void
   /** Called when the order of an approval may run, or has ended. */
@@ -60,7 +60,7 @@ export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): A
   async function reasonFor(order: Order, listing: Listing): Promise<string | undefined> {
     if (listing.local || listing.price === 0n) return undefined
     const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
-    const reason = await budget.approvalFor(order, wanted)
+    const reason = budget.approvalFor(wanted)
     // A call without an approval does not wait for the sums of the ledger.
     const refusal = reason && (await refusalOf(order, wanted, deps))
     return refusal && refusal.code === 'APPROVAL_REQUIRED' ? reason : undefined

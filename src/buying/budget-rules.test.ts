@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { testBudget } from '../../test/support/test-budget.ts'
 import { openDatabase } from '../store/database.ts'
+import { createPurchases } from '../store/purchases.ts'
 import { budgetRules, changedRules, createRulesStore, effectiveRules } from './budget-rules.ts'
 
 const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n, deny: ['a'] })
@@ -29,8 +30,9 @@ test('two changes at once both hold: no limit is lost to the other', async () =>
   const database = openDatabase({ path: ':memory:' })
   const clock = new HandClock()
   const rules = createRulesStore(database)
-  const budget = testBudget({}, { clock, purchases: { spentOn: () => 0n, heldOn: () => 0n }, store: rules })
+  const purchases = createPurchases(database)
+  const budget = testBudget({}, { clock, purchases, store: rules })
   await Promise.all([budget.change({ deny: ['a-thief'] }), budget.change({ per_day: 2_000_000n })])
-  expect(budget.view()).toMatchObject({ deny: ['a-thief'], per_day: '2' })
+  expect(await budget.view()).toMatchObject({ deny: ['a-thief'], per_day: '2' })
   expect(rules.load()).toMatchObject({ deny: { is: ['a-thief'] }, perDay: { is: '2' } })
 })

@@ -9,19 +9,17 @@ import { permits } from '../schema/caller.ts'
 import { networkKind } from '../schema/network-kind.ts'
 import type { Order } from '../store/order-row.ts'
 import type { Purchases } from '../store/purchases.ts'
+import type { Standing } from '../store/reserve.ts'
 import type { LimitExceeded, LimitName, SpendingLimits } from '../store/spending.ts'
 import type { StoredToken } from '../store/tokens.ts'
 import { amountsOf, type BudgetRules, changedRules, effectiveRules, type RulesStore } from './budget-rules.ts'
+import { isHeld } from './tokens.ts'
 
 type BudgetDeps = {
   clock: Clock
   asset: Pick<Asset, 'network' | 'address' | 'symbol'>
   store: RulesStore
-  purchases: Pick<Purchases, 'spentOn' | 'heldOn'>
-  /** Returns the token if it is valid: neither revoked nor expired. */
-  token(id: string): StoredToken | undefined
-  /** The highest price that the operator approved for an order. */
-  approvedFor(orderId: string): bigint | undefined
+  purchases: Pick<Purchases, 'spendingOn'>
   /** Called when the rules have changed. */
   changed?(): void
 }
@@ -38,33 +36,30 @@ export interface Budget {
   /** The current UTC day. */
   day(): string
   /**
-   * Returns the limits that a purchase must fit.
+   * Returns the limits that a purchase must fit, with what the ledger knows of its owner. Reads no ledger itself.
    *
    * @throws MarketError if no limit could allow it: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
    */
-  limitsFor(order: OrderOwner, wanted: SpendingRequest): SpendingLimits
+  limitsFor(order: OrderOwner, wanted: SpendingRequest, standing: Pick<Standing, 'token'>): SpendingLimits
   /** Returns why a purchase needs an approval that it does not have. */
-  approvalFor(order: OrderOwner, wanted: SpendingRequest): string | undefined
-  /** The limit of the current UTC day, and the amount that counts against it. */
-  today(): { perDay: bigint | undefined; spentToday: bigint }
-  view(): BudgetRecord
+  approvalFor(wanted: Pick<SpendingRequest, 'amount'>, standing?: Pick<Standing, 'approved'>): string | undefined
+  view(): Promise<BudgetRecord>
   /** Changes the rules at once, also for orders that wait. */
   change(change: ChangeBudget): Promise<BudgetRecord>
 }
 
 export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget {
-  const { clock, asset, store, purchases, token } = deps
+  const { clock, asset, store, purchases } = deps
   const inTurn = createLane()
   let rules = effectiveRules(configured, store.load())
 
-  function tokenOf(tokenId: string): StoredToken {
-    const held = token(tokenId)
-    if (held === undefined) {
+  function heldToken(token: StoredToken | undefined): StoredToken {
+    if (token === undefined || !isHeld(token, clock.now())) {
       throw new MarketError('TOKEN_ENDED', 'the token that placed this order has expired or was revoked')
     }
-    if (permits(held.scope, 'spend')) return held
+    if (permits(token.scope, 'spend')) return token
     const fix = 'ask the operator for one with the scope spend (stoa token create)'
-    throw new MarketError('SCOPE_TOO_LOW', `the token ${held.name} may not pay, and this agent is not free: ${fix}`)
+    throw new MarketError('SCOPE_TOO_LOW', `the token ${token.name} may not pay, and this agent is not free: ${fix}`)
   }
 
   function checkParties({ agentId, sellerId }: SpendingRequest): void {
@@ -79,11 +74,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   }
 
   const day = () => isoTime(clock.now()).slice(0, 10)
-  function view(): BudgetRecord {
+  async function view(): Promise<BudgetRecord> {
     const today = day()
-    const month = today.slice(0, 7)
-    const spent = { day: purchases.spentOn(today), month: purchases.spentOn(month) }
-    const held = { day: purchases.heldOn(today), month: purchases.heldOn(month) }
+    const { spent, held } = await purchases.spendingOn(today)
     const left = { day: leftOf(rules.perDay, spent.day), month: leftOf(rules.perMonth, spent.month) }
     return {
       network: asset.network,
@@ -109,9 +102,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     }
   }
 
-  function limitsFor({ tokenId }: OrderOwner, wanted: SpendingRequest): SpendingLimits {
+  function limitsFor({ tokenId }: OrderOwner, wanted: SpendingRequest, { token }: Pick<Standing, 'token'>) {
     const { perCall, perDay, perMonth, perSeller } = rules
-    const held = tokenId === undefined ? undefined : tokenOf(tokenId)
+    const held = tokenId === undefined ? undefined : heldToken(token)
     checkParties(wanted)
     if (perCall !== undefined && wanted.amount > perCall) {
       const most = `the budget allows ${usdc(perCall)} a call`
@@ -123,10 +116,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
   }
 
-  function approvalFor({ id }: OrderOwner, { amount }: SpendingRequest): string | undefined {
+  const approvalFor: Budget['approvalFor'] = ({ amount }, { approved } = { approved: undefined }) => {
     const { autoApproveBelow: below } = rules
     if (below === undefined || amount < below) return undefined
-    const approved = deps.approvedFor(id)
     if (approved !== undefined && amount <= approved) return undefined
     return `${usdc(amount)} is not below ${usdc(below)}, from where on the operator approves each call`
   }
@@ -137,7 +129,6 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     day,
     limitsFor,
     approvalFor,
-    today: () => ({ perDay: rules.perDay, spentToday: purchases.spentOn(day()) }),
     view,
     // Changes run one after the other. Each starts from the result of the one before, so that no change is lost.
     change: (change) =>
@@ -168,21 +159,22 @@ export function overBudget(amount: bigint, { over, spent, max }: LimitExceeded, 
 
 type RefusalDeps = {
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
-  purchases: Pick<Purchases, 'over'>
+  purchases: Pick<Purchases, 'over' | 'standingOf'>
 }
 
 /** Why this node would not pay now. A purchase within all limits may still need an approval. */
-export function refusalOf(
+export async function refusalOf(
   order: OrderOwner,
   wanted: SpendingRequest,
   { budget, purchases }: RefusalDeps,
-): MarketError | undefined {
+): Promise<MarketError | undefined> {
+  const standing = await purchases.standingOf(order)
   try {
-    const limits = budget.limitsFor(order, wanted)
+    const limits = budget.limitsFor(order, wanted, standing)
     const day = budget.day()
-    const over = purchases.over({ day, sellerId: wanted.sellerId, tokenId: order.tokenId }, wanted.amount, limits)
+    const over = await purchases.over({ day, sellerId: wanted.sellerId, tokenId: order.tokenId }, wanted.amount, limits)
     if (over !== undefined) return overBudget(wanted.amount, over, day)
-    const reason = budget.approvalFor(order, wanted)
+    const reason = budget.approvalFor(wanted, standing)
     return reason === undefined ? undefined : new MarketError('APPROVAL_REQUIRED', reason)
   } catch (error) {
     if (error instanceof MarketError) return error

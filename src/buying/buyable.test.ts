@@ -171,7 +171,7 @@ describe('D37: the wallet signs for one network and one asset', () => {
     const buyer = new TestBuyer({ open: seller.open })
     buyer.list({ ...onBase, buyable: true })
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'NETWORK_MISMATCH' })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
   })
 })
 
@@ -211,7 +211,7 @@ describe('D37: what was signed on another network', () => {
 
   test('is neither sent nor looked up on this chain, and stays held however long', async () => {
     const { buyer, seller, clock, chainAsked } = await moved()
-    const [{ order, reservation } = {}] = buyer.ledger()
+    const [{ order, reservation } = {}] = await buyer.ledger()
     expect(reservation).toMatchObject({ state: 'reserved', requirements: { network: 'eip155:8453' } })
     clock.advance(3 * 24 * 60 * 60 * 1000)
     await expect(buyer.recovery.look(order!.id)).rejects.toMatchObject({ code: 'NETWORK_MISMATCH' })
@@ -225,6 +225,6 @@ describe('D37: what was signed on another network', () => {
     await until(() => sweeps > 0)
     await buyer.recovery.stop()
     expect([seller.received, chainAsked]).toEqual([[], []])
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
   })
 })

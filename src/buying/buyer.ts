@@ -25,14 +25,13 @@ import type { ExecutionResult } from '../schema/api.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
-import { approvedPrice, createApprovalStore } from '../store/approvals.ts'
+import { createApprovalStore } from '../store/approvals.ts'
 import type { Database } from '../store/database.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
-import { runOnSqlite } from '../store/sqlite-query.ts'
-import { createTokenStore, tokenNamed } from '../store/tokens.ts'
+import { createTokenStore } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
 import { type Measures, measuring } from '../trust/measures.ts'
 import { createAgentPurchases } from './agent-purchases.ts'
@@ -46,7 +45,7 @@ import { Orders } from './orders.ts'
 import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
-import { createTokens, isHeld, type Tokens } from './tokens.ts'
+import { createTokens, type Tokens } from './tokens.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 import { Workflows } from './workflow/workflows.ts'
 
@@ -94,7 +93,7 @@ export type Buyer = {
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   /** Checks again what became of an order's payment. */
   look(orderId: string): Promise<void>
-  isReceived(orderId: string): boolean
+  isReceived(orderId: string): Promise<boolean>
   /** Asks a seller for its payment requirements. Pays nothing. */
   askPrice(seller: StreamPeer, resource: string, signal: AbortSignal): Promise<PaymentRequirements>
   readonly orders: Orders
@@ -104,7 +103,7 @@ export type Buyer = {
   readonly budget: Budget
   readonly approvals: Approvals
   /** The token that placed an order. */
-  ownerOf(orderId: string): string | undefined
+  ownerOf(orderId: string): Promise<string | undefined>
   readonly keys: Pick<IdempotencyKeys, 'purge'>
   readonly streams: StreamPool
   /** In start order. */
@@ -120,7 +119,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
-  ledger.listen(measuring(deps.measures, purchases, (orderId) => active.has(orderId)))
+  ledger.listen(measuring(deps.measures, { purchases, logger }, (orderId) => active.has(orderId)))
   const keys = createIdempotencyKeys(database, deps.runTime)
   const approvalStore = createApprovalStore(database)
   const { tokens, budget } = createSpending(options.rules, { ...deps, purchases })
@@ -182,8 +181,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     agentPurchases,
     quote: (agentId, signal) => quote(agentId, { ...shared, allowSettleFirst }, signal),
     look: (orderId) => recovery.look(orderId),
-    ownerOf: (orderId) => purchases.order(orderId)?.tokenId,
-    isReceived: (orderId) => purchases.order(orderId)?.status === 'completed',
+    ownerOf: async (orderId) => (await purchases.order(orderId))?.tokenId,
+    isReceived: async (orderId) => (await purchases.order(orderId))?.status === 'completed',
     askPrice: (seller, resource, signal) =>
       askPrice(seller, { resource, callerDid, correlationId: randomUUID() }, streams, signal),
     ...{ orders, sessions, workflows, tokens, budget, approvals, keys, streams },
@@ -205,11 +204,6 @@ function createSpending(
     asset,
     store: createRulesStore(database),
     purchases,
-    token(id) {
-      const token = runOnSqlite(database.prepare, tokenNamed(id))
-      return token !== undefined && isHeld(token, clock.now()) ? token : undefined
-    },
-    approvedFor: (orderId) => runOnSqlite(database.prepare, approvedPrice(orderId)),
     changed: () => feed.publish('budget', 'budget', () => budget.view()),
   })
   return { tokens, budget }

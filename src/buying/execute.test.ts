@@ -28,7 +28,7 @@ describe('D17: what an execution gives', () => {
   test('of a paid agent: the result, and what was paid by which transaction', async () => {
     const { seller, buyer } = await market()
     const result = await buyer.execute({ input: 'a task' })
-    const [{ order, reservation } = {}] = buyer.ledger()
+    const [{ order, reservation } = {}] = await buyer.ledger()
     const { from, nonce } = reservation!.envelope.payload!.authorization
     const use = seller.settlement.useOf(from, nonce) as { txHash: Hex }
     expect(result).toMatchObject({
@@ -50,7 +50,7 @@ describe('D17: what an execution gives', () => {
     })
     expect(order).toMatchObject({ status: 'completed', output: 're: a task', price: 100_000n })
     expect(reservation).toMatchObject({ state: 'spent', txHash: use.txHash })
-    expect(buyer.spent()).toBe(10_000n)
+    expect(await buyer.spent()).toBe(10_000n)
   })
 
   test('while settlement is pending: no transaction', async () => {
@@ -63,7 +63,7 @@ describe('D17: what an execution gives', () => {
     const { seller, buyer } = await market()
     expect(await buyer.execute({ agentId: 'free' })).toMatchObject({ output: 're: task', payment: null })
     expect(seller.runs).toEqual([{ input: 'task', callerId: 'did:buyer' }])
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'completed' }, reservation: undefined }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'completed' }, reservation: undefined }])
   })
 
   test('of an own agent: it runs here, unpaid, whatever it costs others', async () => {
@@ -83,7 +83,7 @@ describe('is refused before anyone is asked', () => {
   ])('%s', async (_what, request, code) => {
     const { seller, buyer } = await market()
     await expect(buyer.execute(request)).rejects.toMatchObject({ name: 'MarketError', code })
-    expect([buyer.ledger(), seller.runs]).toEqual([[], []])
+    expect([await buyer.ledger(), seller.runs]).toEqual([[], []])
   })
 
   test('a price over what the node allows, whatever the call says', async () => {
@@ -116,7 +116,7 @@ test('a task that grows beyond a frame for a seller of the original node is too 
     code: 'INPUT_TOO_LARGE',
     message: expect.stringContaining('nothing was paid'),
   })
-  expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+  expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
 })
 
 describe('T2: nothing is signed when the seller asks for', () => {
@@ -134,8 +134,8 @@ describe('T2: nothing is signed when the seller asks for', () => {
     const asked = { ...requirements(), ...changes }
     const buyer = scripted(async (stream) => stream.challenge(await stream.next(), { payment_requirements: asked }))
     await expect(buyer.execute()).rejects.toMatchObject({ code })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
-    expect(buyer.spent()).toBe(0n)
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+    expect(await buyer.spent()).toBe(0n)
   })
 
   test('payment in an asset that is listed but is not USDC (T14)', async () => {
@@ -145,7 +145,7 @@ describe('T2: nothing is signed when the seller asks for', () => {
     )
     buyer.list({ asset })
     await expect(buyer.execute()).rejects.toThrow(/not USDC/)
-    expect(buyer.ledger()[0]?.reservation).toBeUndefined()
+    expect((await buyer.ledger())[0]?.reservation).toBeUndefined()
   })
 
   test('another amount after the challenge has expired, though the first was signed for', async () => {
@@ -155,7 +155,7 @@ describe('T2: nothing is signed when the seller asks for', () => {
       await stream.challenge(await stream.next(), { payment_requirements: requirements({ amount: 10_001n }) })
     })
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'LISTING_MISMATCH' })
-    expect(buyer.ledger()).toMatchObject([{ reservation: { amount: 10_000n } }])
+    expect(await buyer.ledger()).toMatchObject([{ reservation: { amount: 10_000n } }])
   })
 })
 
@@ -167,7 +167,7 @@ describe('D33: the daily budget', () => {
     for (const result of results)
       if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'OVER_BUDGET' })
     await expect(buyer.execute()).rejects.toMatchObject({ message: expect.stringContaining('--per-day') })
-    expect([buyer.spent(), seller.runs.length]).toEqual([30_000n, 3])
+    expect([await buyer.spent(), seller.runs.length]).toEqual([30_000n, 3])
   })
 
   test('is new with the next UTC day', async () => {
@@ -182,8 +182,8 @@ describe('D33: the daily budget', () => {
     const { seller, buyer } = await market()
     seller.work = () => Promise.reject(new AgentError('AGENT_FAILED', 'no'))
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: { state: 'reserved' } }])
-    expect(buyer.spent()).toBe(10_000n)
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: { state: 'reserved' } }])
+    expect(await buyer.spent()).toBe(10_000n)
   })
 })
 
@@ -192,7 +192,7 @@ describe('an order that failed', () => {
     const { seller, buyer } = await market()
     seller.agents.clear()
     const error = await buyer.execute().catch((reason: unknown) => reason)
-    const [{ order } = {}] = buyer.ledger()
+    const [{ order } = {}] = await buyer.ledger()
     expect(error).toMatchObject({ name: 'PeerError', code: 'UNKNOWN_RESOURCE', correlationId: order!.correlationId })
     expect(order).toMatchObject({ status: 'failed', error: { code: 'UNKNOWN_RESOURCE', retryable: false } })
   })
@@ -226,7 +226,7 @@ test('T16: a result that was paid for is given to the caller though it cannot be
   const { finish } = buyer.deps.purchases
   buyer.deps.purchases.finish = () => Promise.reject(Object.assign(new Error('disk full'), { name: 'StoreError' }))
   expect((await buyer.execute()).output).toBe('re: task')
-  expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
+  expect(await buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
   buyer.deps.purchases.finish = finish
   expect([buyer.deps.active.size, seller.runs.length]).toEqual([0, 1])
 })
@@ -239,7 +239,7 @@ describe('a caller whose time is over', () => {
       caller.abort()
     })
     await expect(buyer.execute({ signal: caller.signal })).rejects.toMatchObject({ name: 'MarketError' })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
   })
 
   test('after the payment was signed is told that the result is pending, and the order stays open', async () => {
@@ -250,7 +250,7 @@ describe('a caller whose time is over', () => {
       caller.abort()
     })
     await expect(buyer.execute({ signal: caller.signal })).rejects.toMatchObject({ code: 'RESULT_PENDING' })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
     // It goes on without its caller (D38).
     expect(buyer.deps.active.size).toBe(1)
   })
@@ -264,7 +264,7 @@ describe('a caller whose time is over', () => {
         controller.abort(reason)
       })
       await expect(buyer.execute({ signal: controller.signal })).rejects.toMatchObject({ code: 'RESULT_PENDING' })
-      expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' } }])
+      expect(await buyer.ledger()).toMatchObject([{ order: { status: 'executing' } }])
     }
   })
 })
@@ -280,7 +280,7 @@ test('T15 a seller that keeps all calls waiting holds up the next one for a boun
   await until(() => seller.received.length === 2 * calls.length)
   const told = { code: 'OVERLOADED', retryable: true, message: expect.stringContaining('this call was not sent') }
   await expect(buyer.execute()).rejects.toMatchObject(told)
-  const unsigned = buyer.ledger().filter(({ reservation }) => reservation === undefined)
+  const unsigned = (await buyer.ledger()).filter(({ reservation }) => reservation === undefined)
   expect(unsigned).toMatchObject([{ order: { status: 'failed', error: told } }])
   expect(seller.opened).toBe(calls.length)
   caller.abort()

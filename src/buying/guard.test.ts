@@ -16,7 +16,7 @@ async function windowOf(asked: number, { listed, most }: { listed?: number; most
   buyer.list(listed === undefined ? {} : { timeout_seconds: listed })
   if (most !== undefined) buyer.deps.maxWindowSeconds = most
   await buyer.execute()
-  const { validAfter, validBefore } = buyer.ledger()[0]!.reservation!.envelope.payload!.authorization
+  const { validAfter, validBefore } = (await buyer.ledger())[0]!.reservation!.envelope.payload!.authorization
   return Number(validBefore - validAfter)
 }
 
@@ -47,7 +47,7 @@ test('T33: a node that has stopped trading signs nothing, and asks no seller', a
   // Between the first look and the signature the other node was met.
   await expect(buyer.execute()).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
   await expect(buyer.execute()).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
-  expect(buyer.ledger().map(({ order, reservation }) => [order.status, reservation])).toEqual([
+  expect((await buyer.ledger()).map(({ order, reservation }) => [order.status, reservation])).toEqual([
     ['failed', undefined],
     ['failed', undefined],
   ])
@@ -65,7 +65,7 @@ describe('D45: a seller that settles before its agent runs', () => {
   test('is paid by default, and the payment says so', async () => {
     const buyer = new TestBuyer({ open: asking(says).open })
     await buyer.execute()
-    const { reservation } = buyer.ledger()[0]!
+    const { reservation } = (await buyer.ledger())[0]!
     expect(signedPayment(reservation!).settles_first).toBe(true)
   })
 
@@ -73,7 +73,7 @@ describe('D45: a seller that settles before its agent runs', () => {
     const buyer = new TestBuyer({ open: asking(says, false).open })
     buyer.deps.allowSettleFirst = false
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'SETTLES_FIRST', message: /nothing was signed/ })
-    expect(buyer.ledger().map(({ reservation }) => reservation)).toEqual([undefined])
+    expect((await buyer.ledger()).map(({ reservation }) => reservation)).toEqual([undefined])
   })
 
   test('is one of the original node, which does not say so: its nonce has no 0x', async () => {
@@ -83,7 +83,7 @@ describe('D45: a seller that settles before its agent runs', () => {
     const buyer = new TestBuyer({ open: seller.open })
     buyer.deps.allowSettleFirst = false
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'SETTLES_FIRST' })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
   })
 
   test('is told by a payment that it would be one, since the window is too short for its agent (D51)', async () => {
@@ -99,7 +99,7 @@ describe('D45: a seller that settles before its agent runs', () => {
       const buyer = new TestBuyer({ open: seller.open })
       buyer.deps.allowSettleFirst = false
       await buyer.execute()
-      expect(buyer.ledger()[0]!.reservation!.settlesFirst).toBeUndefined()
+      expect((await buyer.ledger())[0]!.reservation!.settlesFirst).toBeUndefined()
       // The seller is told, for what it cannot know before the signature.
       for (const { message } of seller.received) expect(message).toMatchObject({ allow_settle_first: false })
     },

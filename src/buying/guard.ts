@@ -19,6 +19,7 @@ import type { Listing } from '../schema/listing.ts'
 import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
+import type { Standing } from '../store/reserve.ts'
 import { type Budget, overBudget } from './budget.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 
@@ -143,9 +144,9 @@ export class Guard {
       settlesFirst: settlesFirst(requirements, windowSeconds),
     }
     const day = budget.day()
-    const limits = () => budget.limitsFor(this.#order, reservation)
-    const approve = () => {
-      const reason = budget.approvalFor(this.#order, reservation)
+    const limits = (standing: Standing) => budget.limitsFor(this.#order, reservation, standing)
+    const approve = (standing: Standing) => {
+      const reason = budget.approvalFor(reservation, standing)
       if (reason !== undefined) throw new MarketError('APPROVAL_REQUIRED', `${reason}: nothing was signed`)
     }
     const outcome = await purchases.reserve(this.#order, reservation, { day, limits, approve })

@@ -68,7 +68,7 @@ export class OpenChecks {
       const since = list === 'unnamed' ? clock.now() - OLD_MS : 0
       let after: OpenPosition | undefined
       do {
-        const page = purchases.open(list, { network, since, after, limit: PAGE_MAX })
+        const page = await purchases.open(list, { network, since, after, limit: PAGE_MAX })
         for (const purchase of page) if (!active.has(purchase.orderId)) found.set(purchase.orderId, purchase)
         after = page.length < PAGE_MAX ? undefined : page.at(-1)!.position
         if (after !== undefined) await nextTurn()

@@ -212,6 +212,7 @@ describe('D18: canceling', () => {
     const { id } = await orders.create(order(localId, { task: 'x' }))
     await until(async () => (await orders.get(id)).status === 'executing')
     const canceled = orders.cancel(id)
+    await until(async () => (await orders.get(id)).cancel_requested === true)
     end('just in time')
     expect(await canceled).toMatchObject({ status: 'completed', output: 'just in time', cancel_requested: true })
   })

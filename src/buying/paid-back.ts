@@ -23,7 +23,7 @@ export async function notePaidBack(
     (await purchases.paidBack(paymentId, txHash, clock.now())) === undefined
   )
     return false
-  const order = purchases.order(orderId)
+  const order = await purchases.order(orderId)
   logger.info(
     { order_id: orderId, correlation_id: order?.correlationId, tx_hash: txHash },
     'a seller refunded a payment',

@@ -66,7 +66,7 @@ describe('D23: streams are used again', () => {
       await streams.at(-1)!.close()
     }
     expect([streams.length, seller.runs.length, seller.settlement.attempts.length]).toEqual([3, 3, 3])
-    expect(buyer.spent()).toBe(30_000n)
+    expect(await buyer.spent()).toBe(30_000n)
   })
 
   test('a stream that died unnoticed is replaced before anything is signed', async () => {
@@ -81,7 +81,7 @@ describe('D23: streams are used again', () => {
     await buyer.execute()
     await buyer.execute()
     expect(seller.opened).toBe(2)
-    expect(buyer.ledger().map(({ reservation }) => reservation?.state)).toEqual(['spent', 'spent'])
+    expect((await buyer.ledger()).map(({ reservation }) => reservation?.state)).toEqual(['spent', 'spent'])
   })
 
   test('streams that were opened for one exchange are given back after it', async () => {
@@ -132,19 +132,19 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
     })
     expect((await buyer.execute()).output).toBe('result')
     expect(new Set(envelopes(seller).map((payload) => payload?.signature)).size).toBe(1)
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'completed' }, reservation: { state: 'spent' } }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'completed' }, reservation: { state: 'spent' } }])
   })
 
   test('when the seller dies before it has seen the payment, and comes back', async () => {
     const { buyer, seller, kill, revive } = await market()
     seller.deps.settler.claim = () => new Promise(() => {})
     const buying = buyer.execute()
-    await until(() => buyer.ledger().length === 1 && seller.deps.running.size === 1)
+    await until(async () => (await buyer.ledger()).length === 1 && seller.deps.running.size === 1)
     kill()
     const second = await revive()
     expect((await buying).output).toBe('re: task')
     expect([seller.runs.length, second.runs.length]).toEqual([0, 1])
-    expect(buyer.spent()).toBe(10_000n)
+    expect(await buyer.spent()).toBe(10_000n)
   })
 
   test('when the seller dies after it has stored the result', async () => {
@@ -188,7 +188,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
     const { buyer, seller } = await market({ slots: { concurrentMax: 16, waitingMax: 256 }, dailyBudget: 10_000_000n })
     const results = await Promise.all(Array.from({ length: 100 }, (_, index) => buyer.execute({ input: `${index}` })))
     expect(results.map(({ output }) => output)).toEqual(Array.from({ length: 100 }, (_, index) => `re: ${index}`))
-    expect([seller.runs.length, buyer.spent()]).toEqual([100, 1_000_000n])
+    expect([seller.runs.length, await buyer.spent()]).toEqual([100, 1_000_000n])
   })
 
   test('when there was no place to run at first', async () => {
@@ -198,11 +198,11 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
     const first = buyer.execute()
     await until(() => seller.runs.length === 1)
     const second = buyer.execute()
-    await until(() => buyer.ledger().length === 2)
+    await until(async () => (await buyer.ledger()).length === 2)
     gate.resolve('done')
     expect([(await first).output, (await second).output]).toEqual(['done', 'done'])
-    expect(buyer.ledger().map(({ reservation }) => reservation?.state)).toEqual(['spent', 'spent'])
-    expect(buyer.spent()).toBe(20_000n)
+    expect((await buyer.ledger()).map(({ reservation }) => reservation?.state)).toEqual(['spent', 'spent'])
+    expect(await buyer.spent()).toBe(20_000n)
   })
 
   test('when a seller that settles first is told the money only later', async () => {
@@ -210,7 +210,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
     seller.settlement.plan.push({ moves: true, answer: 'hang' })
     const buying = buyer.execute()
     await until(() => seller.settlement.attempts.length === 1)
-    await until(() => buyer.ledger().length === 1)
+    await until(async () => (await buyer.ledger()).length === 1)
     const turn = setInterval(() => seller.clock.advance(1_000), 20)
     expect((await buying).output).toBe('re: task')
     clearInterval(turn)
@@ -221,7 +221,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
     const { buyer, seller } = await market({ settleFirst: true })
     seller.settlement.usual = { moves: false, answer: { kind: 'refused', reason: 'no money' } }
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'SETTLEMENT_FAILED', retryable: false })
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' } }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' } }])
     expect(seller.runs).toEqual([])
   })
 })
@@ -246,7 +246,7 @@ describe('one purchase is signed for once, whatever the seller does', () => {
     })
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'PAYMENT_REQUIRED' })
     expect(envelopes(seller)).toHaveLength(1)
-    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: { state: 'reserved' } }])
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: { state: 'reserved' } }])
   })
 
   test('when it knows nothing of the payment, the same is sent again, as long as it can still be settled', async () => {
@@ -312,7 +312,7 @@ describe('a result that is paid for is taken, and what is odd in its response is
       await stream.respond(await stream.next(), changes)
     })
     const result = await buyer.execute({ agentId })
-    const [{ order, reservation } = {}] = buyer.ledger()
+    const [{ order, reservation } = {}] = await buyer.ledger()
     expect([result.output, order?.output, reservation?.state]).toEqual([output, output, 'spent'])
     expect(result.notes?.join('; ')).toContain(note)
     expect(order?.notes).toEqual(result.notes)
@@ -327,7 +327,7 @@ describe('a result that is paid for is taken, and what is odd in its response is
     })
     const result = await buyer.execute({ agentId })
     expect(result).toMatchObject({ output_base64: bytes.toString('base64'), output: bytes.toString() })
-    expect(Buffer.from(buyer.ledger()[0]!.order.outputBytes!)).toEqual(bytes)
+    expect(Buffer.from((await buyer.ledger())[0]!.order.outputBytes!)).toEqual(bytes)
   })
 
   test('and a response that cannot be read is asked for again', async () => {
@@ -356,7 +356,7 @@ describe('a seller that says nothing', () => {
     })
     buyer.deps.firstAnswerMs = 20
     await expect(buyer.execute()).rejects.toMatchObject({ code: 'DEADLINE' })
-    expect([seller.opened, buyer.ledger()[0]?.reservation]).toEqual([1, undefined])
+    expect([seller.opened, (await buyer.ledger())[0]?.reservation]).toEqual([1, undefined])
   })
 
   test('but shows a word of work first does not hold its caller for longer than a run', async () => {
@@ -372,7 +372,7 @@ describe('a seller that says nothing', () => {
     const shown: string[] = []
     const onProgress = (progress: { type: string; data: unknown }) => void shown.push(progress.type)
     await expect(buyer.execute({ onProgress })).rejects.toMatchObject({ code: 'DEADLINE' })
-    expect([shown.includes('output'), buyer.ledger()[0]?.reservation]).toEqual([true, undefined])
+    expect([shown.includes('output'), (await buyer.ledger())[0]?.reservation]).toEqual([true, undefined])
   })
 
   test('after payment is waited for until the window has ended; then the order is in doubt', async () => {
@@ -388,8 +388,8 @@ describe('a seller that says nothing', () => {
       })
       // Real time goes on beside the hands of the clock: streams need turns of the event loop.
       const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
-      while (buyer.ledger()[0]?.reservation === undefined) await turn()
-      const { validBeforeSeconds } = buyer.ledger()[0]!.reservation!
+      while ((await buyer.ledger())[0]?.reservation === undefined) await turn()
+      const { validBeforeSeconds } = (await buyer.ledger())[0]!.reservation!
       const windowMs = validBeforeSeconds * 1000 - buyer.clock.now()
       await vi.advanceTimersByTimeAsync(windowMs)
       await turn()
@@ -397,7 +397,9 @@ describe('a seller that says nothing', () => {
       await vi.advanceTimersByTimeAsync(31_000)
       await buying
       expect(end).toMatchObject({ code: 'RESULT_PENDING' })
-      expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
+      expect(await buyer.ledger()).toMatchObject([
+        { order: { status: 'executing' }, reservation: { state: 'reserved' } },
+      ])
     } finally {
       vi.useRealTimers()
     }

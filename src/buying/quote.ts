@@ -21,7 +21,7 @@ type QuoteDeps = {
   streams: StreamPool
   callerDid: string
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
-  purchases: Pick<Purchases, 'over'>
+  purchases: Pick<Purchases, 'over' | 'standingOf'>
   /** True if this node may pay a seller that settles before its agent runs. Default: true (D45). */
   allowSettleFirst?: boolean | undefined
 }
@@ -56,7 +56,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   const wanted = { agentId: id, sellerId: listing.seller_id, amount: requirements.amount }
   const settlesFirst = saysSettlesFirst(requirements)
   const isForbidden = settlesFirst && deps.allowSettleFirst === false
-  const ours = isForbidden ? settlesFirstRefused() : refusalOf({ id: '', tokenId: undefined }, wanted, deps)
+  const ours = isForbidden ? settlesFirstRefused() : await refusalOf({ id: '', tokenId: undefined }, wanted, deps)
   const refusal = difference === undefined ? ours : undefined
   const needsApproval = refusal?.code === 'APPROVAL_REQUIRED'
   const reason = difference === undefined ? refusal?.message : `the seller ${difference}`

@@ -25,14 +25,14 @@ async function interrupted(script: (stream: ScriptedStream) => Promise<void>, op
   })
   const before = new TestBuyer({ database, clock, open: silent.open })
   await before.execute({ signal: process.signal }).catch(() => {})
-  const [{ order, reservation } = {}] = before.ledger()
+  const [{ order, reservation } = {}] = await before.ledger()
   expect([order?.status, reservation?.state]).toEqual(['executing', 'reserved'])
   const seller = new ScriptedSeller(script)
   const buyer = new TestBuyer({ database, clock, open: seller.open, chain: settlement.chain, ...options })
   buyers.push(buyer)
   const authorization = reservation!.envelope.payload!.authorization
   const validBeforeMs = reservation!.validBeforeSeconds * 1000
-  const now = () => buyer.ledger()[0]!
+  const now = async () => (await buyer.ledger())[0]!
   return {
     buyer,
     seller,
@@ -78,9 +78,9 @@ describe('after a restart, while the payment can be settled', () => {
     }
     await buyer.recovery.start()
     await until(() => failures === 1)
-    await until(() => {
+    await until(async () => {
       buyer.recovery.soon()
-      return now().order.status === 'completed'
+      return (await now()).order.status === 'completed'
     })
   })
 
@@ -90,15 +90,15 @@ describe('after a restart, while the payment can be settled', () => {
       stream.respond(await stream.next(), { tx_hash: txHash }),
     )
     await buyer.recovery.start()
-    await until(() => now().order.status === 'completed')
-    expect(now()).toMatchObject({ order: { output: 'result' }, reservation: { state: 'spent', txHash } })
+    await until(async () => (await now()).order.status === 'completed')
+    expect(await now()).toMatchObject({ order: { output: 'result' }, reservation: { state: 'spent', txHash } })
     expect(seller.received).toMatchObject([
       {
         type: 'x402.request',
         message: { method: 'result', payment: reservation.envelope, correlation_id: order.correlationId },
       },
     ])
-    expect([buyer.ledger().length, buyer.spent()]).toEqual([1, 10_000n])
+    expect([(await buyer.ledger()).length, await buyer.spent()]).toEqual([1, 10_000n])
   })
 
   test.each([
@@ -109,9 +109,9 @@ describe('after a restart, while the payment can be settled', () => {
     async (_what, name, retryable) => {
       const { buyer, now } = await interrupted(refusing(name, retryable))
       await buyer.recovery.start()
-      await until(() => now().order.status === 'failed')
-      expect(now()).toMatchObject({ order: { error: { code: name } }, reservation: { state: 'reserved' } })
-      expect(buyer.spent()).toBe(10_000n)
+      await until(async () => (await now()).order.status === 'failed')
+      expect(await now()).toMatchObject({ order: { error: { code: name } }, reservation: { state: 'reserved' } })
+      expect(await buyer.spent()).toBe(10_000n)
     },
   )
 
@@ -126,7 +126,7 @@ describe('after a restart, while the payment can be settled', () => {
       await buyer.recovery.start()
       await until(() => asked > 0)
       await buyer.recovery.stop()
-      expect(now()).toMatchObject({ order: { status: 'executing' }, reservation: { state: 'reserved' } })
+      expect(await now()).toMatchObject({ order: { status: 'executing' }, reservation: { state: 'reserved' } })
     }
   })
 
@@ -149,19 +149,19 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     }
     clock.set(validBeforeMs + 30_000)
     await buyer.recovery.look(order.id)
-    expect([asked, now().reservation?.state]).toEqual([0, 'reserved'])
+    expect([asked, (await now()).reservation?.state]).toEqual([0, 'reserved'])
   })
 
   test('unpaid: the reservation is given back to its day', async () => {
     const { buyer, clock, validBeforeMs, now } = await interrupted(async () => {}, { open: down })
     clock.set(validBeforeMs + 30_001)
     await buyer.recovery.start()
-    await until(() => now().reservation?.state === 'released')
-    expect(now().order).toMatchObject({
+    await until(async () => (await now()).reservation?.state === 'released')
+    expect((await now()).order).toMatchObject({
       status: 'failed',
       error: { message: expect.stringContaining('nothing was charged') },
     })
-    expect(buyer.spent()).toBe(0n)
+    expect(await buyer.spent()).toBe(0n)
   })
 
   test('D44: paid: it is spent, and the order stays in doubt until its seller can be asked', async () => {
@@ -172,16 +172,16 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     const txHash = settlement.pay(authorization)
     clock.set(validBeforeMs + 30_001)
     await buyer.recovery.start()
-    await until(() => now().reservation?.state === 'spent')
+    await until(async () => (await now()).reservation?.state === 'spent')
     await buyer.recovery.stop()
-    expect(now()).toMatchObject({ reservation: { txHash }, order: { status: 'executing', error: undefined } })
-    expect(buyer.spent()).toBe(10_000n)
+    expect(await now()).toMatchObject({ reservation: { txHash }, order: { status: 'executing', error: undefined } })
+    expect(await buyer.spent()).toBe(10_000n)
     isUp = true
     const next = new TestBuyer({ ...buyer, open, chain: settlement.chain })
     await next.recovery.start()
-    await until(() => now().order.status === 'completed')
+    await until(async () => (await now()).order.status === 'completed')
     await next.recovery.stop()
-    expect(now()).toMatchObject({ reservation: { state: 'spent', txHash }, order: { output: 'result' } })
+    expect(await now()).toMatchObject({ reservation: { state: 'spent', txHash }, order: { output: 'result' } })
   })
 
   test('D44: paid: whatever the seller answers, the order stays in doubt', async () => {
@@ -195,7 +195,11 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     const refused = new ScriptedSeller(refusing('UNKNOWN_RESOURCE', false))
     const next = new TestBuyer({ ...buyer, open: refused.open, chain: settlement.chain })
     await next.recovery.look(order.id)
-    expect([refused.received.length, now().order.status, now().reservation?.state]).toEqual([1, 'executing', 'spent'])
+    expect([refused.received.length, (await now()).order.status, (await now()).reservation?.state]).toEqual([
+      1,
+      'executing',
+      'spent',
+    ])
   })
 
   test('D44: paid: a seller that is gone is asked with growing pauses for as long as it keeps results', async () => {
@@ -222,7 +226,7 @@ describe('once the payment can no longer be settled, the chain decides', () => {
       expect(hours(asked.at(-1)!)).toBeGreaterThan(23.5)
       expect(hours(asked.at(-1)!)).toBeLessThan(24.5)
       const message = expect.stringContaining(txHash)
-      expect(now().order).toMatchObject({ status: 'failed', error: { code: 'SELLER_FAILED', message } })
+      expect((await now()).order).toMatchObject({ status: 'failed', error: { code: 'SELLER_FAILED', message } })
     } finally {
       vi.useRealTimers()
     }
@@ -236,11 +240,11 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     clock.set(validBeforeMs + 25 * 60 * 60 * 1000)
     await buyer.recovery.look(order.id)
     await buyer.recovery.look(order.id)
-    expect([now().order.status, now().reservation?.state]).toEqual(['failed', 'spent'])
+    expect([(await now()).order.status, (await now()).reservation?.state]).toEqual(['failed', 'spent'])
     const seller = new ScriptedSeller(async (stream) => stream.respond(await stream.next()))
     const next = new TestBuyer({ ...buyer, open: seller.open, chain: settlement.chain })
     await next.recovery.look(order.id)
-    expect(now().order).toMatchObject({ status: 'completed', output: 'result', error: undefined })
+    expect((await now()).order).toMatchObject({ status: 'completed', output: 'result', error: undefined })
   })
 
   test('T23: paid, though the seller said that nothing came: its result is asked for once more', async () => {
@@ -252,16 +256,19 @@ describe('once the payment can no longer be settled, the chain decides', () => {
       }
     })
     await buyer.recovery.start()
-    await until(() => now().order.status === 'failed')
+    await until(async () => (await now()).order.status === 'failed')
     await buyer.recovery.stop()
     settlement.pay(authorization)
     knows = true
     clock.set(validBeforeMs + 30_001)
     const { recovery } = new TestBuyer({ ...buyer, open: buyer.deps.openStream, chain: settlement.chain })
     await recovery.start()
-    await until(() => now().order.status === 'completed')
+    await until(async () => (await now()).order.status === 'completed')
     await recovery.stop()
-    expect(now()).toMatchObject({ order: { output: 'result', error: undefined }, reservation: { state: 'spent' } })
+    expect(await now()).toMatchObject({
+      order: { output: 'result', error: undefined },
+      reservation: { state: 'spent' },
+    })
   })
 
   test('T15: with no chain to ask it counts as spent after a day, and not before', async () => {
@@ -269,13 +276,13 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     settlement.chainIsDown = true
     clock.set(validBeforeMs + 23 * 60 * 60 * 1000)
     await buyer.recovery.look(order.id)
-    expect(now().reservation?.state).toBe('reserved')
+    expect((await now()).reservation?.state).toBe('reserved')
     clock.set(validBeforeMs + 24 * 60 * 60 * 1000)
     const next = new TestBuyer({ ...buyer, open: down, chain: settlement.chain })
     await next.recovery.start()
-    await until(() => now().reservation?.state === 'spent')
+    await until(async () => (await now()).reservation?.state === 'spent')
     await next.recovery.stop()
-    expect(now().order).toMatchObject({
+    expect((await now()).order).toMatchObject({
       status: 'failed',
       error: { message: expect.stringContaining('could not be asked') },
     })
@@ -289,15 +296,15 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     const { resolve } = buyer.purchases
     buyer.purchases.resolve = () => Promise.reject(new Error('killed'))
     await buyer.recovery.start()
-    await until(() => now().order.status === 'failed')
+    await until(async () => (await now()).order.status === 'failed')
     await buyer.recovery.stop()
-    const message = now().order.error?.message
+    const message = (await now()).order.error?.message
     buyer.purchases.resolve = resolve
     const next = new TestBuyer({ ...buyer, open: down, chain: settlement.chain })
     await next.recovery.start()
-    await until(() => now().reservation?.state === 'released')
+    await until(async () => (await now()).reservation?.state === 'released')
     await next.recovery.stop()
-    expect(now().order.error?.message).toBe(message)
+    expect((await now()).order.error?.message).toBe(message)
   })
 })
 
@@ -311,8 +318,8 @@ test('a purchase without a transaction hash gets the one that has come since', a
     { paymentId: reservation.paymentId, amount: 1n, txHash: undefined },
   )
   await buyer.recovery.start()
-  await until(() => now().reservation?.txHash)
-  expect(now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash } })
+  await until(async () => (await now()).reservation?.txHash)
+  expect(await now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash } })
 })
 
 describe('a result whose seller never names a transaction', () => {
@@ -331,9 +338,14 @@ describe('a result whose seller never names a transaction', () => {
     const txHash = was === 'paid' ? settlement.pay(authorization) : undefined
     clock.set(validBeforeMs + 30_001)
     await buyer.recovery.start()
-    await until(() => now().reservation?.txHash !== undefined || now().reservation?.state === 'released')
-    expect(now()).toMatchObject({ order: { status: 'completed', output: 'mine' }, reservation: { ...end, txHash } })
-    expect(buyer.spent()).toBe(spent)
+    await until(
+      async () => (await now()).reservation?.txHash !== undefined || (await now()).reservation?.state === 'released',
+    )
+    expect(await now()).toMatchObject({
+      order: { status: 'completed', output: 'mine' },
+      reservation: { ...end, txHash },
+    })
+    expect(await buyer.spent()).toBe(spent)
   })
 })
 
@@ -355,13 +367,13 @@ test.each(['reserved', 'spent'] as const)(
     await buyer.recovery.start()
     await until(() => asked.mock.calls.length > 0)
     await buyer.recovery.stop()
-    expect([now().reservation?.state, buyer.spent()]).toEqual([state, 10_000n])
+    expect([(await now()).reservation?.state, await buyer.spent()]).toEqual([state, 10_000n])
     const txHash = settlement.pay(authorization)
     const next = new TestBuyer({ ...buyer, open: buyer.deps.openStream, chain: settlement.chain })
     await next.recovery.start()
-    await until(() => now().reservation?.txHash)
+    await until(async () => (await now()).reservation?.txHash)
     await next.recovery.stop()
-    expect(now().reservation).toMatchObject({ state: 'spent', txHash })
+    expect((await now()).reservation).toMatchObject({ state: 'spent', txHash })
   },
 )
 
@@ -370,8 +382,8 @@ test('T17: an order that a crash left executing is taken up again where nothing 
   const free = { ...order, id: 'free order', updatedAt: clock.now() - 1 }
   await buyer.purchases.finish(free)
   await buyer.recovery.start()
-  expect(buyer.purchases.order(free.id)).toMatchObject({ status: 'pending', error: undefined })
-  expect(buyer.purchases.order(order.id)?.status).toBe('executing')
+  expect(await buyer.purchases.order(free.id)).toMatchObject({ status: 'pending', error: undefined })
+  expect((await buyer.purchases.order(order.id))?.status).toBe('executing')
 })
 
 test('however many purchases have failed and wait to expire, the next one is looked after (T15)', async () => {
@@ -387,7 +399,7 @@ test('however many purchases have failed and wait to expire, the next one is loo
     await buyer.purchases.finish({ ...other, status: 'failed' })
   }
   await buyer.recovery.start()
-  await until(() => buyer.purchases.order(order.id)?.status === 'completed')
+  await until(async () => (await buyer.purchases.order(order.id))?.status === 'completed')
 })
 
 test('T20 D44: purchases that stay open hide no newer one: each is checked in its turn', async () => {
@@ -413,6 +425,6 @@ test('T20 D44: purchases that stay open hide no newer one: each is checked in it
   }
   await buyer.recovery.start()
   await until(() => checked.size === old.length + 1 || void clock.advance(100))
-  await until(() => buyer.purchases.order(order.id)?.status === 'completed')
+  await until(async () => (await buyer.purchases.order(order.id))?.status === 'completed')
   expect(seller.received).toHaveLength(1)
 })

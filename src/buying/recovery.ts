@@ -107,16 +107,18 @@ export class Recovery implements Service {
 
   /** Checks every purchase that is due. @returns ms until the next purchase is due */
   async #sweep(): Promise<number> {
-    const { purchases, logger, network } = this.#deps
+    const { purchases, logger, network, active } = this.#deps
     const { due, all } = await this.#checks.next(this.#stopping.signal)
     const lookAfterNext = async (): Promise<void> => {
       for (let next = due.shift(); next !== undefined; next = due.shift()) {
         const { orderId } = next
         if (this.#stopping.signal.aborted) return
-        const reservation = purchases.reservationOf(orderId)
-        if (reservation === undefined) continue
-        await this.#step(reservation).catch((error: unknown) => {
-          const ids = { order_id: orderId, correlation_id: purchases.order(orderId)?.correlationId }
+        const reservation = await purchases.reservationOf(orderId)
+        // A caller may have begun to work on it since the list was read.
+        if (reservation === undefined || active.has(orderId)) continue
+        await this.#step(reservation).catch(async (error: unknown) => {
+          const order = await purchases.order(orderId).catch(() => undefined)
+          const ids = { order_id: orderId, correlation_id: order?.correlationId }
           logger.warn({ ...ids, err: error }, 'an open purchase could not be checked')
         })
       }
@@ -131,7 +133,7 @@ export class Recovery implements Service {
    * @throws MarketError NETWORK_MISMATCH: the payment was signed on another network, where nothing is asked (D37)
    */
   async look(orderId: string): Promise<void> {
-    const reservation = this.#deps.purchases.reservationOf(orderId)
+    const reservation = await this.#deps.purchases.reservationOf(orderId)
     if (reservation === undefined || this.#deps.active.has(orderId)) return
     const { network } = reservation.requirements
     if (network !== this.#deps.network) {
@@ -143,14 +145,14 @@ export class Recovery implements Service {
     }
     // A payment released earlier may have been charged after all. Ask the chain before the seller.
     if (reservation.state === 'released') await lookAgain(reservation, this.#deps)
-    await this.#step(this.#deps.purchases.reservationOf(orderId) ?? reservation, { requested: true })
+    await this.#step((await this.#deps.purchases.reservationOf(orderId)) ?? reservation, { requested: true })
   }
 
   /** @param options `requested`: a person asks, so ask the seller even if the order has failed */
   async #step(reservation: StoredReservation, options: { requested?: boolean } = {}): Promise<void> {
     const { purchases, clock } = this.#deps
     const { state, txHash, confirmation, validBeforeSeconds } = reservation
-    const order = purchases.order(reservation.orderId)
+    const order = await purchases.order(reservation.orderId)
     const now = clock.now()
     const isReceived = order?.status === 'completed'
     const isWanted = order?.status === 'executing' || state === 'spent' || options.requested === true

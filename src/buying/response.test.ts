@@ -74,7 +74,7 @@ describe('a result is never lost to its receipt', () => {
     const seller = new ScriptedSeller(async (stream) => {
       await stream.challenge(await stream.next())
       const paid = await stream.next()
-      const payment_id = buyer.ledger()[0]!.reservation!.paymentId
+      const payment_id = (await buyer.ledger())[0]!.reservation!.paymentId
       await stream.respond(paid, { payment_id, receipt: receiptFor(payment_id) })
     })
     const buyer: TestBuyer = new TestBuyer({ open: seller.open })

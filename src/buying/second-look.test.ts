@@ -32,13 +32,13 @@ async function bought(answer: Answer) {
   let open: TestBuyerOptions['open'] = () => Promise.reject(new Error('the seller is away'))
   const buyer = new TestBuyer({ clock, database, open: (...args) => open(...args), chain: settlement.chain })
   buyers.push(buyer)
-  const { reservation } = buyer.ledger()[0]!
+  const { reservation } = (await buyer.ledger())[0]!
   const { orderId, validBeforeSeconds } = reservation!
   const { authorization } = reservation!.envelope.payload!
-  const view = () => signedPayment(buyer.purchases.reservationOf(orderId)!)
-  const now = () => buyer.ledger()[0]!
+  const view = async () => signedPayment((await buyer.purchases.reservationOf(orderId))!)
+  const now = async () => (await buyer.ledger())[0]!
   /** So long after the window, as a sweep of recovery finds it. */
-  const sweepAt = async (afterMs: number, seen: () => boolean) => {
+  const sweepAt = async (afterMs: number, seen: () => Promise<boolean>) => {
     clock.set(validBeforeSeconds * 1000 + afterMs)
     await buyer.recovery.start()
     await until(seen)
@@ -66,44 +66,54 @@ const dueAt = (buyer: TestBuyer, orderId: string) =>
 describe('T13: what counts as not charged on the answer of a node that lags', () => {
   test('is taken back when the chain shows that it was charged, and its seller is asked for the result', async () => {
     const { buyer, clock, settlement, authorization, view, now, sweepAt } = await bought(silent)
-    await sweepAt(31_000, () => now().reservation?.state === 'released')
-    expect([buyer.spent(), now().order.error?.message]).toEqual([0n, expect.stringMatching(/nothing was charged/)])
+    await sweepAt(31_000, async () => (await now()).reservation?.state === 'released')
+    expect([await buyer.spent(), (await now()).order.error?.message]).toEqual([
+      0n,
+      expect.stringMatching(/nothing was charged/),
+    ])
     const txHash = settlement.pay(authorization)
     clock.advance(61_000)
     buyer.recovery.soon()
-    await until(() => now().reservation?.state === 'spent')
-    await until(() => now().order.error?.message.includes('charged after all') === true)
-    expect(view()).toMatchObject({ settlement: 'settled', tx_hash: txHash })
-    expect(buyer.spent()).toBe(10_000n)
-    expect(buyer.purchases.open('unreceived', { network: 'eip155:84532', limit: 9 })).toHaveLength(1)
+    await until(async () => (await now()).reservation?.state === 'spent')
+    await until(async () => (await now()).order.error?.message.includes('charged after all') === true)
+    expect(await view()).toMatchObject({ settlement: 'settled', tx_hash: txHash })
+    expect(await buyer.spent()).toBe(10_000n)
+    expect(await buyer.purchases.open('unreceived', { network: 'eip155:84532', limit: 9 })).toHaveLength(1)
   })
 
   test('and brings the result that its seller kept', async () => {
     const { buyer, settlement, authorization, now, sweepAt, comesBack, orderId } = await bought(silent)
-    await sweepAt(31_000, () => now().reservation?.state === 'released')
+    await sweepAt(31_000, async () => (await now()).reservation?.state === 'released')
     settlement.pay(authorization)
     comesBack()
     await buyer.recovery.look(orderId)
-    expect(now()).toMatchObject({ order: { status: 'completed', output: 'result' }, reservation: { state: 'spent' } })
-    expect(buyer.spent()).toBe(10_000n)
+    expect(await now()).toMatchObject({
+      order: { status: 'completed', output: 'result' },
+      reservation: { state: 'spent' },
+    })
+    expect(await buyer.spent()).toBe(10_000n)
   })
 
   test('counts again where the result was delivered, too', async () => {
     const { buyer, clock, settlement, authorization, view, now, sweepAt } = await bought(delivered())
-    await sweepAt(31_000, () => now().reservation?.state === 'released')
-    expect(buyer.spent()).toBe(0n)
+    await sweepAt(31_000, async () => (await now()).reservation?.state === 'released')
+    expect(await buyer.spent()).toBe(0n)
     const txHash = settlement.pay(authorization)
     clock.advance(61_000)
     buyer.recovery.soon()
-    await until(() => now().reservation?.state === 'spent')
-    expect([view().settlement, view().tx_hash, buyer.spent()]).toEqual(['settled', txHash, 10_000n])
-    expect(now().order.status).toBe('completed')
+    await until(async () => (await now()).reservation?.state === 'spent')
+    expect([(await view()).settlement, (await view()).tx_hash, await buyer.spent()]).toEqual([
+      'settled',
+      txHash,
+      10_000n,
+    ])
+    expect((await now()).order.status).toBe('completed')
   })
 
   test('is final when the chain says the same a quarter of an hour after the window, and not before', async () => {
     const { buyer, clock, settlement, now, sweepAt, orderId } = await bought(silent)
-    await sweepAt(31_000, () => now().reservation?.state === 'released')
-    const endMs = now().reservation!.validBeforeSeconds * 1000
+    await sweepAt(31_000, async () => (await now()).reservation?.state === 'released')
+    const endMs = (await now()).reservation!.validBeforeSeconds * 1000
     clock.advance(61_000)
     buyer.recovery.soon()
     await until(() => dueAt(buyer, orderId) === endMs + 15 * 60_000)
@@ -115,7 +125,7 @@ describe('T13: what counts as not charged on the answer of a node that lags', ()
     clock.set(endMs + 16 * 60_000)
     buyer.recovery.soon()
     await until(() => dueAt(buyer, orderId) === null)
-    expect([now().reservation?.state, buyer.spent()]).toEqual(['released', 0n])
+    expect([(await now()).reservation?.state, await buyer.spent()]).toEqual(['released', 0n])
   })
 })
 
@@ -124,27 +134,27 @@ describe('T13: a chain that takes back what it has shown', () => {
     const txHash = randomHex()
     const { buyer, clock, settlement, authorization, view, now, sweepAt } = await bought(delivered(txHash))
     settlement.pay(authorization)
-    await sweepAt(-20_000, () => view().settlement === 'settled')
+    await sweepAt(-20_000, async () => (await view()).settlement === 'settled')
     settlement.setUse(authorization.from, authorization.nonce, { state: 'unused' })
-    clock.set(now().reservation!.validBeforeSeconds * 1000 + 61_000)
+    clock.set((await now()).reservation!.validBeforeSeconds * 1000 + 61_000)
     buyer.recovery.soon()
-    await until(() => view().settlement === 'claimed')
+    await until(async () => (await view()).settlement === 'claimed')
     clock.advance(601_000)
     buyer.recovery.soon()
-    await until(() => view().settlement === 'released')
-    expect(buyer.spent()).toBe(0n)
+    await until(async () => (await view()).settlement === 'released')
+    expect(await buyer.spent()).toBe(0n)
   })
 
   test('is asked once at a depth, and what it still shows is final', async () => {
     const { buyer, clock, settlement, authorization, view, now, sweepAt, orderId } = await bought(delivered())
     settlement.pay(authorization)
-    await sweepAt(-20_000, () => view().settlement === 'settled')
-    const endMs = now().reservation!.validBeforeSeconds * 1000
+    await sweepAt(-20_000, async () => (await view()).settlement === 'settled')
+    const endMs = (await now()).reservation!.validBeforeSeconds * 1000
     expect(dueAt(buyer, orderId)).toBe(endMs + 60_000)
     clock.set(endMs + 61_000)
     buyer.recovery.soon()
     await until(() => dueAt(buyer, orderId) === null)
-    expect([view().settlement, buyer.spent()]).toEqual(['settled', 10_000n])
+    expect([(await view()).settlement, await buyer.spent()]).toEqual(['settled', 10_000n])
   })
 })
 
@@ -152,6 +162,6 @@ test('D42: a purchase is confirmed although its node was off for more than a wee
   const { buyer, settlement, authorization, view, sweepAt } = await bought(delivered())
   settlement.pay(authorization)
   expect(await heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(10_000n)
-  await sweepAt(9 * 24 * 60 * 60 * 1000, () => view().settlement === 'settled')
+  await sweepAt(9 * 24 * 60 * 60 * 1000, async () => (await view()).settlement === 'settled')
   expect(await heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(0n)
 })

@@ -26,9 +26,9 @@ export type PaymentCheckDeps = {
   changed(orderId: string): void
 }
 
-/** Asks the chain again about the purchases that are due. Never throws. */
+/** Asks the chain again about the purchases that are due. @throws StoreError if they cannot be read */
 export async function lookAgainWhereDue(network: string, deps: PaymentCheckDeps): Promise<void> {
-  const due = deps.purchases.looksDue(deps.clock.now(), LOOKS_MAX, network)
+  const due = await deps.purchases.looksDue(deps.clock.now(), LOOKS_MAX, network)
   const look = (reservation: StoredReservation) =>
     lookAgain(reservation, deps).catch((error: unknown) => {
       deps.logger.warn(

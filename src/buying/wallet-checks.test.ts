@@ -40,10 +40,10 @@ describe('INSUFFICIENT_FUNDS', () => {
     expect(said).toContain(`${address} holds 0.0025 USDC on Base Sepolia, test money`)
     expect(said).toContain('this call costs 0.01 USDC: 0.0075 USDC are missing')
     expect(said).toContain('https://faucet.circle.com')
-    expect(buyer.ledger()).toMatchObject([
+    expect(await buyer.ledger()).toMatchObject([
       { order: { status: 'failed', error: { code: 'INSUFFICIENT_FUNDS' } }, reservation: undefined },
     ])
-    expect([seller.received.length, buyer.spent()]).toEqual([1, 0n])
+    expect([seller.received.length, await buyer.spent()]).toEqual([1, 0n])
   })
 
   test('names no faucet for real money', async () => {

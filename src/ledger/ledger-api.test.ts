@@ -10,7 +10,7 @@ test('D44: retry asks the seller of what is paid as long as it has no result, an
   const buyer = new TestBuyer({ clock: seller.clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
   seller.settlement.usual = { moves: false, answer: { kind: 'unclear', reason: 'no answer' } }
   await buyer.execute()
-  const [{ order, reservation } = {}] = buyer.ledger()
+  const [{ order, reservation } = {}] = await buyer.ledger()
   const asked: string[] = []
   let isReceived = false
   const api = createLedgerApi({

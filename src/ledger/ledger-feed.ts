@@ -23,15 +23,15 @@ export function ledgerFeed(
       })
     } else if (change.record === 'reservation') {
       const { orderId } = change
-      feed.publish('payment', orderId, () => {
-        const made = purchases.reservationOf(orderId)
+      feed.publish('payment', orderId, async () => {
+        const made = await purchases.reservationOf(orderId)
         return made && madePayment(made, nameOf)
       })
     } else if (change.record === 'order') {
       const { id } = change
-      feed.publish('order', id, () => {
-        const order = purchases.order(id)
-        return order && orderRecord(order, purchases.reservationOf(id), namesOf(order.agentId))
+      feed.publish('order', id, async () => {
+        const [order, reservation] = await Promise.all([purchases.order(id), purchases.reservationOf(id)])
+        return order && orderRecord(order, reservation, namesOf(order.agentId))
       })
     }
   }

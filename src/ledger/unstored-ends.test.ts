@@ -93,7 +93,7 @@ test('T23 a result that could not be stored is not lost to a failure that is tol
   free()
   const error = { code: 'SELLER_FAILED', message: 'the seller knows nothing of it', retryable: false }
   await purchases.finish({ ...order, status: 'failed', error })
-  expect(purchases.order('o-1')).toMatchObject({ status: 'completed', output: long, error: undefined })
+  expect(await purchases.order('o-1')).toMatchObject({ status: 'completed', output: long, error: undefined })
 })
 
 test('an end that the store will never take is not said to be stored', async () => {

@@ -98,7 +98,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const node: NodePart = {
     ...{ status, peers },
     balance: () => readBalance(wallet.address, deps.asset, chain),
-    configuration: () => shownConfig(config, inForce(config, budget())),
+    configuration: async () => shownConfig(config, inForce(config, await budget())),
     diagnosis: (signal) => diagnose({ ...deps, config, agents, condition, status, alarms }, signal),
   }
   return {

@@ -46,7 +46,7 @@ function setup() {
     slots: new RunSlots({ concurrentMax: 2, waitingMax: 2 }),
     asset: usdc,
     payTo,
-    isAhead: () => false,
+    isAhead: async () => false,
     tokenOf: async (id) => tokens.get(id),
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')

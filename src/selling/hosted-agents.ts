@@ -26,7 +26,7 @@ type OwnAgentsDeps = {
   payTo: Hex
   sellerName?: string | undefined
   /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
-  isAhead(agentId: string): boolean
+  isAhead(agentId: string): Promise<boolean>
   /** Returns the agent's token on the chain (ERC-8004). */
   tokenOf(agentId: string): Promise<string | undefined>
   /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
@@ -136,7 +136,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         timeoutMs,
         tokenId: tokens.get(id) ?? '',
         streaming: definition.streaming ?? DEFAULT_STREAMING,
-        settlesFirst: definition.max_price !== undefined && deps.isAhead(id),
+        ...(definition.max_price !== undefined && { isAhead: () => deps.isAhead(id) }),
         run: (call) => runWithHistory(agent, call, exchanges),
       }
     },

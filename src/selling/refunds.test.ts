@@ -143,7 +143,7 @@ test('D45 a buyer books as paid back what the chain shows, and one transaction f
   })
   await buyer.execute()
   await buyer.execute()
-  const [first, second] = buyer.ledger().map(({ reservation }) => reservation!)
+  const [first, second] = (await buyer.ledger()).map(({ reservation }) => reservation!)
   const txHash = randomHex()
   const settled: Hex[] = []
   const note = (reservation = first!, moved = true) =>
@@ -159,7 +159,7 @@ test('D45 a buyer books as paid back what the chain shows, and one transaction f
   expect(await note()).toBe(false)
   for (const { envelope } of [first!, second!]) settled.push(settlement.pay(envelope.payload!.authorization))
   expect([await note(first, false), await note(), await note(second)]).toEqual([false, true, false])
-  expect(buyer.ledger().map(({ reservation }) => reservation?.refundTx)).toEqual([txHash, undefined])
+  expect((await buyer.ledger()).map(({ reservation }) => reservation?.refundTx)).toEqual([txHash, undefined])
 })
 
 test('D45 what was paid back is not owed again, whatever an RPC that lags says of its settlement', async () => {

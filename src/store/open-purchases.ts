@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { Database } from './database.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { all } from './query.ts'
 
 /**
  * Why a purchase is open: its outcome is unknown, the chain has not confirmed it, its seller has named no transaction
@@ -23,11 +24,11 @@ type OpenPage = {
 /** Reads the purchases that have not ended. */
 export interface OpenPurchases {
   /** One page of a list, oldest first: by the end of the payment window, or by creation for `unconfirmed` and `unnamed`. */
-  open(list: OpenList, page: OpenPage): OpenPurchase[]
+  open(list: OpenList, page: OpenPage): Promise<OpenPurchase[]>
 }
 
 const pageOf = (condition: string, at: 'valid_before_s' | 'created_at') => `
-  SELECT o.id AS orderId, a.valid_before_s AS validBeforeSeconds, a.${at} AS at, a.order_no AS no
+  SELECT o.id AS order_id, a.valid_before_s, a.${at} AS at, a.order_no
   FROM authorizations a JOIN orders o ON o.no = a.order_no
   WHERE ${condition} AND a.network = ? AND a.created_at >= ? AND (a.${at}, a.order_no) > (?, ?)
   ORDER BY a.${at}, a.order_no LIMIT ?`
@@ -37,13 +38,17 @@ const PAGES: Record<OpenList, string> = {
   unnamed: pageOf("a.state = 'spent' AND a.confirmed_at IS NULL AND a.tx_hash IS NULL", 'created_at'),
   unreceived: pageOf('a.unreceived = 1', 'valid_before_s'),
 }
-type OpenPurchaseRow = Omit<OpenPurchase, 'position'> & OpenPosition
+type OpenPurchaseRow = { order_id: string; valid_before_s: number; at: number; order_no: number }
 
-export function openPurchases(database: Database): OpenPurchases {
+export function openPurchases(database: LedgerDatabase): OpenPurchases {
   return {
-    open: (list, { network, limit, after = { at: -1, no: 0 }, since = 0 }) =>
-      database
-        .all<OpenPurchaseRow>(PAGES[list], network, since, after.at, after.no, limit)
-        .map(({ at, no, ...purchase }) => ({ ...purchase, position: { at, no } })),
+    async open(list, { network, limit, after = { at: -1, no: 0 }, since = 0 }) {
+      const page = all<OpenPurchaseRow>(PAGES[list], network, since, after.at, after.no, limit)
+      return (await database.query(page)).map((row) => ({
+        orderId: row.order_id,
+        validBeforeSeconds: row.valid_before_s,
+        position: { at: row.at, no: row.order_no },
+      }))
+    },
   }
 }

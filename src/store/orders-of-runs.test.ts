@@ -37,11 +37,11 @@ async function signedFor(changes: Partial<Order> = {}): Promise<Reservation & { 
 }
 
 test('D38 the last order of a run is found by the run, with the agent that it was bought for', async () => {
-  expect(purchases.orderOfRun('run')).toBeUndefined()
+  expect(await purchases.orderOfRun('run')).toBeUndefined()
   await signedFor()
   const { order: last } = await signedFor()
   await signedFor({ boughtFor: { ...boughtFor, run: 'another' } })
-  expect(purchases.orderOfRun('run')).toEqual(last)
+  expect(await purchases.orderOfRun('run')).toEqual(last)
 })
 
 test('T6 purchases for sold runs are counted as long as the run is not paid for; not what is given back', async () => {
@@ -52,16 +52,16 @@ test('T6 purchases for sold runs are counted as long as the run is not paid for;
   await claims.claim(run, now)
   const bought = await forRun(run.id)
   await signedFor()
-  expect([count(), count(now + 1)]).toEqual([1, 0])
+  expect([await count(), await count(now + 1)]).toEqual([1, 0])
   const paid = { paymentId: bought.paymentId, amount: 10_000n, txHash: undefined }
   await purchases.finish({ ...bought.order, status: 'completed', output: 'result' }, paid)
-  expect(count()).toBe(1)
+  expect(await count()).toBe(1)
   await claims.save({ id: run.id, state: 'settled', txHash: `0x${'1'.repeat(64)}` }, now)
-  expect(count()).toBe(0)
+  expect(await count()).toBe(0)
   const lost = await forRun(`0x${'2'.repeat(64)}`)
-  expect(count()).toBe(1)
+  expect(await count()).toBe(1)
   await purchases.resolve(lost.paymentId, 'released', undefined, now)
-  expect(count()).toBe(0)
+  expect(await count()).toBe(0)
 })
 
 test('T6 purchases without a result are counted: under way, in doubt or charged; not what is given back', async () => {
@@ -69,15 +69,15 @@ test('T6 purchases without a result are counted: under way, in doubt or charged;
   const first = await signedFor()
   const second = await signedFor()
   await signedFor({ boughtFor: { ...boughtFor, agentId: 'other' } })
-  expect([count(), count(now + 1)]).toEqual([2, 0])
+  expect([await count(), await count(now + 1)]).toEqual([2, 0])
   const paid = { paymentId: first.paymentId, amount: 10_000n, txHash: undefined }
   await purchases.finish({ ...first.order, status: 'completed', output: 'result' }, paid)
-  expect(count()).toBe(1)
+  expect(await count()).toBe(1)
   const error = { code: 'EXECUTION_FAILED', message: 'failed', retryable: false }
   await purchases.finish({ ...second.order, status: 'failed', error })
-  expect(count()).toBe(0)
+  expect(await count()).toBe(0)
   await purchases.resolve(second.paymentId, 'spent', undefined, now)
-  expect(count()).toBe(1)
+  expect(await count()).toBe(1)
 })
 
 test('an unsigned order of a run ends with the process; one that is signed for stays', async () => {
@@ -85,8 +85,8 @@ test('an unsigned order of a run ends with the process; one that is signed for s
   const waiting = order({ status: 'pending' })
   await purchases.finish(waiting)
   await purchases.reopenUnsigned(now + 1)
-  expect(purchases.order(kept.id)?.status).toBe('executing')
-  expect(purchases.order(waiting.id)).toMatchObject({ status: 'failed', error: { code: 'ORDER_CANCELLED' } })
+  expect((await purchases.order(kept.id))?.status).toBe('executing')
+  expect(await purchases.order(waiting.id)).toMatchObject({ status: 'failed', error: { code: 'ORDER_CANCELLED' } })
 })
 
 test('D33 runs of the same task each ask the operator: the approval of one is not the other’s', async () => {

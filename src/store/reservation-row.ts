@@ -3,6 +3,7 @@ import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toHex } from './hex.ts'
+import type { Expense } from './spending.ts'
 
 /** A signature of this node, stored before it is sent. */
 export type Reservation = {
@@ -57,6 +58,19 @@ export type ReservationRow = {
 /** Selects every reservation. Callers append a condition. */
 export const RESERVATIONS =
   'SELECT o.id AS order_id, o.agent_name, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
+
+/** What a change of a reservation returns of it. */
+export const CHANGED = `
+  order_no, day, seller_id, amount, (SELECT id FROM orders WHERE no = order_no) AS order_id,
+  (SELECT token_id FROM orders WHERE no = order_no) AS token_id`
+export type ChangedRow = Pick<ReservationRow, 'order_no' | 'order_id' | 'day' | 'seller_id' | 'amount'> & {
+  token_id: string | null
+}
+
+/** The sums that a reservation counts in. */
+export function expenseOf({ day, seller_id, token_id }: ChangedRow): Expense {
+  return { day, sellerId: seller_id, tokenId: token_id ?? undefined }
+}
 
 export function toReservation(row: ReservationRow, hasChain: boolean): StoredReservation {
   const { requirements, signed } = authorizationOf(row)

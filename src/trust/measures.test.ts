@@ -29,7 +29,11 @@ async function market() {
     logger: silentLogger,
     namesOf: () => undefined,
   })
-  ledger.listen(measuring(measures, ledger.purchases, (orderId) => buyer.deps.active.has(orderId)))
+  ledger.listen(
+    measuring(measures, { purchases: ledger.purchases, logger: silentLogger }, (orderId) =>
+      buyer.deps.active.has(orderId),
+    ),
+  )
   buyer.deps.purchases = ledger.purchases
   return { seller, buyer, clock, measures }
 }
@@ -53,7 +57,7 @@ test('calls, success, latency, volume and the last answer are those of the calls
     }
     await buyer.execute()
   }
-  for (const { reservation } of buyer.ledger()) {
+  for (const { reservation } of await buyer.ledger()) {
     await buyer.deps.purchases.confirm(reservation!.paymentId, reservation!.txHash!, clock.now())
   }
   const seenAt = new Date(clock.now()).toISOString()

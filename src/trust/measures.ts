@@ -106,15 +106,21 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
  */
 export function measuring(
   measures: Pick<Measures, 'ended' | 'settled'>,
-  purchases: Pick<Purchases, 'reservationOf'>,
+  { purchases, logger }: { purchases: Pick<Purchases, 'reservationOf'>; logger: Logger },
   isAwaited: (orderId: string) => boolean,
 ): LedgerListener {
+  async function settled(orderId: string, isShown: boolean): Promise<void> {
+    const made = await purchases.reservationOf(orderId)
+    if (made !== undefined) measures.settled(made.agentId, isShown ? made.amount : -made.amount)
+  }
+
   return (change) => {
     if (change.record === 'order' && change.ended !== undefined) {
       measures.ended(change.ended, isAwaited(change.id) ? durationOf(change.ended) : undefined)
     } else if (change.record === 'reservation' && change.isShown !== undefined) {
-      const made = purchases.reservationOf(change.orderId)
-      if (made !== undefined) measures.settled(made.agentId, change.isShown ? made.amount : -made.amount)
+      settled(change.orderId, change.isShown).catch((error: unknown) => {
+        logger.warn({ order_id: change.orderId, err: error }, 'what a seller was paid could not be measured')
+      })
     }
   }
 }

@@ -44,7 +44,7 @@ describe('D49 T27: a payer pays, in whatever letters it spells the accounts', ()
 
     const honest = market.buyer(seller, await market.payer())
     expect((await honest.execute({ input: 'good day' })).output).toBe('re: good day')
-    const { reservation } = honest.ledger()[0]!
+    const { reservation } = (await honest.ledger())[0]!
     await settledOf(seller, reservation!.paymentId)
     expect(await market.devnet.chain.balanceOf(seller.payee)).toBe(2n * PRICE)
   })

@@ -219,13 +219,14 @@ async function honestCall(agentId = honestIds[0]): Promise<void> {
   const { output: said } = await buyer.execute({ agentId, input: 'hello', signal })
   expect(said).toBe('hello')
 }
-const ofAgent = (agentId: string, by = buyer) => by.ledger().find(({ order }) => order.agentId === agentId)
+const ofAgent = async (agentId: string, by = buyer) =>
+  (await by.ledger()).find(({ order }) => order.agentId === agentId)
 
 test('T7 a buyer gives up a seller that is not paid yet, however it delays, and signs nothing', async () => {
   const calls = silences.map(async ([what], at) => {
     const agentId = hostile[at]!
     const code = await given(agentId)
-    const { order, reservation } = ofAgent(agentId)!
+    const { order, reservation } = (await ofAgent(agentId))!
     return { what, ends: code === 'DEADLINE' || code === 'SELLER_UNREACHABLE', status: order.status, reservation }
   })
   const ended = { ends: true, status: 'failed', reservation: undefined }
@@ -280,7 +281,7 @@ test('T23 a buyer waits for a paid seller without a result until the window has 
     })
     const agentId = list(seller)
     const code = await given(agentId)
-    const { order, reservation } = ofAgent(agentId)!
+    const { order, reservation } = (await ofAgent(agentId))!
     return { what, code, status: order.status, payment: reservation?.state }
   })
   const doubt = { code: 'RESULT_PENDING', status: 'executing', payment: 'reserved' }
@@ -302,8 +303,8 @@ test('T23 the chain says in the background what became of an order in doubt: unp
   const [kept, taken] = [list(thief, own), list(thief, own)]
   const of = (agentId: string) => ofAgent(agentId, own)
   const ends = [kept, taken].map((id) => call(id, own).catch(({ code }: { code?: string }) => code))
-  await until(() => of(taken)?.reservation !== undefined && payments === 2, { timeoutMs: 60_000 })
-  const { envelope } = of(taken)!.reservation!
+  await until(async () => (await of(taken))?.reservation !== undefined && payments === 2, { timeoutMs: 60_000 })
+  const { envelope } = (await of(taken))!.reservation!
   const settled = await facilitator.settle(envelope.payload!, asked, AbortSignal.timeout(10_000))
   expect(settled.kind).toBe('settled')
   expect(await Promise.all(ends)).toEqual(['RESULT_PENDING', 'RESULT_PENDING'])
@@ -315,9 +316,13 @@ test('T23 the chain says in the background what became of an order in doubt: unp
   await devnet.chain.mine()
   await own.recovery.start()
   cleanups.push(() => own.recovery.stop())
-  await until(() => of(kept)?.reservation?.state === 'released' && of(taken)?.reservation?.state === 'spent', {
-    timeoutMs: 40_000,
-  })
-  expect(of(kept)?.order.status).toBe('failed')
-  expect(of(taken)?.order.status).toBe('executing')
+  await until(
+    async () =>
+      (await of(kept))?.reservation?.state === 'released' && (await of(taken))?.reservation?.state === 'spent',
+    {
+      timeoutMs: 40_000,
+    },
+  )
+  expect((await of(kept))?.order.status).toBe('failed')
+  expect((await of(taken))?.order.status).toBe('executing')
 })

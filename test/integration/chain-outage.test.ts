@@ -51,7 +51,7 @@ test.each([
   const buyer = market.buyer(seller, await market.payer())
   const bought = await Promise.all(Array.from({ length: SALES }, () => buyer.execute({ input: 'hello' })))
   expect(bought.map(({ output }) => output)).toEqual(Array(SALES).fill('re: hello'))
-  const ids = buyer.ledger().map(({ reservation }) => reservation!.paymentId)
+  const ids = (await buyer.ledger()).map(({ reservation }) => reservation!.paymentId)
   const all = () => Promise.all(ids.map(async (id) => (await payments.get(id))!))
   const isAllDone = async () => (await all()).every(({ state }) => state !== 'owed')
   const isAllTried = async () =>

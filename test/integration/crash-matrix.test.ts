@@ -154,17 +154,17 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
         first.child.kill('SIGKILL')
       }
       expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
-      const budget = ledgerOf(dir).spent
+      const budget = (await ledgerOf(dir)).spent
 
       const second = await startNodeProcess({ args, environment })
       await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0, { timeoutMs: 60_000 })
-      await until(() => ledgerOf(dir).entries.every(({ order }) => order.status !== 'executing'), {
+      await until(async () => (await ledgerOf(dir)).entries.every(({ order }) => order.status !== 'executing'), {
         timeoutMs: 60_000,
         everyMs: 100,
       })
       await second.stop()
 
-      const { entries, spent } = ledgerOf(dir)
+      const { entries, spent } = await ledgerOf(dir)
       const signed = entries.filter(({ reservation }) => reservation !== undefined)
       expect([entries.length, signed.length]).toEqual([expected.orders, expected.signed])
       expect([budget, spent]).toEqual([expected.signed === 0 ? 0n : PRICE, expected.signed === 0 ? 0n : PRICE])
@@ -210,10 +210,10 @@ describe('a buyer killed while the agent runs', { concurrent: true }, () => {
       await until(async () => (await devnet.chain.balanceOf(payee)) === PRICE, { everyMs: 100 })
 
       const second = await startNodeProcess({ args, environment })
-      const isCompleted = () => ledgerOf(dir).entries[0]?.order.status === 'completed'
+      const isCompleted = async () => (await ledgerOf(dir)).entries[0]?.order.status === 'completed'
       await until(isCompleted, { timeoutMs: 60_000, everyMs: 100 })
       await second.stop()
-      const { entries, spent } = ledgerOf(dir)
+      const { entries, spent } = await ledgerOf(dir)
       expect(entries).toMatchObject([{ order: { output: 'hello' }, reservation: { state: 'spent' } }])
       expect([spent, await countRuns(runs), await authorizationsUsedTo(payee)]).toEqual([PRICE, 1, 1])
     },
@@ -259,18 +259,23 @@ function statesOf(dir: string): string[] {
 }
 
 /** A buyer's ledger as it is on disk: another process may be writing it. */
-function ledgerOf(dir: string): {
+async function ledgerOf(dir: string): Promise<{
   entries: { order: Order; reservation: StoredReservation | undefined }[]
   spent: bigint
-} {
+}> {
   const database = openDatabase({ path: join(dir, 'stoa.db') })
   try {
     const purchases = createPurchases(database)
     const ids = database.prepare('SELECT id FROM orders').all() as { id: string }[]
-    const entries = ids.map(({ id }) => ({ order: purchases.order(id)!, reservation: purchases.reservationOf(id) }))
+    const entry = async ({ id }: { id: string }) => ({
+      order: (await purchases.order(id))!,
+      reservation: await purchases.reservationOf(id),
+    })
+    const entries = await Promise.all(ids.map(entry))
     const isDay = `scope = '' AND length(period) = 10`
     const days = database.prepare(`SELECT period AS day FROM spending WHERE ${isDay}`).all() as { day: string }[]
-    return { entries, spent: days.reduce((sum, { day }) => sum + purchases.spentOn(day), 0n) }
+    const sums = await Promise.all(days.map(({ day }) => purchases.spentOn(day)))
+    return { entries, spent: sums.reduce((all, sum) => all + sum, 0n) }
   } finally {
     void database.close()
   }

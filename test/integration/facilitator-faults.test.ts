@@ -96,7 +96,7 @@ async function buyWith(
   faulty.faults.push(...faults)
   const result = await buyer.execute({ input: 'hello' })
   expect(result.output).toBe('re: hello')
-  const id = buyer.ledger()[0]!.reservation!.paymentId
+  const id = (await buyer.ledger())[0]!.reservation!.paymentId
   const end = await until(
     async () => {
       const payment = (await seller.payments.get(id))!
@@ -128,7 +128,7 @@ test('without faults the payment settles at the first attempt, and the buyer is 
   const parts = await market()
   const end = await buyWith([], parts)
   expect(end).toMatchObject({ state: 'settled', attempts: 1, attemptsSeen: 1, txHash: await transactionOf(end) })
-  expect(parts.buyer.ledger()[0]?.reservation?.txHash).toBe(end.txHash)
+  expect((await parts.buyer.ledger())[0]?.reservation?.txHash).toBe(end.txHash)
   expect(await parts.moved()).toBe(PRICE)
 })
 
@@ -281,7 +281,7 @@ describe('T6: a buyer of bad will', () => {
       },
     })
     await buyer.execute()
-    const id = buyer.ledger()[0]!.reservation!.paymentId
+    const id = (await buyer.ledger())[0]!.reservation!.paymentId
     await until(async () => (await seller.payments.get(id))?.state === 'unsettled')
     expect((await seller.payments.get(id))?.error).toMatch(/insufficient/)
     expect(await devnet.chain.balanceOf(payee)).toBe(0n)
@@ -303,7 +303,7 @@ test('--settle-first: while the facilitator is down nothing runs; when it is bac
   const buying = buyer.execute({ input: 'hello' })
   await until(() => faulty.faults.length === 1)
   expect(seller.runs).toEqual([])
-  const id = await until(() => buyer.ledger()[0]?.reservation?.paymentId)
+  const id = await until(async () => (await buyer.ledger())[0]?.reservation?.paymentId)
   await until(async () => (await seller.payments.get(id))?.error)
   expect([seller.runs.length, await parts.moved()]).toEqual([0, 0n])
   await until(

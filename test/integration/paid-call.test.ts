@@ -21,7 +21,6 @@ import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createExchanges } from '../../src/store/exchanges.ts'
 import { createListingStore } from '../../src/store/listings.ts'
-import { createPurchases } from '../../src/store/purchases.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { ownListing } from '../support/listings.ts'
 import {
@@ -502,8 +501,7 @@ function reservationsIn(dir: string): number {
 
 function outputsIn(dir: string): string[] {
   return look(dir, (database) => {
-    const purchases = createPurchases(database)
-    const ids = database.prepare('SELECT id FROM orders').all() as { id: string }[]
-    return ids.flatMap(({ id }) => purchases.order(id)?.output ?? [])
+    const rows = database.prepare('SELECT output FROM orders WHERE output IS NOT NULL').all() as { output: string }[]
+    return rows.map(({ output }) => output)
   })
 }

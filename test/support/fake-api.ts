@@ -227,7 +227,7 @@ export function fakeDeps({
     node: {
       status: async () => statusFixture,
       peers: () => [peerFixture],
-      configuration: () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
+      configuration: async () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
       diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
       balance,
     },

@@ -7,9 +7,7 @@ import { usdc } from './payments.ts'
 /** The real budget with rules of the test. It stores nothing. */
 export function testBudget(
   rules: Partial<BudgetRules>,
-  deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn' | 'heldOn'> } & Partial<
-    Parameters<typeof createBudget>[1]
-  >,
+  deps: { clock: Clock; purchases: Pick<Purchases, 'spendingOn'> } & Partial<Parameters<typeof createBudget>[1]>,
 ): Budget {
   const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
   return createBudget(
@@ -17,8 +15,6 @@ export function testBudget(
     {
       asset: usdc,
       store: { load: () => ({}), save: async () => {} },
-      token: () => undefined,
-      approvedFor: () => undefined,
       ...deps,
     },
   )

@@ -105,12 +105,17 @@ export class TestBuyer {
   }
 
   /** All orders of the buyer, each with its signed payment. */
-  ledger(): { order: Order; reservation: StoredReservation | undefined }[] {
+  async ledger(): Promise<{ order: Order; reservation: StoredReservation | undefined }[]> {
     const ids = this.database.prepare('SELECT id FROM orders').all() as { id: string }[]
-    return ids.map(({ id }) => ({ order: this.purchases.order(id)!, reservation: this.purchases.reservationOf(id) }))
+    return Promise.all(
+      ids.map(async ({ id }) => ({
+        order: (await this.purchases.order(id))!,
+        reservation: await this.purchases.reservationOf(id),
+      })),
+    )
   }
 
-  spent(): bigint {
+  spent(): Promise<bigint> {
     return this.purchases.spentOn(new Date(this.clock.now()).toISOString().slice(0, 10))
   }
 }

@@ -71,7 +71,7 @@ export class WorkflowBench {
         cancel: async (id) => {
           await this.#orderStore.cancel(id, clock.now())
           this.#changes.tell(id)
-          return orderRecord(purchases.order(id)!, purchases.reservationOf(id))
+          return orderRecord((await purchases.order(id))!, await purchases.reservationOf(id))
         },
       },
       orderChanges: this.#changes,
@@ -91,16 +91,16 @@ export class WorkflowBench {
   }
 
   /** Orders that have not ended, oldest first. */
-  open(): Order[] {
+  async open(): Promise<Order[]> {
     const rows = this.database
       .prepare(`SELECT id FROM orders WHERE status IN ('pending', 'executing') ORDER BY no`)
       .all()
-    return (rows as { id: string }[]).map(({ id }) => this.purchases.order(id)!)
+    return Promise.all((rows as { id: string }[]).map(async ({ id }) => (await this.purchases.order(id))!))
   }
 
   /** The open order of a step. */
-  openFor(stepId: string): Order {
-    const order = this.open().find((one) => one.stepId === stepId)
+  async openFor(stepId: string): Promise<Order> {
+    const order = (await this.open()).find((one) => one.stepId === stepId)
     if (order === undefined) throw new Error(`step ${stepId} has no open order`)
     return order
   }
@@ -164,7 +164,8 @@ export class WorkflowBench {
 
   /** Marks the signed payment of an order as never to be settled, or as settled. */
   async resolve(orderId: string, state: 'released' | 'spent'): Promise<void> {
-    await this.purchases.resolve(this.purchases.reservationOf(orderId)!.paymentId, state, undefined, this.clock.now())
+    const { paymentId } = (await this.purchases.reservationOf(orderId))!
+    await this.purchases.resolve(paymentId, state, undefined, this.clock.now())
     this.#changes.tell(orderId)
   }
 }

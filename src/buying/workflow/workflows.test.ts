@@ -21,9 +21,9 @@ async function restarted(before: WorkflowBench): Promise<WorkflowBench> {
   await before.workflows.stop()
   return bench({ database: before.database, clock: before.clock, market: before.market })
 }
-const openSteps = (on: WorkflowBench) => on.open().map(({ stepId }) => stepId)
+const openSteps = async (on: WorkflowBench) => (await on.open()).map(({ stepId }) => stepId)
 const whenOpen = (on: WorkflowBench, ...steps: string[]) =>
-  until(() => JSON.stringify(openSteps(on)) === JSON.stringify(steps) || undefined)
+  until(async () => JSON.stringify(await openSteps(on)) === JSON.stringify(steps) || undefined)
 const step = (id: string, more: object = {}) => ({ id, agent_id: id, ...more })
 const statuses = ({ status, steps }: WorkflowRecord) => [status, ...steps.map((one) => one.status)]
 const settled = (on: WorkflowBench, id: string) => on.workflows.settled(id, { limitMs: 5_000 })
@@ -36,10 +36,10 @@ describe('D20: a workflow', () => {
     const { id } = await on.create({ agent_ids: ['a', 'b'], name: 'chain' })
     await whenOpen(on, 'step-1')
     expect(await on.workflows.get(id)).toMatchObject({ status: 'running', name: 'chain', input: 'in' })
-    await on.end(on.openFor('step-1'), { kind: 'completed', output: 'one' })
+    await on.end(await on.openFor('step-1'), { kind: 'completed', output: 'one' })
     await whenOpen(on, 'step-2')
-    expect(on.openFor('step-2')).toMatchObject({ agentId: 'b', task: 'one', price: 10_000n, workflowId: id })
-    await on.end(on.openFor('step-2'), { kind: 'completed', output: 'two' })
+    expect(await on.openFor('step-2')).toMatchObject({ agentId: 'b', task: 'one', price: 10_000n, workflowId: id })
+    await on.end(await on.openFor('step-2'), { kind: 'completed', output: 'two' })
     const done = await settled(on, id)
     expect(done).toMatchObject({ status: 'completed', output: 'two', estimate: '0.02', spent: '0.02' })
     expect(done.steps).toMatchObject([
@@ -53,11 +53,11 @@ describe('D20: a workflow', () => {
     const { id } = await on.create({ agent_ids: ['a', 'b'] })
     await whenOpen(on, 'step-1')
     const other = await bench({ database: on.database, clock: on.clock, market: on.market })
-    await on.end(on.openFor('step-1'), completed)
+    await on.end(await on.openFor('step-1'), completed)
     await other.wake()
-    expect(openSteps(on)).toEqual(['step-2'])
+    expect(await openSteps(on)).toEqual(['step-2'])
     expect((await on.workflows.get(id)).steps[1]?.order_ids).toHaveLength(1)
-    await on.end(on.openFor('step-2'), completed)
+    await on.end(await on.openFor('step-2'), completed)
     await other.wake()
     expect(statuses(await settled(other, id))).toEqual(['completed', 'completed', 'completed'])
   })
@@ -73,13 +73,13 @@ describe('D20: a workflow', () => {
       ],
     })
     await whenOpen(on, 'a')
-    await on.end(on.openFor('a'), completed)
+    await on.end(await on.openFor('a'), completed)
     await whenOpen(on, 'b', 'c')
-    await on.end(on.openFor('c'), { kind: 'completed', output: 'C' })
-    await on.end(on.openFor('b'), { kind: 'completed', output: 'B' })
+    await on.end(await on.openFor('c'), { kind: 'completed', output: 'C' })
+    await on.end(await on.openFor('b'), { kind: 'completed', output: 'B' })
     await whenOpen(on, 'd')
-    expect(on.openFor('d').task).toBe('B\n\nC')
-    await on.end(on.openFor('d'), completed)
+    expect((await on.openFor('d')).task).toBe('B\n\nC')
+    await on.end(await on.openFor('d'), completed)
     expect(statuses(await settled(on, id))).toEqual(Array(5).fill('completed'))
   })
 
@@ -89,10 +89,10 @@ describe('D20: a workflow', () => {
       steps: [step('a', { depends_on: [] }), step('b'), step('c', { depends_on: ['a'] })],
     })
     await whenOpen(on, 'a', 'b')
-    await on.end(on.openFor('a'), { kind: 'failed', error: { message: 'broke' } })
+    await on.end(await on.openFor('a'), { kind: 'failed', error: { message: 'broke' } })
     await until(async () => (await on.workflows.get(id)).steps[2]?.status === 'skipped')
     expect(statuses(await on.workflows.get(id))).toEqual(['running', 'failed', 'running', 'skipped'])
-    await on.end(on.openFor('b'), { kind: 'completed', output: 'kept' })
+    await on.end(await on.openFor('b'), { kind: 'completed', output: 'kept' })
     const done = await settled(on, id)
     expect(statuses(done)).toEqual(['failed', 'failed', 'completed', 'skipped'])
     expect(done).toMatchObject({ error: { code: 'AGENT_FAILED', message: 'broke', step_id: 'a' } })
@@ -105,7 +105,7 @@ describe('D20: a workflow', () => {
       steps: [step('a'), step('b', { input: '{{steps.a.output}}'.repeat(10) })],
     })
     await whenOpen(on, 'a')
-    await on.end(on.openFor('a'), { kind: 'completed', output: 'x'.repeat(1_000_000) })
+    await on.end(await on.openFor('a'), { kind: 'completed', output: 'x'.repeat(1_000_000) })
     const done = await settled(on, id)
     expect(done).toMatchObject({ status: 'failed', error: { code: 'INPUT_TOO_LARGE', step_id: 'b' } })
     expect(done.steps[1]?.order_ids).toEqual([])
@@ -116,7 +116,7 @@ describe('D20: a workflow', () => {
     on.list('own', 900_000n, { local: true })
     const { id } = await on.create({ agent_ids: ['own'], budget: '0' })
     await whenOpen(on, 'step-1')
-    expect(on.openFor('step-1').price).toBe(0n)
+    expect((await on.openFor('step-1')).price).toBe(0n)
     expect((await on.workflows.get(id)).estimate).toBe('0')
   })
 })
@@ -148,7 +148,7 @@ describe('D20: before anything is paid', () => {
       message: expect.stringContaining(message),
     })
     expect((await on.workflows.list({ limit: 10 })).items).toEqual([])
-    expect(on.open()).toEqual([])
+    expect(await on.open()).toEqual([])
   })
 
   test('a quote says what each step and the whole would cost', async () => {
@@ -201,10 +201,10 @@ describe('D20: retries', () => {
     const tried: string[] = []
     for (let count = 0; count < 3; count++) {
       await whenOpen(on, 'a')
-      tried.push(on.openFor('a').id)
-      await on.end(on.openFor('a'), unreachable)
+      tried.push((await on.openFor('a')).id)
+      await on.end(await on.openFor('a'), unreachable)
       await on.wake()
-      expect(openSteps(on)).toEqual([])
+      expect(await openSteps(on)).toEqual([])
       on.clock.advance(60_000)
       await on.wake()
     }
@@ -218,7 +218,7 @@ describe('D20: retries', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { retries: 5 })] })
     await whenOpen(on, 'a')
-    await on.end(on.openFor('a'), { kind: 'failed', error: { retryable: false } })
+    await on.end(await on.openFor('a'), { kind: 'failed', error: { retryable: false } })
     expect((await settled(on, id)).steps[0]?.order_ids).toHaveLength(1)
   })
 
@@ -226,15 +226,15 @@ describe('D20: retries', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { retries: 1 })] })
     await whenOpen(on, 'a')
-    const first = on.openFor('a')
+    const first = await on.openFor('a')
     await on.end(first, { kind: 'failed', error: { code: 'EXECUTION_FAILED', retryable: true }, signed: 'reserved' })
     on.clock.advance(600_000)
     const again = await restarted(on)
     await until(async () => (await again.workflows.get(id)).steps[0]?.error?.code === 'EXECUTION_FAILED')
-    expect([openSteps(again), (await again.workflows.get(id)).status]).toEqual([[], 'running'])
+    expect([await openSteps(again), (await again.workflows.get(id)).status]).toEqual([[], 'running'])
     await again.resolve(first.id, 'released')
     await whenOpen(again, 'a')
-    await again.end(again.openFor('a'), completed)
+    await again.end(await again.openFor('a'), completed)
     expect(await settled(again, id)).toMatchObject({ status: 'completed', spent: '0.01' })
   })
 
@@ -242,7 +242,7 @@ describe('D20: retries', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { retries: 5, fallback: ['b'] })] })
     await whenOpen(on, 'a')
-    const first = on.openFor('a')
+    const first = await on.openFor('a')
     await on.end(first, { kind: 'failed', error: { code: 'SELLER_FAILED', retryable: true }, signed: 'spent' })
     const done = await settled(on, id)
     expect(done).toMatchObject({ status: 'failed', spent: '0.01', steps: [{ order_ids: [first.id] }] })
@@ -254,10 +254,10 @@ describe('D20: a fallback seller', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { fallback: ['b'] })], budget: '0.02' })
     await whenOpen(on, 'a')
-    await on.end(on.openFor('a'), { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
+    await on.end(await on.openFor('a'), { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
     await whenOpen(on, 'a')
-    expect(on.openFor('a').agentId).toBe('b')
-    await on.end(on.openFor('a'), { kind: 'completed', output: 'from b' })
+    expect((await on.openFor('a')).agentId).toBe('b')
+    await on.end(await on.openFor('a'), { kind: 'completed', output: 'from b' })
     expect(await settled(on, id)).toMatchObject({ status: 'completed', output: 'from b', steps: [{ agent_id: 'b' }] })
   })
 
@@ -273,16 +273,16 @@ describe('D20: a fallback seller', () => {
     const on = await bench({ chain: chain as never })
     await on.create({ steps: [step('a', { fallback: ['b'] })] })
     await whenOpen(on, 'a')
-    await on.end(on.openFor('a'), { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
+    await on.end(await on.openFor('a'), { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
     await until(() => looks.length === 1)
     await on.wake()
-    expect(openSteps(on)).toEqual([])
+    expect(await openSteps(on)).toEqual([])
     Object.assign(shown, { state: 'used', timeMs: on.clock.now() })
     await on.wake()
-    expect(openSteps(on)).toEqual([])
+    expect(await openSteps(on)).toEqual([])
     shown.state = 'unused'
     await on.wake()
-    expect(on.openFor('a').agentId).toBe('b')
+    expect((await on.openFor('a')).agentId).toBe('b')
   })
 
   test.each([{}, { rebuy: true }])(
@@ -291,14 +291,14 @@ describe('D20: a fallback seller', () => {
       const on = await bench()
       const { id } = await on.create({ steps: [step('a', { fallback: ['b'], ...rule })] })
       await whenOpen(on, 'a')
-      const first = on.openFor('a')
+      const first = await on.openFor('a')
       await on.end(first, {
         ...{ kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved', settlesFirst: true },
       })
       await on.wake()
-      expect(openSteps(on)).toEqual('rebuy' in rule ? ['a'] : [])
+      expect(await openSteps(on)).toEqual('rebuy' in rule ? ['a'] : [])
       await on.resolve(first.id, 'spent')
-      if ('rebuy' in rule) await on.end(on.openFor('a'), completed)
+      if ('rebuy' in rule) await on.end(await on.openFor('a'), completed)
       const status = 'rebuy' in rule ? 'completed' : 'failed'
       const orders = 'rebuy' in rule ? 2 : 1
       const done = await settled(on, id)
@@ -311,13 +311,13 @@ describe('D20: a fallback seller', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { fallback: ['b'] })], budget: '0.019' })
     await whenOpen(on, 'a')
-    const first = on.openFor('a')
+    const first = await on.openFor('a')
     await on.end(first, { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
     await until(async () => (await on.workflows.get(id)).steps[0]?.error !== undefined)
-    expect(openSteps(on)).toEqual([])
+    expect(await openSteps(on)).toEqual([])
     await on.resolve(first.id, 'released')
     await whenOpen(on, 'a')
-    expect(on.openFor('a').agentId).toBe('b')
+    expect((await on.openFor('a')).agentId).toBe('b')
   })
 
   test('is asked at once where the first is no longer on the market, and each in turn', async () => {
@@ -325,9 +325,9 @@ describe('D20: a fallback seller', () => {
     const { id } = await on.create({ steps: [step('a'), step('b', { fallback: ['c', 'd'] })] })
     await whenOpen(on, 'a')
     for (const gone of ['b', 'c']) on.market.delete(gone)
-    await on.end(on.openFor('a'), completed)
+    await on.end(await on.openFor('a'), completed)
     await whenOpen(on, 'b')
-    expect(on.openFor('b').agentId).toBe('d')
+    expect((await on.openFor('b')).agentId).toBe('d')
     expect((await on.workflows.get(id)).steps[1]).toMatchObject({ agent_id: 'd', status: 'running' })
   })
 
@@ -336,7 +336,7 @@ describe('D20: a fallback seller', () => {
     const { id } = await on.create({ steps: [step('a'), step('b', { max_price: '0.02', fallback: ['c'] })] })
     await whenOpen(on, 'a')
     for (const dear of ['b', 'c']) on.list(dear, 20_001n)
-    await on.end(on.openFor('a'), completed)
+    await on.end(await on.openFor('a'), completed)
     expect(await settled(on, id)).toMatchObject({
       status: 'failed',
       error: { code: 'OVER_PRICE', step_id: 'b' },
@@ -351,7 +351,7 @@ describe('D20: the budget', () => {
     const { id } = await on.create({ agent_ids: ['a', 'b', 'c'], budget: '0.03' })
     await whenOpen(on, 'step-1')
     on.list('b', 10_001n)
-    await on.end(on.openFor('step-1'), completed)
+    await on.end(await on.openFor('step-1'), completed)
     expect(await settled(on, id)).toMatchObject({ status: 'failed', error: { code: 'OVER_BUDGET' }, spent: '0.01' })
   })
 
@@ -360,7 +360,7 @@ describe('D20: the budget', () => {
     const steps = ['a', 'b', 'c', 'd'].map((id) => step(id, { depends_on: [] }))
     const { id } = await on.create({ steps, budget: '0.04' })
     await whenOpen(on, 'a', 'b', 'c', 'd')
-    for (const order of on.open()) await on.end(order, completed)
+    for (const order of await on.open()) await on.end(order, completed)
     expect(await settled(on, id)).toMatchObject({ status: 'completed', spent: '0.04' })
   })
 })
@@ -371,7 +371,7 @@ describe('D20: canceling', () => {
     const { id } = await on.create({ agent_ids: ['a', 'b'] })
     await whenOpen(on, 'step-1')
     expect(statuses(await on.workflows.cancel(id))).toEqual(['canceled', 'canceled', 'skipped'])
-    expect(on.open()).toEqual([])
+    expect(await on.open()).toEqual([])
     await expect(on.workflows.cancel(id)).rejects.toMatchObject({ code: 'WORKFLOW_FINAL' })
   })
 
@@ -379,12 +379,16 @@ describe('D20: canceling', () => {
     const on = await bench()
     const { id } = await on.create({ agent_ids: ['a', 'b'] })
     await whenOpen(on, 'step-1')
-    const order = on.openFor('step-1')
+    const order = await on.openFor('step-1')
     // It executes and is signed for: what becomes of it is for its seller to say.
     await on.sign({ ...order, status: 'executing' })
     expect(statuses(await on.workflows.cancel(id))).toEqual(['canceled', 'running', 'skipped'])
     const again = await restarted(on)
-    const paid = { paymentId: again.purchases.reservationOf(order.id)!.paymentId, amount: 1n, txHash: undefined }
+    const paid = {
+      paymentId: (await again.purchases.reservationOf(order.id))!.paymentId,
+      amount: 1n,
+      txHash: undefined,
+    }
     await again.purchases.finish({ ...order, status: 'completed', output: 'paid for' }, paid)
     const last = await restarted(again)
     await until(async () => (await last.workflows.get(id)).steps[0]?.status === 'completed')
@@ -399,7 +403,7 @@ describe('D20: canceling', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { retries: 5 })] })
     await whenOpen(on, 'a')
-    await on.end(on.openFor('a'), unreachable)
+    await on.end(await on.openFor('a'), unreachable)
     await until(async () => (await on.workflows.get(id)).steps[0]?.error?.code === 'SELLER_UNREACHABLE')
     expect(statuses(await on.workflows.cancel(id))).toEqual(['canceled', 'canceled'])
   })
@@ -408,7 +412,7 @@ describe('D20: canceling', () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { retries: 5 })] })
     await whenOpen(on, 'a')
-    const order = on.openFor('a')
+    const order = await on.openFor('a')
     await on.end({ ...order }, { kind: 'failed', error: {} })
     expect((await settled(on, id)).status).toBe('failed')
   })
@@ -461,10 +465,11 @@ test('T16, T17, D33: whatever ends orders meet and wherever the process dies, no
         const check = async () => {
           const workflow = await on.workflows.get(id)
           for (const { id: stepId, order_ids } of workflow.steps) {
-            const orders = order_ids.map((orderId) => ({
-              order: on.purchases.order(orderId)!,
-              signed: on.purchases.reservationOf(orderId)?.state,
-            }))
+            const read = async (orderId: string) => ({
+              order: (await on.purchases.order(orderId))!,
+              signed: (await on.purchases.reservationOf(orderId))?.state,
+            })
+            const orders = await Promise.all(order_ids.map(read))
             expect(orders.filter(({ order }) => order.status === 'completed').length).toBeLessThanOrEqual(1)
             expect(
               orders.filter(({ order }) => ['pending', 'executing'].includes(order.status)).length,
@@ -495,12 +500,12 @@ test('T16, T17, D33: whatever ends orders meet and wherever the process dies, no
         }
         for (const { end: how, which, crash, release } of events) {
           await quiet()
-          const open = on.open()
+          const open = await on.open()
           if (open.length > 0) await on.end(open[which % open.length]!, how)
           if (crash) on = await restarted(on)
           if (release) {
-            for (const { orderId } of on.purchases.open('reserved', { network: 'eip155:84532', limit: 10 })) {
-              const order = on.purchases.order(orderId)!
+            for (const { orderId } of await on.purchases.open('reserved', { network: 'eip155:84532', limit: 10 })) {
+              const order = (await on.purchases.order(orderId))!
               if (order.status === 'failed') await on.resolve(orderId, 'released')
             }
           }

@@ -13,7 +13,7 @@ export type MetricSources = {
   peers(): readonly PeerStatus[]
   webhooks(): Promise<readonly Webhook[]>
   /** Amounts in USDC as decimal text. Null: no limit. */
-  budget(): Pick<BudgetRecord, BudgetSum>
+  budget(): Promise<Pick<BudgetRecord, BudgetSum>>
   /** Sums by book (D42). */
   books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
   approvals(status: 'pending'): Promise<readonly unknown[]>
@@ -104,8 +104,8 @@ const families: readonly Family[] = [
     return [...whole, ...open]
   }),
   gauge('stoa_alarms', 'Alarms that were not dismissed.', async ({ status }) => one((await status()).alarms ?? 0)),
-  gauge('stoa_budget_usdc', 'Amounts paid and held on this UTC day and in this month.', ({ budget }) => {
-    const { paid_today, paid_month, held_today, held_month } = budget()
+  gauge('stoa_budget_usdc', 'Amounts paid and held on this UTC day and in this month.', async ({ budget }) => {
+    const { paid_today, paid_month, held_today, held_month } = await budget()
     const ofBook = (book: string, values: Value[]) =>
       values.map(({ labels, value }) => ({ labels: { ...labels, book }, value }))
     return [...ofBook('paid', byPeriod(paid_today, paid_month)), ...ofBook('held', byPeriod(held_today, held_month))]
@@ -113,8 +113,8 @@ const families: readonly Family[] = [
   gauge(
     'stoa_budget_left_usdc',
     'Amount that the budget still allows. Without a limit there is no value.',
-    ({ budget }) => {
-      const { left_today, left_month } = budget()
+    async ({ budget }) => {
+      const { left_today, left_month } = await budget()
       return byPeriod(left_today, left_month)
     },
   ),

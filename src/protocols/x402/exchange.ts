@@ -27,8 +27,8 @@ export type ServedAgent = {
   tokenId: string
   /** How paid runs show output. Undefined means `owed_once_shown`. */
   streaming?: StreamingMode
-  /** Its runs cost its seller money, and too many were not paid for (T6). */
-  settlesFirst?: boolean
+  /** True if its runs cost its seller money, and too many were not paid for (T6). Its payments then settle first. */
+  isAhead?(): Promise<boolean>
   run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
 
@@ -72,13 +72,14 @@ export type X402ServerDeps = {
 }
 
 /** True if a payment for this agent would be settled before the run, as far as known before the buyer signs (D45). */
-export function willSettleFirst(
+export async function willSettleFirst(
   agent: ServedAgent,
   { peerId, isStreamed }: { peerId: string; isStreamed: boolean },
   { settleFirst, exposure }: Pick<X402ServerDeps, 'settleFirst' | 'exposure'>,
-): boolean {
+): Promise<boolean> {
   const isShownLater = agent.streaming === 'after_settlement' && isStreamed
-  return settleFirst || agent.settlesFirst === true || isShownLater || exposure.settlesFirst(peerId, agent.amount)
+  if (settleFirst || isShownLater || (await agent.isAhead?.()) === true) return true
+  return exposure.settlesFirst(peerId, agent.amount)
 }
 
 /** Who calls, and under which correlation id. `signal` aborts when the node stops or the caller cancels its request. */

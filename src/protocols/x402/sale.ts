@@ -150,7 +150,7 @@ export function asOverloaded(error: unknown): never {
 async function checkExposure(agent: ServedAgent, claim: Claim, caller: Caller, deps: PaidRunDeps) {
   const isStreamed = agent.streaming === 'after_settlement' && caller.onOutput !== undefined
   const isCovered = coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
-  const settleFirst = deps.settleFirst || agent.settlesFirst === true || isStreamed || !isCovered
+  const settleFirst = deps.settleFirst || isStreamed || !isCovered || (await agent.isAhead?.()) === true
   const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst })
   if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
   if (verdict.kind === 'settle first' && caller.refusesSettleFirst === true) {

@@ -172,9 +172,9 @@ async function challenge(
   isStreamed: boolean,
   deps: X402ServerDeps,
 ) {
+  const settlesFirst = await willSettleFirst(agent, { peerId, isStreamed }, deps)
   const asked = { nonce: deps.newNonce(), correlationId, resource: agent.id, peerId }
   const issued = deps.challenges.issue(asked, deps.clock.now())
-  const settlesFirst = willSettleFirst(agent, { peerId, isStreamed }, deps)
   await writeMessage(
     stream,
     'x402.payment_required',

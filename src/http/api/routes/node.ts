@@ -7,7 +7,7 @@ export type NodePart = {
   status(): Promise<NodeStatus>
   peers(): readonly PeerStatus[]
   balance(): Promise<WalletBalance>
-  configuration(): Configuration
+  configuration(): Promise<Configuration>
   diagnosis(signal: AbortSignal): Promise<Diagnosis>
 }
 

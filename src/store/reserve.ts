@@ -1,0 +1,125 @@
+import { approvedPrice } from './approvals.ts'
+import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
+import { toBytes } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { isFinal, type Order, type OrderStatus, putOrder } from './order-row.ts'
+import { nothing, one, type Query, run, steps, together } from './query.ts'
+import type { Reservation } from './reservation-row.ts'
+import { addSpending, addWithin, exceeded, type LimitExceeded, type SpendingLimits, sumsFor } from './spending.ts'
+import { type StoredToken, tokenNamed } from './tokens.ts'
+
+/** What the ledger knows of the owner of an order: its token, and the highest price that the operator approved. */
+export type Standing = { token: StoredToken | undefined; approved: bigint | undefined }
+
+/**
+ * What a purchase must fit. `limits` and `approve` judge what was read in the same transaction. They may be called more
+ * than once, so they change nothing.
+ */
+export type Allowance = {
+  day: string
+  limits(standing: Standing): SpendingLimits
+  approve?(standing: Standing): void
+}
+
+export type ReserveOutcome = 'reserved' | LimitExceeded | 'again' | 'ended'
+
+const SIGNED_FOR = `
+  SELECT o.status, o.cancel_requested_at, a.payment_id
+  FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
+type SignedForRow = { status: OrderStatus; cancel_requested_at: number | null; payment_id: Uint8Array | null }
+/** Stores one authorization of an order, for ever, and none if the order has ended meanwhile. */
+const INSERT_AUTHORIZATION = `
+  INSERT INTO authorizations
+    (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day,
+     settles_first, created_at, updated_at)
+  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?
+  FROM orders WHERE id = ? AND status = ? AND cancel_requested_at IS NULL
+  ON CONFLICT (order_no) DO NOTHING`
+
+/** Another process changed a limit's sum or the order between the read and the write. Nothing was written. */
+class LostRace extends Error {
+  override name = 'LostRace'
+}
+const TRIES_MAX = 5
+
+/**
+ * Reserves without a lock: each sum is raised only while it stays within its limit, and only an order that is open and
+ * has no authorization gets one. If that fails, everything is read again, with the sums locked, so that the refusal is
+ * exact.
+ */
+export async function reserve(
+  database: LedgerDatabase,
+  order: Order,
+  reservation: Reservation,
+  allowance: Allowance,
+): Promise<ReserveOutcome> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await database.commit(attempt(order, reservation, { ...allowance, isLocked: tries > 1 }))
+    } catch (error) {
+      if (!(error instanceof LostRace) || tries === TRIES_MAX) throw error
+    }
+  }
+}
+
+function attempt(
+  order: Order,
+  reservation: Reservation,
+  { day, limits, approve, isLocked }: Allowance & { isLocked: boolean },
+): Query<ReserveOutcome> {
+  const { amount, sellerId } = reservation
+  const spent = { day, sellerId, tokenId: order.tokenId }
+  const paymentId = toBytes(reservation.paymentId)
+  return steps(function* () {
+    if (isLocked) yield* addSpending(spent, 0n)
+    const [known, standing, sums] = yield* together(
+      one<SignedForRow>(SIGNED_FOR, order.id),
+      standingOf(order),
+      sumsFor(spent),
+    )
+    if (known !== undefined && known.payment_id !== null) {
+      // This very reservation may be committed already, with an answer that was lost.
+      return Buffer.compare(known.payment_id, paymentId) === 0 ? 'reserved' : 'again'
+    }
+    if (known !== undefined && (isFinal(known.status) || known.cancel_requested_at !== null)) return 'ended'
+    const allowed = limits(standing)
+    const over = exceeded(spent, amount, { limits: allowed, sums })
+    if (over !== undefined) return over
+    approve?.(standing)
+    const [isWithin, , inserted] = yield* together(
+      addWithin(spent, amount, allowed),
+      putOrder(order),
+      insertAuthorization(order, reservation, day),
+    )
+    if (!isWithin || inserted === 0) throw new LostRace(`order ${order.id} or a limit has changed meanwhile`)
+    return 'reserved'
+  })
+}
+
+function insertAuthorization(order: Order, reservation: Reservation, day: string): Query<number> {
+  const { requirements, envelope, settlesFirst } = reservation
+  return run(
+    INSERT_AUTHORIZATION,
+    toBytes(reservation.paymentId),
+    reservation.agentId,
+    reservation.sellerId,
+    envelope.server_nonce === 'preemptive' ? null : toBytes(envelope.server_nonce),
+    ...authorizationValues(requirements, envelope.payload!),
+    day,
+    settlesFirst === true ? 1 : null,
+    order.updatedAt,
+    order.updatedAt,
+    order.id,
+    order.status,
+  )
+}
+
+export function standingOf({ id, tokenId }: Pick<Order, 'id' | 'tokenId'>): Query<Standing> {
+  return steps(function* () {
+    const [token, approved] = yield* together(
+      tokenId === undefined ? nothing(undefined) : tokenNamed(tokenId),
+      approvedPrice(id),
+    )
+    return { token, approved }
+  })
+}
