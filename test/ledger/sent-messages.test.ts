@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { one } from '../../src/store/query.ts'
+import { createSentMessageStore, MESSAGE_LIFE_MS } from '../../src/store/sent-messages.ts'
+import { onBothEngines } from '../support/ledgers.ts'
+
+const name = (messageId: string, tokenId: string | undefined = undefined) => ({ tokenId, agentId: 'a', messageId })
+const message = (taskId: string) => ({ hash: Buffer.alloc(32, 7), taskId, contextId: 'c' })
+
+/** A store whose node has run for as long as the test says. */
+function storeOf(database: LedgerDatabase, limits?: { messagesMax: number; lookEvery: number }) {
+  const ran = { ms: 1_000 }
+  const store = createSentMessageStore(database, { now: () => ran.ms, save: async () => {} }, limits)
+  return { store, ran }
+}
+
+onBothEngines((open, openTwo) => {
+  test('D38: a message reads back to its principal, and its id names one task', async () => {
+    const { store } = storeOf(await open())
+    expect(await store.put(name('m'), message('t'))).toBe(true)
+    expect(await store.put(name('m'), message('u'))).toBe(false)
+    const found = await store.find(name('m'))
+    expect([found?.taskId, Buffer.compare(found!.hash, Buffer.alloc(32, 7))]).toEqual(['t', 0])
+    expect(await store.find(name('m', 'token'))).toBeUndefined()
+    expect(await store.put(name('m', 'token'), message('v'))).toBe(true)
+  })
+
+  test('D38: of two processes that store a message at the same instant, one is first', async () => {
+    const [first, second] = (await openTwo()).map((database) => storeOf(database).store)
+    const stored = await Promise.all([first!.put(name('m'), message('t')), second!.put(name('m'), message('u'))])
+    expect([...stored].sort()).toEqual([false, true])
+    expect((await first!.find(name('m')))?.taskId).toBe(stored[0] ? 't' : 'u')
+  })
+
+  test('D38: of two that replace a lost task, one does', async () => {
+    const [first, second] = (await openTwo()).map((database) => storeOf(database).store)
+    await first!.put(name('m'), message('lost'))
+    const stored = await Promise.all([
+      first!.put(name('m'), message('t'), 'lost'),
+      second!.put(name('m'), message('u'), 'lost'),
+    ])
+    expect([...stored].sort()).toEqual([false, true])
+  })
+
+  test('T16: an id is free again after its time, and is purged', async () => {
+    const { store, ran } = storeOf(await open())
+    await store.put(name('m'), message('t'))
+    await store.put(name('n'), message('u'))
+    ran.ms += MESSAGE_LIFE_MS - 1
+    await store.purge()
+    expect((await store.find(name('n')))?.taskId).toBe('u')
+    ran.ms += 1
+    expect(await store.find(name('m'))).toBeUndefined()
+    expect(await store.put(name('m'), message('v'))).toBe(true)
+    await store.purge()
+    ran.ms -= 1
+    expect([(await store.find(name('m')))?.taskId, await store.find(name('n'))]).toEqual(['v', undefined])
+  })
+
+  test('how a task ended is known to its agent, shortened', async () => {
+    const { store } = storeOf(await open())
+    await store.put(name('m', 'token'), message('t'))
+    expect(await store.ended('a', 't')).toBeUndefined()
+    await store.end('t', { state: 'failed', text: 'x'.repeat(10_000), at: 5 })
+    const ended = { tokenId: 'token', contextId: 'c', state: 'failed', at: 5, text: 'x'.repeat(2_000) }
+    expect(await store.ended('a', 't')).toEqual(ended)
+    expect(await store.ended('b', 't')).toBeUndefined()
+  })
+
+  test('T19: each principal has room for so many ids', async () => {
+    const database = await open()
+    const { store } = storeOf(database, { messagesMax: 10, lookEvery: 5 })
+    await store.put(name('m', 'modest'), message('modest'))
+    for (let no = 0; no < 29; no++) await store.put(name(`${no}`, 'greedy'), message(`${no}`))
+    const { n } = (await database.query(one<{ n: number }>('SELECT count(*) AS n FROM sent_messages')))!
+    expect(n).toBe(11)
+    expect((await store.find(name('28', 'greedy')))?.taskId).toBe('28')
+    expect((await store.find(name('m', 'modest')))?.taskId).toBe('modest')
+  })
+})

@@ -1,0 +1,110 @@
+import { beforeEach, expect, test } from 'vitest'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { createWebhookStore, type WebhookStore } from '../../src/store/webhooks.ts'
+import { onBothEngines } from '../support/ledgers.ts'
+
+const now = Date.UTC(2026, 0, 1)
+const LEASE_MS = 30_000
+let webhooks: WebhookStore
+
+let count = 0
+const webhook = (id = `hook-${++count}`) => ({
+  id,
+  url: 'https://example.org/',
+  events: ['order', 'payment'],
+  secret: 's',
+  createdAt: now,
+})
+const message = (webhookId: string, at = now) => ({ id: `message-${++count}`, webhookId, body: '{"é":1}', now: at })
+const lease = (at = now) => ({ now: at, until: at + LEASE_MS })
+const stores = (databases: readonly LedgerDatabase[]) => databases.map(createWebhookStore)
+
+onBothEngines((open, openTwo) => {
+  beforeEach(async () => {
+    webhooks = createWebhookStore(await open())
+  })
+
+  test('a webhook reads back as it was added, and takes its messages along', async () => {
+    const made = webhook()
+    expect(await webhooks.add(made, 10)).toBe(true)
+    expect(await webhooks.all()).toEqual([made])
+    await webhooks.enqueue([message(made.id)], 10)
+    await webhooks.remove(made.id)
+    expect([await webhooks.all(), await webhooks.pending()]).toEqual([[], new Map()])
+  })
+
+  test('T19: two that are added at the same instant never exceed the limit', async () => {
+    const [first, second] = stores(await openTwo())
+    const added = await Promise.all([first!.add(webhook(), 1), second!.add(webhook(), 1)])
+    expect(added.sort()).toEqual([false, true])
+  })
+
+  test('a message is due in its turn, and not before its time', async () => {
+    const [one, two] = [message('a', now + 5), message('a', now)]
+    await webhooks.enqueue([one, two, message('b')], 10)
+    expect(await webhooks.nextDueAt('a')).toBe(now)
+    const due = await webhooks.take('a', lease())
+    expect(due).toEqual({
+      no: due!.no,
+      id: two.id,
+      webhookId: 'a',
+      body: two.body,
+      attempts: 0,
+      leasedUntil: now + LEASE_MS,
+    })
+    expect(await webhooks.take('a', lease())).toBeUndefined()
+    await webhooks.done(due!.no)
+    expect(await webhooks.nextDueAt('a')).toBe(now + 5)
+    expect(await webhooks.nextDueAt('none')).toBeUndefined()
+    expect(await webhooks.pending()).toEqual(
+      new Map([
+        ['a', 1],
+        ['b', 1],
+      ]),
+    )
+  })
+
+  test('of two processes that take a message at the same instant, one has it', async () => {
+    const [first, second] = stores(await openTwo())
+    await first!.enqueue([message('a')], 10)
+    const taken = await Promise.all([first!.take('a', lease()), second!.take('a', lease())])
+    expect(taken.filter((each) => each !== undefined)).toHaveLength(1)
+  })
+
+  test('whoever slept through the lease of a message delays no other attempt', async () => {
+    await webhooks.enqueue([message('a')], 10)
+    const slow = await webhooks.take('a', lease())
+    const later = now + LEASE_MS
+    const next = await webhooks.take('a', lease(later))
+    expect(next?.id).toBe(slow!.id)
+    await webhooks.retry(slow!, later + 1)
+    await webhooks.giveBack(slow!, now)
+    expect(await webhooks.nextDueAt('a')).toBe(later + LEASE_MS)
+    await webhooks.retry(next!, later + 5)
+    expect(await webhooks.take('a', lease(later + 5))).toMatchObject({ id: slow!.id, attempts: 1 })
+  })
+
+  test('a message that is given back is due again, without an attempt', async () => {
+    await webhooks.enqueue([message('a')], 10)
+    await webhooks.giveBack((await webhooks.take('a', lease()))!, now)
+    expect(await webhooks.take('a', lease())).toMatchObject({ attempts: 0 })
+  })
+
+  test('T19: the queue of a webhook is bounded, and the oldest message makes room', async () => {
+    const messages = Array.from({ length: 4 }, () => message('a'))
+    expect(await webhooks.enqueue([...messages, message('b')], 3)).toEqual(new Map([['a', 1]]))
+    expect(await webhooks.enqueue([message('a')], 3)).toEqual(new Map([['a', 1]]))
+    expect((await webhooks.take('a', lease()))?.id).toBe(messages[2]!.id)
+    expect((await webhooks.pending()).get('a')).toBe(3)
+  })
+
+  test('messages are kept of the webhooks that are registered, or configured', async () => {
+    const made = webhook()
+    await webhooks.add(made, 10)
+    await webhooks.enqueue([message(made.id), message('configured'), message('gone')], 10)
+    await webhooks.keepOnly(['configured', 'other'])
+    expect([...(await webhooks.pending()).keys()].sort()).toEqual(['configured', made.id].sort())
+    await webhooks.keepOnly([])
+    expect([...(await webhooks.pending()).keys()]).toEqual([made.id])
+  })
+})
