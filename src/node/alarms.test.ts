@@ -132,3 +132,18 @@ test('T33: that trading has stopped is the first alarm, with why and what to do'
     ['no_peers', 'warn', expect.any(String)],
   ])
 })
+
+test('a count is read once for all who ask at the same time, and again after it could not be read', async () => {
+  const store = createAlarmStore(openDatabase({ path: ':memory:' }))
+  let reads = 0
+  const unpaid = async () => {
+    reads += 1
+    if (reads === 1) throw new Error('the database is away')
+    return store.unpaid()
+  }
+  const { alarms } = bench(undefined, { store: { ...store, unpaid } })
+  const away = await Promise.allSettled([alarms.count(), alarms.count()])
+  expect(away.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  expect(await Promise.all([alarms.count(), alarms.count()])).toEqual([0, 0])
+  expect(reads).toBe(2)
+})

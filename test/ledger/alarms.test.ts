@@ -29,6 +29,19 @@ onBothEngines((open, openTwo) => {
     expect(await store.unpaidSince('no funds', at)).toBeUndefined()
   })
 
+  test('an owed payment is stuck after its second failed attempt', async () => {
+    const database = await open()
+    const [store, payments] = [createAlarmStore(database), createPayments(database)]
+    const { id, ...rest } = claim(++at)
+    await payments.claim({ id, ...rest }, at)
+    await payments.deliver({ id, state: 'owed' }, exchangeOf({ id, ...rest }, at), at)
+    for (const attempts of [1, 2]) {
+      expect(await store.stuck()).toEqual([])
+      await payments.save({ id, state: 'owed', error: 'refused', attempts, nextAttemptAt: at + 1 }, at)
+    }
+    expect(await store.stuck()).toEqual([{ error: 'refused', count: 1, amount: 10_000n, newestAt: at }])
+  })
+
   test('the latest runs are counted by agent, from a number on', async () => {
     const database = await open()
     const exchanges = createExchanges(database)
