@@ -51,6 +51,8 @@ const PURGE_ROWS_MAX = 5_000
 const DATABASE_BYTES_MAX = 4 * 1024 ** 3
 const TRIM_ROWS = 50
 const TRIM_STEPS_MAX = 200
+/** What a row takes beside its texts, with its places in the indices. */
+export const EXCHANGE_ROW_BYTES = 300
 
 const RECORD = `
   INSERT INTO exchanges
@@ -97,11 +99,12 @@ const PURGE = `
       AND (p.no IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?)))`
 
 /** Exchanges that only a session still uses: nobody can claim their results. */
-const OLDEST_DROPPABLE = `
+const DROP_OLDEST = `
   DELETE FROM exchanges WHERE id IN (
     SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
     WHERE p.no IS NULL OR p.state IN ('voided', 'unsettled') OR (p.state = 'settled' AND p.updated_at < ?)
-    ORDER BY e.id LIMIT ?)`
+    ORDER BY e.id LIMIT ?)
+  RETURNING octet_length(input) + coalesce(octet_length(output), 0) AS length`
 
 /** Reads one row first: as a rule nothing is old enough. */
 function purged(now: UnixMs): Query<void> {
@@ -138,9 +141,11 @@ export function createExchanges(database: LedgerDatabase, { bytesMax = DATABASE_
       return found?.output ?? undefined
     },
     async trim(now) {
-      for (let step = 0; step < TRIM_STEPS_MAX && (await database.usedBytes()) > bytesMax; step++) {
-        const dropped = await database.commit(run(OLDEST_DROPPABLE, now - RESULT_KEPT_MS, TRIM_ROWS))
-        if (dropped === 0) return
+      let used = await database.usedBytes(bytesMax)
+      for (let step = 0; step < TRIM_STEPS_MAX && used > bytesMax; step++) {
+        const dropped = await database.commit(all<{ length: number }>(DROP_OLDEST, now - RESULT_KEPT_MS, TRIM_ROWS))
+        if (dropped.length === 0) return
+        for (const { length } of dropped) used -= length + EXCHANGE_ROW_BYTES
       }
     },
     purge: (now) => database.commit(purged(now)),

@@ -25,8 +25,11 @@ export type LedgerDatabase = {
   commit<T>(change: Query<T>): Promise<T>
   /** Like `commit`, for changes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
   commitLater<T>(change: Query<T>): Promise<T>
-  /** The bytes that the ledger takes, without what is free for reuse. */
-  usedBytes(): Promise<number>
+  /**
+   * The bytes that the ledger takes, without what is free for reuse. Exact beyond `enough`: below it, what is free may
+   * be counted too.
+   */
+  usedBytes(enough?: number): Promise<number>
   /** Why changes are refused: the file is damaged, or another process took the ledger. Callers check this before they trade. */
   damage(): StoreError | undefined
   /** Commits waiting changes, then closes. */

@@ -14,7 +14,8 @@ const LOSING_MAX_MS = 3 * 24 * 60 * 60 * 1000
 
 const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND ${WORK_DONE}`
 const BY_TIME = `
-  SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
+  SELECT updated_at / CAST(? AS INTEGER) AS slot, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST}
+  GROUP BY 1`
 /** Each payer with the peer of its latest loss. */
 const BY_PAYER = `
   SELECT payer, peer_id, losses, at
@@ -24,7 +25,7 @@ const BY_PAYER = `
     FROM payments WHERE ${LOST} AND blamed = 1) AS lost
   WHERE place = 1 ORDER BY at DESC, payer LIMIT ?`
 
-type SlotRow = { at: number; amount: string }
+type SlotRow = { slot: number; amount: string }
 type PayerRow = { payer: string; peer_id: string; losses: number; at: number }
 
 export function storedLosses(
@@ -34,12 +35,12 @@ export function storedLosses(
   const created = since - LOSING_MAX_MS
   return steps(function* () {
     const [slots, payers] = yield* together(
-      all<SlotRow>(BY_TIME, slotMs, slotMs, created, since),
+      all<SlotRow>(BY_TIME, slotMs, created, since),
       all<PayerRow>(BY_PAYER, created, since, payersMax),
     )
     return {
       // Sums are read as text: they can exceed a JavaScript number.
-      slots: slots.map(({ at, amount }) => ({ at, amount: BigInt(amount) })),
+      slots: slots.map(({ slot, amount }) => ({ at: slot * slotMs, amount: BigInt(amount) })),
       payers: payers.map(({ payer, peer_id: peerId, losses: count, at }) => ({ payer, peerId, count, at })).reverse(),
     }
   })

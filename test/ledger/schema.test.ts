@@ -7,6 +7,8 @@ import { createTestDatabase } from '../support/test-postgres.ts'
 /** What belongs to a process alone, and stays in SQLite; and what only PostgreSQL needs. */
 const LOCAL =
   /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents)$/
+/** Of one challenge there is one payment. On SQLite one process claims at a time, and looks first. */
+const UNIQUE_HERE = 'payments_by_challenge unique partial'
 const OWN = ['schema_version', 'processes', 'locks']
 const TYPES: Record<string, string> = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' }
 
@@ -87,7 +89,7 @@ async function postgresTables(): Promise<Tables> {
     tables[tab].columns.push({ ...column, required: required === 1, fallback: value })
   }
   for (const { tab, name } of await ledger.query(all<{ tab: string; name: string }>(INDICES))) {
-    tables[tab]?.indices.push(name)
+    tables[tab]?.indices.push(name === UNIQUE_HERE ? name.replace(' unique', '') : name)
   }
   for (const { tab, type, rule } of await ledger.query(all<{ tab: string; type: string; rule: string }>(RULES))) {
     const refers = /FOREIGN KEY \((\w+)\) REFERENCES (\w+)\((\w+)\)/.exec(rule)

@@ -1,4 +1,5 @@
 import { pause } from '../../lib/wait.ts'
+import { EXCHANGE_ROW_BYTES } from '../exchanges.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
 import { all } from '../query.ts'
 import { StoreError } from '../store-error.ts'
@@ -33,8 +34,14 @@ type PostgresOptions = {
 
 const TAKE_AGAIN_MS = 1_000
 /** What stands in files of its own counts too: long values, and indices. */
-const USED_BYTES = `SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes FROM pg_class
-  WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'`
+const FILE_BYTES = `
+  SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes,
+    coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relname <> 'exchanges'), 0) AS others
+  FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'`
+/** A file does not shrink when rows are deleted. So what the only table holds that is trimmed is counted. */
+const EXCHANGE_BYTES = `
+  SELECT coalesce(sum(pg_column_size(input) + coalesce(pg_column_size(output), 0)), 0) + ${EXCHANGE_ROW_BYTES} * count(*) AS bytes
+  FROM exchanges`
 
 /**
  * Opens the ledger on PostgreSQL for this process alone, and brings its schema up to date.
@@ -65,7 +72,12 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
     query: (query) => readers.query(query),
     commit: (change) => writer.commit(change),
     commitLater: (change) => writer.commitLater(change),
-    usedBytes: async () => (await readers.query(all<{ bytes: number }>(USED_BYTES)))[0]!.bytes,
+    async usedBytes(enough = 0) {
+      const [files] = await readers.query(all<{ bytes: number; others: number }>(FILE_BYTES))
+      if (files!.bytes <= enough) return files!.bytes
+      const [held] = await readers.query(all<{ bytes: number }>(EXCHANGE_BYTES))
+      return files!.others + held!.bytes
+    },
     damage: () => line.lost(),
     async close() {
       await writer.close()

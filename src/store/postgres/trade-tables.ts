@@ -38,7 +38,8 @@ export const tradeTables = `
   );
   CREATE UNIQUE INDEX payments_by_authorization
     ON payments (authorization_nonce, lower(payer), lower(asset), network);
-  CREATE INDEX payments_by_challenge ON payments (challenge_nonce) WHERE challenge_nonce <> authorization_nonce;
+  -- Unlike on SQLite many processes claim at once, and a challenge is claimed once.
+  CREATE UNIQUE INDEX payments_by_challenge ON payments (challenge_nonce) WHERE challenge_nonce IS NOT NULL;
   CREATE INDEX payments_unsettled ON payments (created_at) WHERE state = 'unsettled';
   CREATE INDEX payments_open ON payments (state, next_attempt_at) WHERE state IN ('authorized', 'owed');
   CREATE INDEX payments_look ON payments (look_at) WHERE look_at IS NOT NULL;

@@ -1,0 +1,62 @@
+import { beforeEach, expect, test } from 'vitest'
+import { createDeferred, type Deferred } from '../../src/store/deferred.ts'
+import { createPayments, type Payments } from '../../src/store/payments.ts'
+import { onBothEngines } from '../support/ledgers.ts'
+import { agentId, claim, exchangeOf, randomHex } from '../support/payments.ts'
+
+const now = Date.UTC(2026, 0, 1)
+const sought = { peerId: 'buyer', agentId, task: 'task' }
+let payments: Payments
+let deferred: Deferred
+
+onBothEngines((open) => {
+  beforeEach(async () => {
+    const database = await open()
+    payments = createPayments(database)
+    deferred = createDeferred(database)
+  })
+
+  async function settledFirst() {
+    const payment = claim(now, { task: 'task' })
+    await payments.claim(payment, now)
+    await payments.save({ id: payment.id, state: 'owed', nextAttemptAt: now }, now)
+    return payment
+  }
+
+  test('D39 a payment that was answered 2007 is found by its task until its buyer has the result', async () => {
+    const { id } = await settledFirst()
+    expect([await deferred.was(id), await deferred.find(sought)]).toEqual([false, undefined])
+    await deferred.defer(id)
+    expect([await deferred.was(id), await deferred.find(sought)]).toEqual([true, id])
+    expect(await deferred.find({ ...sought, task: 'Task' })).toBeUndefined()
+    expect(await deferred.find({ ...sought, peerId: 'mallory' })).toBeUndefined()
+    await deferred.taken(id)
+    expect([await deferred.was(id), await deferred.find(sought)]).toEqual([true, undefined])
+  })
+
+  test('D39 settled work that has not run is found, unless it ran since', async () => {
+    const payment = await settledFirst()
+    await deferred.defer(payment.id)
+    expect(await deferred.unrun(9)).toEqual([])
+    await payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
+    expect([await deferred.unrun(9), await deferred.unrun(9, now)]).toEqual([[payment.id], [payment.id]])
+    expect(await deferred.unrun(9, now + 1)).toEqual([])
+  })
+
+  test('D32 a result whose buyer had left is found by what was asked, of a payment with and without a stored task', async () => {
+    const plain = claim(now)
+    await payments.claim(plain, now)
+    await payments.deliver({ id: plain.id, state: 'owed', nextAttemptAt: now }, exchangeOf(plain, now), now)
+    await deferred.unheard(plain.id)
+    expect(await deferred.findUnheard(sought)).toBe(plain.id)
+    await deferred.taken(plain.id)
+    expect(await deferred.findUnheard(sought)).toBeUndefined()
+    const late = claim(now)
+    await payments.claim(late, now)
+    await deferred.keepTask(late.id, 'task')
+    await payments.save({ id: late.id, state: 'owed', nextAttemptAt: now }, now)
+    await deferred.unheard(late.id)
+    await deferred.defer(late.id)
+    expect([await deferred.findUnheard(sought), await deferred.find(sought)]).toEqual([late.id, undefined])
+  })
+})
