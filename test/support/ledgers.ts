@@ -2,7 +2,7 @@ import { describe, onTestFinished } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
-import { createTestDatabase } from './test-postgres.ts'
+import { borrowTestDatabase } from './test-postgres.ts'
 
 type Engine = 'SQLite' | 'PostgreSQL'
 /** An empty ledger, which is closed when the test ends. */
@@ -39,11 +39,11 @@ async function openPostgresTwice(): Promise<[LedgerDatabase, LedgerDatabase]> {
 }
 
 async function opened(count: number): Promise<LedgerDatabase[]> {
-  const database = await createTestDatabase()
+  const database = await borrowTestDatabase()
   const ledgers: LedgerDatabase[] = []
   onTestFinished(async () => {
     await Promise.all(ledgers.map((ledger) => ledger.close()))
-    await database.drop()
+    await database.giveBack()
   })
   for (let made = 0; made < count; made += 1) {
     ledgers.push(await openPostgres({ address: database.address(), isShared: count > 1 }))

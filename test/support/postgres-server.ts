@@ -63,8 +63,9 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     writeFileSync(secret, PASSWORD)
     chmodSync(secret, 0o644)
     const flags = ['--no-sync', '--encoding=UTF8', '--locale=C', '--auth=scram-sha-256', `--username=${USER}`]
-    const sharing = '--set=dynamic_shared_memory_type=mmap'
-    await finished(run(home, 'initdb', [`--pgdata=${home.data}`, `--pwfile=${secret}`, sharing, ...flags]))
+    // Passwords are checked quickly.
+    const set = ['--set=dynamic_shared_memory_type=mmap', '--set=scram_iterations=1']
+    await finished(run(home, 'initdb', [`--pgdata=${home.data}`, `--pwfile=${secret}`, ...set, ...flags]))
     for (const [name, text] of Object.entries(options.files ?? {})) writeData(home, name, text)
     let port = 0
     for (let starts = 1; running === undefined; starts += 1) {
@@ -111,13 +112,14 @@ function makeHome(): Home {
   const native = nativeDir()
   const data = join(dir, 'data')
   if (process.getuid?.() !== 0) return { dir, bin: join(native, 'bin'), data, identity: {} }
-  // The one who runs it may not be able to enter the checkout.
   chmodSync(dir, 0o755)
-  const copy = join(dir, 'native')
-  cpSync(native, copy, { recursive: true, verbatimSymlinks: true })
   const identity = nobody()
   mkdirSync(data, { mode: 0o700 })
   chownSync(data, identity.uid, identity.gid)
+  // The one who runs it may not be able to enter the checkout.
+  if (isOpen(join(native, 'bin', 'postgres'))) return { dir, bin: join(native, 'bin'), data, identity }
+  const copy = join(dir, 'native')
+  cpSync(native, copy, { recursive: true, verbatimSymlinks: true })
   return { dir, bin: join(copy, 'bin'), data, identity }
 }
 
@@ -140,15 +142,17 @@ function nobody(): { uid: number; gid: number } {
   return { uid: Number(uid), gid: Number(gid) }
 }
 
+/** Whether everybody may enter a folder, or run a program. */
+function isOpen(path: string): boolean {
+  try {
+    return (statSync(path).mode & 0o001) !== 0 && (path === '/' || isOpen(dirname(path)))
+  } catch {
+    return false
+  }
+}
+
 /** A folder for temporary files that everybody can enter. */
 function openTemp(): string {
-  const isOpen = (path: string): boolean => {
-    try {
-      return (statSync(path).mode & 0o001) !== 0 && (path === '/' || isOpen(dirname(path)))
-    } catch {
-      return false
-    }
-  }
   if (process.getuid?.() !== 0) return tmpdir()
   return [tmpdir(), '/tmp', '/var/tmp'].find(isOpen) ?? tmpdir()
 }

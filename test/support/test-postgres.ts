@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { inject } from 'vitest'
+import { firstMigration } from '../../src/store/postgres/first-migration.ts'
 import { askForPostgres, TEMPLATE, type TestPostgres } from './postgres-setup.ts'
 
 let server: Promise<TestPostgres> | undefined
@@ -28,6 +29,61 @@ export async function createTestDatabase({ isEmpty = false } = {}): Promise<Test
   }
 }
 
+/** A database that was used before, and is empty again. */
+type Used = { database: TestDatabase; client: pg.Client; uses: number }
+const USES_MAX = 50
+const idle: Used[] = []
+
+/** Like `createTestDatabase`, for tests that leave nothing but rows and tables: it is emptied and lent again. */
+export async function borrowTestDatabase(): Promise<Pick<TestDatabase, 'address'> & { giveBack(): Promise<void> }> {
+  const used = idle.pop() ?? (await makeUsed())
+  used.uses += 1
+  return {
+    address: used.database.address,
+    async giveBack() {
+      if (used.uses < USES_MAX) {
+        await used.client.query(EMPTY)
+        idle.push(used)
+        return
+      }
+      await used.client.end()
+      await used.database.drop()
+    },
+  }
+}
+
+async function makeUsed(): Promise<Used> {
+  const database = await createTestDatabase()
+  const client = await connected(database.name)
+  return { database, client, uses: 0 }
+}
+
+/** Creating a database takes a second on a busy machine. This takes some ms. */
+const EMPTY = `DO $$
+  DECLARE each record;
+  BEGIN
+    -- No reference is looked after.
+    SET LOCAL session_replication_role = replica;
+    FOR each IN SELECT c.oid::regclass AS name, c.relname FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+      IF each.relname IN ('run_time', 'revisions', 'schema_version') THEN CONTINUE; END IF;
+      IF each.relname IN (${ledgerTables()}) THEN
+        EXECUTE 'DELETE FROM ' || each.name;
+      ELSE
+        EXECUTE 'DROP TABLE ' || each.name;
+      END IF;
+    END LOOP;
+    FOR each IN SELECT c.oid::regclass AS name FROM pg_class c WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace LOOP
+      EXECUTE 'ALTER SEQUENCE ' || each.name || ' RESTART';
+    END LOOP;
+    UPDATE run_time SET ms = 0;
+    UPDATE revisions SET noted = 0;
+  END $$`
+
+function ledgerTables(): string {
+  const tables = firstMigration.matchAll(/CREATE TABLE (\w+)/g)
+  return [...tables].map(([, name]) => `'${name}'`).join()
+}
+
 /** The server that all tests of this run share. */
 export function testPostgres(): Promise<TestPostgres> {
   server ??= askForPostgres(inject('postgres'))
@@ -36,13 +92,15 @@ export function testPostgres(): Promise<TestPostgres> {
 
 /** A connection for the test itself, as one who may do everything. */
 async function adminOf(): Promise<pg.Client> {
-  admin ??= testPostgres().then(async (settings) => {
-    const client = new pg.Client({ ...settings, database: 'postgres' })
-    // The server is stopped at the end of the run.
-    client.on('error', () => {})
-    await client.connect()
-    ;(client as pg.Client & { unref(): void }).unref()
-    return client
-  })
+  admin ??= connected('postgres')
   return admin
+}
+
+async function connected(database: string): Promise<pg.Client> {
+  const client = new pg.Client({ ...(await testPostgres()), database })
+  // The server is stopped at the end of the run.
+  client.on('error', () => {})
+  await client.connect()
+  ;(client as pg.Client & { unref(): void }).unref()
+  return client
 }
