@@ -1,7 +1,7 @@
 /** What PostgreSQL gives up for the sake of another transaction is made again, and made once. */
 import { expect, onTestFinished, test } from 'vitest'
 import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
-import { all, lock, one, run, steps } from '../../src/store/query.ts'
+import { all, lock, one, run, steps, together } from '../../src/store/query.ts'
 import { createTestDatabase } from '../support/test-postgres.ts'
 
 const put = (name: string) => run('INSERT INTO added (name) VALUES (?)', name)
@@ -57,6 +57,24 @@ test('two processes that lock each other out both go on', async () => {
     await Promise.all([first!.commit(crossing('a', 'b')), second!.commit(crossing('b', 'a'))])
   }
   expect(await first!.query(added)).toHaveLength(20)
+})
+
+test('a change that ends its connection each time is refused, and those of its group are made once', async () => {
+  const [ledger] = await open()
+  const ending = steps(function* () {
+    yield* put('ending')
+    yield* one('SELECT pg_terminate_backend(pg_backend_pid())')
+  })
+  const plainly = together(put('ending'), one('SELECT pg_terminate_backend(pg_backend_pid())'))
+  const outcomes = await Promise.allSettled([
+    ledger.commit(put('first')),
+    ledger.commit(ending),
+    ledger.commit(plainly),
+    ledger.commit(put('last')),
+  ])
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled'])
+  expect(outcomes[1]).toMatchObject({ reason: { code: 'STORE_AWAY' } })
+  expect(await ledger.query(added)).toEqual([{ name: 'first' }, { name: 'last' }])
 })
 
 test('a statement that the server no longer knows is told to it again', async () => {

@@ -76,15 +76,12 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     client.connection.stream.destroy()
     throw away(error, settings)
   }
-  return await greet(
-    connectionOn(client, options, () => lost),
-    settings,
-  )
+  return await greet(connectionOn(client, options, { seen: () => lost, note: onLost }), settings)
 }
 
-type Lost = () => Error | undefined
+type Loss = { seen(): Error | undefined; note(error: Error): void }
 
-function connectionOn(client: pg.Client, { answerMs, traffic }: ConnectOptions, lost: Lost): Connection {
+function connectionOn(client: pg.Client, { answerMs, traffic }: ConnectOptions, loss: Loss): Connection {
   let generation = 0
   let prepared = new PreparedStatements()
   const destroy = () => void client.connection.stream.destroy()
@@ -100,17 +97,22 @@ function connectionOn(client: pg.Client, { answerMs, traffic }: ConnectOptions, 
       client.query(batch)
       const outcome = await batch.ended
       clearTimeout(silence)
+      if (outcome.kind === 'lost') {
+        // The server may have said goodbye and not closed yet.
+        loss.note(outcome.error)
+        destroy()
+      }
       if (outcome.kind === 'refused' && isStalePlan(outcome.error)) {
         generation += 1
         prepared = new PreparedStatements(generation)
       }
       return outcome
     },
-    isLost: () => lost() !== undefined,
+    isLost: () => loss.seen() !== undefined,
     backend: { pid: 0, started: '' },
     destroy,
     async close() {
-      if (lost() !== undefined) return destroy()
+      if (loss.seen() !== undefined) return destroy()
       const forced = setTimeout(destroy, answerMs)
       await client.end().catch(() => {})
       clearTimeout(forced)

@@ -101,7 +101,8 @@ export class Writer {
       await turn()
       const jobs = this.#take()
       this.#isRenewed = true
-      if (jobs.length > 0) await this.#settle(jobs)
+      // A mistake of this code must not leave anybody waiting.
+      if (jobs.length > 0) await this.#settle(jobs).catch((error) => jobs.map((job) => refuse(job, error)))
     } while (this.#urgent > 0 || (this.#isClosed && this.#waiting.length > 0))
   }
 
