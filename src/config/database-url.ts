@@ -7,7 +7,7 @@ const LENGTH_MAX = 2048
 const EXAMPLE = 'such as postgres://stoa:password@db.example:5432/stoa?sslmode=verify-full'
 
 /** Where a ledger in PostgreSQL is. Holds nothing secret. */
-export type DatabaseAddress = {
+type DatabaseAddress = {
   /** A host name, an IP address, or the directory of a socket. */
   host: string
   port: number

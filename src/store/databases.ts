@@ -27,7 +27,7 @@ export type Databases = {
   close(): Promise<void>
 }
 
-type Options = {
+type DatabasesOptions = {
   logger: Logger
   url: string | undefined
   wait?: WaitForLedger | undefined
@@ -43,7 +43,7 @@ const HOLDS = `
 /** @throws CodedError, StoreError: see `openLedger`, `openServerLedger` */
 export async function openDatabases(
   dataDir: string,
-  { logger, url, wait, adopt = false }: Options,
+  { logger, url, wait, adopt = false }: DatabasesOptions,
 ): Promise<Databases> {
   if (url !== undefined) return openApart(dataDir, await openServerLedger(url, { logger, wait }), { logger, adopt })
   const database = await openLedger(dataDir, { logger, adopt })

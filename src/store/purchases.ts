@@ -109,7 +109,7 @@ export interface Purchases extends PurchaseLooks, OpenPurchases {
 }
 
 /** `spent` counts against the limits. `held`: the part that the chain does not show yet, and may still be charged (D42). */
-export type PeriodSpending = { [part in 'spent' | 'held']: { day: bigint; month: bigint } }
+type PeriodSpending = { [part in 'spent' | 'held']: { day: bigint; month: bigint } }
 
 const ORDER_NO = 'SELECT no FROM orders WHERE id = ?'
 const FRUITLESS_FOR = `

@@ -3,7 +3,7 @@ import type { Page } from '../schema/page.ts'
 import { type Query, steps } from './query.ts'
 
 /** Reads rows until the page is full. A page ends early if its texts are long. */
-export function readPage<Row, T>(
+function readPage<Row, T>(
   rows: Iterable<Row>,
   limit: number,
   read: (row: Row) => { item: T; no: number; length: number },

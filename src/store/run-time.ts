@@ -25,16 +25,16 @@ const LATEST = `
     UNION ALL SELECT max(run_ms) FROM sent_messages
   ) AS ages`
 const NOTE = 'UPDATE run_time SET ms = CASE WHEN ms < ?1 THEN ?1 ELSE ms END RETURNING ms'
-type Row = { ms: number }
+type TimeRow = { ms: number }
 
 export async function createRunTime(database: LedgerDatabase, clock: Clock): Promise<RunTime> {
-  let { ms } = (await database.query(one<Row>(LATEST)))!
+  let { ms } = (await database.query(one<TimeRow>(LATEST)))!
   const from = monotonicOf(clock)
   const now = () => Math.round(ms + Math.max(0, monotonicOf(clock) - from))
   return {
     now,
     async save() {
-      const { ms: latest } = (await database.commit(one<Row>(NOTE, now())))!
+      const { ms: latest } = (await database.commit(one<TimeRow>(NOTE, now())))!
       ms += Math.max(0, latest - now())
     },
   }

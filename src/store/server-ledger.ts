@@ -22,7 +22,7 @@ export type WaitForLedger = {
   waiting(reason: string): void
 }
 
-type Options = { logger: Logger; wait?: WaitForLedger | undefined }
+type ServerLedgerOptions = { logger: Logger; wait?: WaitForLedger | undefined }
 
 /** The database of a URL, as it may be shown. */
 export function serverName(url: string): string {
@@ -35,7 +35,7 @@ export function serverName(url: string): string {
  *
  * @throws StoreError `STORE_IN_USE` if another process holds it and `wait` is missing, `STORE_AWAY`, `STORE_UNREADABLE`
  */
-export async function openServerLedger(url: string, { logger, wait }: Options): Promise<ServerLedger> {
+export async function openServerLedger(url: string, { logger, wait }: ServerLedgerOptions): Promise<ServerLedger> {
   // Loaded here, since most nodes have no server.
   const { openPostgres } = await import('./postgres/open-postgres.ts')
   const server = serverName(url)

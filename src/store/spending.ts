@@ -92,11 +92,6 @@ export function spentIn(period: string): Query<bigint> {
   return sumAt({ period, scope: '' })
 }
 
-/** What a token has spent or reserved, on one day or in all. */
-export function spentByToken(tokenId: string, day = ''): Query<bigint> {
-  return sumAt({ period: day, scope: `token ${tokenId}` })
-}
-
 function sumAt({ period, scope }: Pick<Place, 'period' | 'scope'>): Query<bigint> {
   return steps(function* () {
     return BigInt((yield* one<{ amount: number }>(ONE, period, scope))?.amount ?? 0)

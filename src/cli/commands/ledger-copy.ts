@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { describeRefusal } from '../../config/config-error.ts'
 import { DatabaseUrlText } from '../../config/database-url.ts'
 import { PathText } from '../../config/values.ts'
-import type { Place } from '../../store/copy/places.ts'
+import type { LedgerPlace } from '../../store/copy/places.ts'
 import { writeCopied } from '../../store/ledger-home.ts'
 import { type Context, command, option, required } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
@@ -47,7 +47,7 @@ export const ledgerCopy = command({
   },
 })
 
-async function copy(source: Place, target: Place) {
+async function copy(source: LedgerPlace, target: LedgerPlace) {
   const [{ copyLedger }, { openSource, openTarget }] = await Promise.all([
     import('../../store/copy/copy-ledger.ts'),
     import('../../store/copy/places.ts'),
@@ -70,7 +70,7 @@ async function copy(source: Place, target: Place) {
 }
 
 /** Reads where a ledger is. The URL of a database never stands in the command line with its password. */
-async function placeOf(context: Context, flag: string, text: string): Promise<Place> {
+async function placeOf(context: Context, flag: string, text: string): Promise<LedgerPlace> {
   const [, kind, rest = ''] = /^(env|file):(.+)$/.exec(text) ?? []
   if (kind === 'file')
     return { kind: 'server', url: await readSecretText(context, rest, { flag, schema: DatabaseUrlText }) }

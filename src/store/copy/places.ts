@@ -14,7 +14,7 @@ import { checkSoundness } from '../soundness.ts'
 import type { LedgerTable } from './ledger-tables.ts'
 
 /** Where a ledger is: in a data directory, in a file of SQLite, or in PostgreSQL. */
-export type Place = { kind: 'directory' | 'file'; path: string } | { kind: 'server'; url: string }
+export type LedgerPlace = { kind: 'directory' | 'file'; path: string } | { kind: 'server'; url: string }
 
 /** A ledger that nobody else uses. */
 export type OpenPlace = {
@@ -30,7 +30,7 @@ export type OpenPlace = {
 const logger = silentLogger
 
 /** @throws CodedError if there is no ledger, StoreError and CodedError if it is in use or damaged */
-export async function openSource(place: Place): Promise<OpenPlace> {
+export async function openSource(place: LedgerPlace): Promise<OpenPlace> {
   if (place.kind === 'server') return openServer(place.url)
   const path = place.kind === 'directory' ? dataFile(place.path, 'database') : place.path
   if (!(await isFile(path))) throw new CodedError('FAILED', `there is no ledger in ${place.path}`)
@@ -44,7 +44,7 @@ export async function openSource(place: Place): Promise<OpenPlace> {
 }
 
 /** @throws StoreError and CodedError if it is in use, or cannot be written */
-export async function openTarget(place: Place): Promise<OpenPlace> {
+export async function openTarget(place: LedgerPlace): Promise<OpenPlace> {
   if (place.kind === 'server') return openServer(place.url)
   if (place.kind === 'file') return { ...plain(openDatabase({ path: place.path, alone: true })), name: place.path }
   const { path } = place
