@@ -3,36 +3,37 @@ import { HandClock } from '../../test/support/hand-clock.ts'
 import { testBudget } from '../../test/support/test-budget.ts'
 import { openDatabase } from '../store/database.ts'
 import { createPurchases } from '../store/purchases.ts'
+import { createStoredRules } from '../store/stored-rules.ts'
 import { budgetRules, changedRules, createRulesStore, effectiveRules } from './budget-rules.ts'
 
 const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n, deny: ['a'] })
 
 test('a change outlives the process, and what was not changed follows the configuration', async () => {
-  const store = createRulesStore(openDatabase({ path: ':memory:' }))
+  const store = createRulesStore(createStoredRules(openDatabase({ path: ':memory:' })))
   const changed = changedRules(configured, { per_day: 2_000_000n, per_call: null, auto_approve_below: 0n, deny: [] })
   await store.save(configured, changed)
-  const kept = effectiveRules(configured, store.load())
+  const kept = effectiveRules(configured, await store.load())
   expect(kept).toEqual({
     ...{ perCall: undefined, perDay: 2_000_000n, perMonth: undefined, perSeller: undefined, autoApproveBelow: 0n },
     ...{ allow: [], deny: [] },
   })
-  expect(effectiveRules({ ...configured, perMonth: 7n }, store.load()).perMonth).toBe(7n)
+  expect(effectiveRules({ ...configured, perMonth: 7n }, await store.load()).perMonth).toBe(7n)
 })
 
 test('the configuration has the last word again once it says something else than it did', async () => {
-  const store = createRulesStore(openDatabase({ path: ':memory:' }))
+  const store = createRulesStore(createStoredRules(openDatabase({ path: ':memory:' })))
   await store.save(configured, changedRules(configured, { per_day: 9_000_000n, deny: ['b'] }))
   const tightened = { ...configured, perDay: 1_000_000n }
-  expect(effectiveRules(tightened, store.load())).toMatchObject({ perDay: 1_000_000n, deny: ['b'] })
+  expect(effectiveRules(tightened, await store.load())).toMatchObject({ perDay: 1_000_000n, deny: ['b'] })
 })
 
 test('two changes at once both hold: no limit is lost to the other', async () => {
   const database = openDatabase({ path: ':memory:' })
   const clock = new HandClock()
-  const rules = createRulesStore(database)
+  const rules = createRulesStore(createStoredRules(database))
   const purchases = createPurchases(database)
   const budget = testBudget({}, { clock, purchases, store: rules })
   await Promise.all([budget.change({ deny: ['a-thief'] }), budget.change({ per_day: 2_000_000n })])
   expect(await budget.view()).toMatchObject({ deny: ['a-thief'], per_day: '2' })
-  expect(rules.load()).toMatchObject({ deny: { is: ['a-thief'] }, perDay: { is: '2' } })
+  expect(await rules.load()).toMatchObject({ deny: { is: ['a-thief'] }, perDay: { is: '2' } })
 })

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
 import type { ChangeBudget } from '../schema/budget.ts'
-import type { Database } from '../store/database.ts'
+import type { StoredRulesText } from '../store/stored-rules.ts'
 
 /** What this node may spend. Amounts are atomic units. Undefined means no limit. */
 export type BudgetRules = {
@@ -35,7 +35,7 @@ export function budgetRules(buyer: Partial<Config['buyer']>): BudgetRules {
 /** A rule as stored text: decimal USDC, null for no limit, or the list. */
 type RuleText = string | null | readonly string[]
 /** Each rule changed while the node ran, with the configured value at that time. */
-type StoredRules = { [R in Rule]?: { is: RuleText; configured: RuleText } }
+export type StoredRules = { [R in Rule]?: { is: RuleText; configured: RuleText } }
 
 /** The rules in force. A change made at runtime holds until the configured value of that rule changes. */
 export function effectiveRules(configured: BudgetRules, stored: StoredRules): BudgetRules {
@@ -68,18 +68,16 @@ export function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRu
 }
 
 export type RulesStore = {
-  load(): StoredRules
+  load(): Promise<StoredRules>
   /** Durable when the promise resolves. */
   save(configured: BudgetRules, rules: BudgetRules): Promise<void>
 }
 
-const KEY = 'budget.rules'
-
-export function createRulesStore(database: Database): RulesStore {
+export function createRulesStore(texts: StoredRulesText): RulesStore {
   return {
-    load() {
-      const row = database.one<{ value: string }>('SELECT value FROM kv WHERE key = ?', KEY)
-      return row === undefined ? {} : (JSON.parse(row.value) as StoredRules)
+    async load() {
+      const text = await texts.load()
+      return text === undefined ? {} : (JSON.parse(text) as StoredRules)
     },
     async save(configured, rules) {
       const stored: StoredRules = {}
@@ -87,9 +85,7 @@ export function createRulesStore(database: Database): RulesStore {
         const [is, was] = [textOf(rules, name), textOf(configured, name)]
         if (!isSame(is, was)) stored[name] = { is, configured: was }
       }
-      await database.write(() => {
-        database.run('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)', KEY, JSON.stringify(stored))
-      })
+      await texts.save(JSON.stringify(stored))
     },
   }
 }

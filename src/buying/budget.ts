@@ -12,13 +12,22 @@ import type { Purchases } from '../store/purchases.ts'
 import type { Standing } from '../store/reserve.ts'
 import type { LimitExceeded, LimitName, SpendingLimits } from '../store/spending.ts'
 import type { StoredToken } from '../store/tokens.ts'
-import { amountsOf, type BudgetRules, changedRules, effectiveRules, type RulesStore } from './budget-rules.ts'
+import {
+  amountsOf,
+  type BudgetRules,
+  changedRules,
+  effectiveRules,
+  type RulesStore,
+  type StoredRules,
+} from './budget-rules.ts'
 import { isHeld } from './tokens.ts'
 
 type BudgetDeps = {
   clock: Clock
   asset: Pick<Asset, 'network' | 'address' | 'symbol'>
-  store: RulesStore
+  store: Pick<RulesStore, 'save'>
+  /** What the store has held at the start. */
+  stored: StoredRules
   purchases: Pick<Purchases, 'spendingOn'>
   /** Called when the rules have changed. */
   changed?(): void
@@ -51,7 +60,7 @@ export interface Budget {
 export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget {
   const { clock, asset, store, purchases } = deps
   const inTurn = createLane()
-  let rules = effectiveRules(configured, store.load())
+  let rules = effectiveRules(configured, deps.stored)
 
   function heldToken(token: StoredToken | undefined): StoredToken {
     if (token === undefined || !isHeld(token, clock.now())) {

@@ -26,18 +26,19 @@ import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
-import type { Database } from '../store/database.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
+import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
+import { createStoredRules } from '../store/stored-rules.ts'
 import { createTokenStore } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
 import { type Measures, measuring } from '../trust/measures.ts'
 import { createAgentPurchases } from './agent-purchases.ts'
 import { type Approvals, createApprovals } from './approvals.ts'
 import { type Budget, createBudget } from './budget.ts'
-import { type BudgetRules, createRulesStore } from './budget-rules.ts'
+import { type BudgetRules, createRulesStore, type StoredRules } from './budget-rules.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { executeAgain } from './execute-again.ts'
 import type { Flights } from './flights.ts'
@@ -57,6 +58,8 @@ type BuyerOptions = {
   /** The peer id of the node whose own agents buy. */
   sellerId: string
   rules: BudgetRules
+  /** What `createRulesStore` has of earlier processes. */
+  storedRules?: StoredRules
   approvalMinutes: number
   /** Longest payment window that this node signs. Undefined: the default. */
   maxWindowSeconds?: number | undefined
@@ -67,7 +70,7 @@ type BuyerOptions = {
 export type BuyerDeps = {
   clock: Clock
   logger: Logger
-  database: Database
+  database: LedgerDatabase
   runTime: RunTime
   trading: Pick<Trading, 'check'>
   feed: NodeFeed
@@ -122,7 +125,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   ledger.listen(measuring(deps.measures, { purchases, logger }, (orderId) => active.has(orderId)))
   const keys = createIdempotencyKeys(database, deps.runTime)
   const approvalStore = createApprovalStore(database)
-  const { tokens, budget } = createSpending(options.rules, { ...deps, purchases })
+  const { tokens, budget } = createSpending(options, { ...deps, purchases })
   const shared = { clock, logger, purchases, streams, callerDid, active, changes, catalog, keys, budget }
 
   const recovery = new Recovery({
@@ -192,7 +195,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
 /** What limits the spending: the operator's rules, and the tokens with their own budgets. */
 function createSpending(
-  rules: BudgetRules,
+  { rules, storedRules = {} }: Pick<BuyerOptions, 'rules' | 'storedRules'>,
   deps: Pick<BuyerDeps, 'clock' | 'database' | 'random' | 'asset' | 'feed'> & {
     purchases: Purchases
   },
@@ -202,7 +205,8 @@ function createSpending(
   const budget = createBudget(rules, {
     clock,
     asset,
-    store: createRulesStore(database),
+    store: createRulesStore(createStoredRules(database)),
+    stored: storedRules,
     purchases,
     changed: () => feed.publish('budget', 'budget', () => budget.view()),
   })

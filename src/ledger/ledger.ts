@@ -1,8 +1,8 @@
 import type { Logger } from '../lib/logger.ts'
-import type { Database } from '../store/database.ts'
 import { createDeferred, type Deferred } from '../store/deferred.ts'
 import { createExchanges, type Exchanges } from '../store/exchanges.ts'
 import type { LedgerListener } from '../store/ledger-changes.ts'
+import type { LedgerDatabase } from '../store/ledger-database.ts'
 import { createOrderStore, type OrderStore } from '../store/orders.ts'
 import { createPayments, type PaymentProgress, type Payments, type StoredPayment } from '../store/payments.ts'
 import { createPurchases, type Order, type Purchases } from '../store/purchases.ts'
@@ -37,7 +37,7 @@ type LedgerDeps = {
   namesOf: NamesOf
 }
 
-export function openRecords(database: Database, { hasChain }: { hasChain: boolean }): LedgerRecords {
+export function openRecords(database: LedgerDatabase, { hasChain }: { hasChain: boolean }): LedgerRecords {
   return {
     payments: createPayments(database),
     exchanges: createExchanges(database),

@@ -1,7 +1,7 @@
 import type { HostedAgent } from '../agents/hosted-agent.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { APPROVAL_MINUTES } from '../buying/approvals.ts'
-import { budgetRules } from '../buying/budget-rules.ts'
+import { budgetRules, createRulesStore } from '../buying/budget-rules.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../buying/buyer.ts'
 import { createWalletChecks } from '../buying/wallet-checks.ts'
 import type { Config } from '../config/config.ts'
@@ -10,6 +10,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Host } from '../p2p/host.ts'
 import { asOverloaded } from '../protocols/x402/sale.ts'
 import { runOwnAgent } from '../selling/own-runs.ts'
+import { createStoredRules } from '../store/stored-rules.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 
@@ -26,7 +27,7 @@ type BuyingDeps = Pick<
     slots: RunSlots
   }
 
-export function createBuying({ buyer }: Config, deps: BuyingDeps): { api: Buyer; streams: Service } {
+export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise<{ api: Buyer; streams: Service }> {
   const { identity, wallet, chain, clock, logger, host, ledger, hosted, slots, pace } = deps
   const { exchanges } = ledger
   const api = createBuyer(
@@ -34,6 +35,7 @@ export function createBuying({ buyer }: Config, deps: BuyingDeps): { api: Buyer;
       callerDid: identity.did,
       sellerId: identity.peerId,
       rules: budgetRules(buyer),
+      storedRules: await createRulesStore(createStoredRules(deps.database)).load(),
       approvalMinutes: buyer.approvalMinutes ?? APPROVAL_MINUTES,
       maxWindowSeconds: buyer.maxWindowSeconds,
       allowSettleFirst: buyer.allowSettleFirst,

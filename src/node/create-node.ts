@@ -77,7 +77,7 @@ async function assemble(
   ledger.listen(ledgerFeed(feed, ledger, catalog.resolve))
 
   const hosting = createHosting(config)
-  const { api: buyer, streams } = createBuying(config, { ...base, ...hosting, ledger, listings, measures })
+  const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
   const { agentPurchases } = buyer
   const selling = createSelling(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases })
   const { agents, registry } = selling

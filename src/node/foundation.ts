@@ -17,7 +17,6 @@ import { openFacilitator } from '../payments/open-facilitator.ts'
 import { createWallet } from '../payments/wallet.ts'
 import { loadOrCreateWalletKey } from '../payments/wallet-key.ts'
 import { dataFile } from '../store/data-dir.ts'
-import type { Database } from '../store/database.ts'
 import type { Databases } from '../store/databases.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
@@ -28,9 +27,7 @@ import type { Ports } from './api.ts'
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 
 export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, databases: Databases) {
-  const { localDatabase, server, lost, close: closeDatabases } = databases
-  // Some stores still take SQLite's alone.
-  const database = databases.database as Database
+  const { database, localDatabase, server, lost, close: closeDatabases } = databases
   const { clock = systemClock, logger = silentLogger } = ports
   const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)

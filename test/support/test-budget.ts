@@ -14,7 +14,8 @@ export function testBudget(
     { ...configured, ...rules },
     {
       asset: usdc,
-      store: { load: () => ({}), save: async () => {} },
+      store: { save: async () => {} },
+      stored: {},
       ...deps,
     },
   )

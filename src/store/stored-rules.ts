@@ -1,0 +1,20 @@
+import type { LedgerDatabase } from './ledger-database.ts'
+import { one, run } from './query.ts'
+
+/** The rules of the budget that were changed while a node ran, as one text. */
+export type StoredRulesText = {
+  load(): Promise<string | undefined>
+  /** Durable when the promise resolves. */
+  save(text: string): Promise<void>
+}
+
+const KEY = 'budget.rules'
+const GET = 'SELECT value FROM kv WHERE key = ?'
+const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
+
+export function createStoredRules(database: LedgerDatabase): StoredRulesText {
+  return {
+    load: async () => (await database.query(one<{ value: string }>(GET, KEY)))?.value,
+    save: async (text) => void (await database.commit(run(PUT, KEY, text))),
+  }
+}
