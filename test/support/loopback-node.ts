@@ -8,6 +8,7 @@ import type { Ports, StoaNode } from '../../src/node/api.ts'
 import { createNode } from '../../src/node/create-node.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { engineEnvironment } from './ledger-engine.ts'
 import { until } from './until.ts'
 
 export type TestNodeOptions = Settings & { key: Hex; ports?: Partial<Ports> }
@@ -35,7 +36,7 @@ export async function startTestNode({ key, ports, ...settings }: TestNodeOptions
     ...settings,
     dataDir,
   })
-  const environment = { ETHEREUM_PRIVATE_KEY: key }
+  const environment = { ETHEREUM_PRIVATE_KEY: key, ...(await engineEnvironment(dataDir)) }
   const node = await createNode(config, createSecrets(environment, environment), ports)
   await node.start()
   const stop = node.stop.bind(node)

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { engineEnvironment } from './ledger-engine.ts'
 
 const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
 /** Seven nodes that start at once on two busy cores take half a minute. */
@@ -46,9 +47,10 @@ export async function startNodeProcess(options: {
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
   const program = options.program === undefined ? [FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
+  const engine = await engineEnvironment(options.args[options.args.indexOf('--data-dir') + 1])
   const limit = options.openFiles === undefined ? '' : `ulimit -n ${options.openFiles}; `
   const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$@"`, options.execPath ?? process.execPath, ...args], {
-    env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...options.environment },
+    env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...engine, ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   running.add(child)

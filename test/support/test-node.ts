@@ -7,6 +7,7 @@ import { createSecrets } from '../../src/config/secrets.ts'
 import type { Ports, StoaNode } from '../../src/node/api.ts'
 import { createNode } from '../../src/node/create-node.ts'
 import type { Hex, Network } from '../../src/schema/primitives.ts'
+import { engineEnvironment } from './ledger-engine.ts'
 
 export type TestNodeOptions = {
   /** The default is a new directory, which is removed at the end. */
@@ -34,6 +35,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
   const given = {
     ...(walletKey !== undefined && { ETHEREUM_PRIVATE_KEY: walletKey }),
     ...(apiToken !== undefined && { NODE_API_TOKEN: apiToken }),
+    ...(await engineEnvironment(dataDir)),
   }
   const secrets = createSecrets(given, environment)
   const node = await createNode(config, secrets, options.ports)
