@@ -175,4 +175,36 @@ onBothEngines((open, openTwo) => {
     await database.close()
     expect(await last).toBe(1)
   })
+
+  test('many reads at once each get their own answer, though some of them fail', async () => {
+    const database = await numbers()
+    for (let n = 0; n < 100; n += 1) database.commitLater(put(n, `${n}`))
+    await database.commit(put(100, '100'))
+    const word = (n: number) => one<{ word: string }>('SELECT word FROM numbers WHERE n = ?', n)
+    const bad = one('SELECT nothing FROM nowhere WHERE n = ?', 1)
+    const asked = Array.from({ length: 101 }, (_, n) =>
+      n % 10 === 7 ? bad : n % 10 === 3 ? steps(() => word(n)[Symbol.iterator]() as never) : word(n),
+    )
+    const outcomes = await Promise.allSettled(asked.map((query) => database.query<unknown>(query)))
+    for (const [n, outcome] of outcomes.entries()) {
+      if (n % 10 === 7) expect(outcome.status).toBe('rejected')
+      else expect(outcome).toEqual({ status: 'fulfilled', value: { word: `${n}` } })
+    }
+  })
+
+  test('a read of several statements sees one state', async () => {
+    const [first, second] = await openTwo()
+    await withTable(first)
+    const count = one<{ n: number }>('SELECT count(*) AS n FROM numbers')
+    const twice = steps(function* () {
+      const before = yield* count
+      yield* words
+      const after = yield* count
+      return [before!.n, after!.n]
+    })
+    const writes = Array.from({ length: 30 }, (_, n) => second.commit(put(n, 'more')))
+    const reads = await Promise.all(Array.from({ length: 30 }, () => first.query(twice)))
+    await Promise.all(writes)
+    for (const [before, after] of reads) expect(after).toBe(before)
+  })
 })
