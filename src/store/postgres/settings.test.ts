@@ -21,13 +21,14 @@ test('an address names host, port, user, database and password, and nothing show
 
 test('what is not said is as PostgreSQL has it', () => {
   expect(readSettings('postgres://stoa@db')).toMatchObject({ port: 5432, database: 'stoa', password: undefined })
-  const socket = readSettings('postgres://stoa@localhost/stoa?host=/run/postgresql')
+  const socket = readSettings('postgres:///stoa?host=/run/postgresql&user=stoa')
   expect(socket).toMatchObject({ host: '/run/postgresql', tls: false })
 })
 
 test('TLS is used if it is asked for, and the certificate is looked at', () => {
   expect(readSettings('postgres://a@db/a?sslmode=disable').tls).toBe(false)
-  expect(readSettings('postgres://a@db/a?sslmode=require').tls).toEqual({ host: 'db' })
+  expect(readSettings('postgres://a@db/a?sslmode=require').tls).toEqual({ host: 'db', rejectUnauthorized: true })
+  expect(readSettings('postgres://a@db/a?sslmode=no-verify').tls).toEqual({ host: 'db', rejectUnauthorized: false })
 })
 
 test.each([

@@ -17,7 +17,7 @@ export type PostgresSettings = {
   readonly name: string
 }
 
-const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'] as const
+const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full', 'no-verify'] as const
 const PORT = 5432
 
 /**
@@ -65,6 +65,7 @@ function tlsOf(host: string, parameters: URLSearchParams): false | ConnectionOpt
   }
   const [ca, cert, key] = [read('sslrootcert'), read('sslcert'), read('sslkey')]
   return {
+    rejectUnauthorized: mode !== 'no-verify',
     host,
     ...(ca !== undefined && { ca }),
     ...(cert !== undefined && { cert }),
