@@ -5,7 +5,9 @@ import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import type { OpenPurchases } from '../../src/store/open-purchases.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type Purchases, type Reservation } from '../../src/store/purchases.ts'
+import { one, run, steps } from '../../src/store/query.ts'
 import { revisions } from '../../src/store/revisions.ts'
+import { addSpending } from '../../src/store/spending.ts'
 import { createTokenStore } from '../../src/store/tokens.ts'
 import { onBothEngines } from '../support/ledgers.ts'
 import { agentId, randomHex, requirements, signed } from '../support/payments.ts'
@@ -316,6 +318,26 @@ onBothEngines((open, openTwo) => {
       }
     })
 
+    test('nothing is signed for an order that the other cancels between the read and the write', async () => {
+      const [first, second] = await openTwo()
+      const buyer = createPurchases(first)
+      const bought = order()
+      await buyer.finish(bought)
+      const held = Promise.withResolvers<void>()
+      const cancellation = steps(function* () {
+        // The signature waits for these sums, after it has read the order.
+        yield* addSpending({ day, sellerId: 'seller', tokenId: undefined }, 0n)
+        held.resolve()
+        for (let turn = 0; turn < 200; turn++) yield* one('SELECT 1 AS n')
+        yield* run('UPDATE orders SET cancel_requested_at = ? WHERE id = ?', now, bought.id)
+      })
+      const canceled = second.commit(cancellation)
+      await held.promise
+      expect(await buyer.reserve(bought, reservation(bought), budget())).toBe('ended')
+      await canceled
+      expect([await buyer.reservationOf(bought.id), await buyer.spentOn(day)]).toEqual([undefined, 0n])
+    })
+
     test('one notes a refund for one of two purchases', async () => {
       const both = (await openTwo()).map((one) => createPurchases(one))
       const made = [order(), order()].map((one) => [one, reservation(one)] as const)
@@ -341,6 +363,23 @@ onBothEngines((open, openTwo) => {
       await buyer.unconfirm(made.paymentId, now)
       expect(await second.query(revisions())).toBeGreaterThan(before)
     })
+  })
+
+  test('T13: what has ended is due for a look after its window, longest overdue first, until it is final', async () => {
+    const made = [await reserved(), await reserved()].map((one) => one.reservation)
+    const [first, second] = made.map(({ paymentId }) => paymentId)
+    await purchases.resolve(second!, 'spent', randomHex(), now)
+    await purchases.resolve(first!, 'released', undefined, now)
+    const lookAt = made[0]!.validBeforeSeconds * 1000 + 60_000
+    const due = async (at: number, network = 'eip155:84532') =>
+      (await purchases.looksDue(at, 9, network)).map(({ paymentId }) => paymentId)
+    expect(await due(lookAt - 1)).toEqual([])
+    expect((await due(lookAt)).toSorted()).toEqual([first, second].toSorted())
+    expect(await due(lookAt, 'eip155:8453')).toEqual([])
+    await purchases.lookAt(first!, lookAt - 1)
+    expect(await due(lookAt)).toEqual([first, second])
+    await purchases.lookAt(first!, undefined)
+    expect(await due(lookAt)).toEqual([second])
   })
 
   test('D48 the token and the approval of an order are read where the order is signed for', async () => {
