@@ -80,8 +80,8 @@ async function openApart(
     ...{ database, localDatabase, server, lost },
     claim: (owner) => (adopt ? giveLedger(database, owner) : claimLedger(database, owner, server)),
     async close() {
-      await local.close()
-      await database.close()
+      // The next process waits for the ledger.
+      await local.close().finally(() => database.close())
     },
   }
 }
