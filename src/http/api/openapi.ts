@@ -49,6 +49,10 @@ const always: readonly ProblemCode[] = [
   'INTERNAL',
   'STOPPING',
   'STORE_DAMAGED',
+  'STORE_AWAY',
+  'STORE_IN_DOUBT',
+  'STORE_IN_USE',
+  'STORE_UNREADABLE',
   'LEDGER_COPIED',
 ]
 const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']
