@@ -5,11 +5,25 @@ import { RunSlotsFull } from '../agents/run-slots.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import { StoreError } from '../store/store-error.ts'
 import { agentWork } from './agent-work.ts'
 import type { Turn } from './executor.ts'
 
 let seller: TestSeller
 afterEach(() => seller.stop())
+
+/** A turn that pays the seller. */
+function paying(): Turn {
+  const { envelope } = signed(seller.clock.now())
+  const payload = SignedAuthorization.encode(envelope.payload!)
+  const accepted = PaymentRequirements.encode(requirements())
+  return {
+    ids: { taskId: 'task', contextId: 'context' },
+    ...{ messageId: 'm', input: 'work', url: '', caller: OPERATOR, signal: AbortSignal.timeout(20_000) },
+    metadata: { [keys.status]: 'payment-submitted', [keys.payload]: { x402Version: 2, accepted, payload } },
+    running: { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 0 },
+  }
+}
 
 test('D39 what is settled and finds no place to run waits for one: its payer is never asked to pay again', async () => {
   seller = await new TestSeller({ settleFirst: true }).start()
@@ -25,16 +39,20 @@ test('D39 what is settled and finds no place to run waits for one: its payer is 
     if (admitted++ > 0 && full-- > 0) throw new RunSlotsFull('all places are taken')
     return admit(caller)
   }
-  const { envelope } = signed(seller.clock.now())
-  const payload = SignedAuthorization.encode(envelope.payload!)
-  const accepted = PaymentRequirements.encode(requirements())
-  const turn: Turn = {
-    ids: { taskId: 'task', contextId: 'context' },
-    ...{ messageId: 'm', input: 'work', url: '', caller: OPERATOR, signal: AbortSignal.timeout(20_000) },
-    metadata: { [keys.status]: 'payment-submitted', [keys.payload]: { x402Version: 2, accepted, payload } },
-    running: { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 0 },
-  }
-  const outcome = await agentWork(agentId, 'd', seller.deps)(turn, { working: () => {} })
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
   expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
   expect([full, seller.settlement.attempts.length]).toEqual([-1, 1])
+}, 20_000)
+
+test('D39 what is settled and whose result could not be stored is run again when the ledger is back', async () => {
+  seller = await new TestSeller({ settleFirst: true }).start()
+  const { exchanges } = seller.deps
+  const { record } = exchanges
+  exchanges.record = async () => {
+    exchanges.record = record
+    throw new StoreError('STORE_AWAY', 'the database cannot be reached')
+  }
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
+  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([2, 1])
 }, 20_000)

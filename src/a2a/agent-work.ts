@@ -10,6 +10,7 @@ import { a2aCaller } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { readHops } from '../schema/x402.ts'
+import { isLedgerAway } from '../store/store-error.ts'
 import type { Outcome, Progress, Turn, Work } from './executor.ts'
 import {
   errorCodeOf,
@@ -116,8 +117,7 @@ function committed(turn: Turn): Turn {
 async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: PaymentRequest): Promise<PaidResult> {
   let error = first
   for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {
-    if (!(error instanceof PeerError)) throw error
-    if (error.code === 'EXECUTION_FAILED') tries++
+    if (error instanceof PeerError && error.code === 'EXECUTION_FAILED') tries++
     else if (!mayPass(error)) throw error
     await pause(SETTLEMENT_LOOK_MS, turn.signal)
     turn.signal.throwIfAborted()
@@ -130,9 +130,13 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Paym
   throw new Error(`payment ${paymentId} is settled, and the agent gave no result in ${SETTLED_RUNS_MAX} runs`)
 }
 
-/** True if the payment is not settled yet or no slot is free. The task is paid, so no new payment is requested. */
-function mayPass({ code, retryable }: PeerError): boolean {
-  return code === 'OVERLOADED' || (code === 'SETTLEMENT_FAILED' && retryable)
+/**
+ * True if the payment is not settled yet, no slot is free, or the ledger is away. The task is paid, so no new payment is
+ * requested.
+ */
+function mayPass(error: unknown): boolean {
+  if (!(error instanceof PeerError)) return isLedgerAway(error)
+  return error.code === 'OVERLOADED' || (error.code === 'SETTLEMENT_FAILED' && error.retryable)
 }
 
 function asked(text: string, turn: Turn, { requirements, description }: PaymentRequest): Outcome {

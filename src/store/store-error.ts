@@ -15,3 +15,10 @@ export class StoreError extends CodedError<
 > {
   override name = 'StoreError'
 }
+
+/** True if the ledger does not answer now and may do so later. Nothing follows from such an error but that one waits. */
+export function isLedgerAway(error: unknown): boolean {
+  return error instanceof StoreError && PASSING.has(error.code)
+}
+
+const PASSING: ReadonlySet<string> = new Set(['STORE_AWAY', 'STORE_IN_DOUBT', 'STORE_IN_USE', 'STORE_WRITE_FAILED'])

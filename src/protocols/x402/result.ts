@@ -101,7 +101,15 @@ async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X40
     return kept !== undefined
   })
   if (!isAnswered) await answerWith(await resultOf(stored, exchange, deps))
-  if (stored.task !== undefined || (await deps.deferred.was(id))) await deps.deferred.taken(id)
+  // The buyer has its result: an error has nowhere to go.
+  await noteTaken(stored, deps).catch((err: unknown) => {
+    const ids = { payment_id: id, correlation_id: exchange.correlationId }
+    deps.logger.warn({ ...ids, err }, 'could not store that a buyer has its result')
+  })
+}
+
+async function noteTaken({ id, task }: StoredPayment, { deferred }: X402ServerDeps): Promise<void> {
+  if (task !== undefined || (await deferred.was(id))) await deferred.taken(id)
 }
 
 async function runEnd(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {

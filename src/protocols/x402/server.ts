@@ -3,6 +3,7 @@ import { requirementsOf } from '../../payments/requirements.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { readHops, type X402ErrorName, type X402Message } from '../../schema/x402.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import {
   type Exchange,
@@ -58,21 +59,32 @@ export async function serveX402(inbound: InboundStream, deps: X402ServerDeps, si
 }
 
 /** Answers one message. Never throws: a failure becomes an `x402.error` if the stream can still carry it. */
-async function answer(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+async function answer(asked: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const { correlationId, stream, signal } = exchange
   try {
-    await answerMessage(message, exchange, deps)
+    await answerMessage(asked, exchange, deps)
   } catch (error) {
     if (signal.aborted) return
     if (!(error instanceof PeerError)) {
       deps.logger.error({ err: error, correlation_id: correlationId }, 'an exchange failed')
     }
-    const known =
-      error instanceof PeerError ? error : new PeerError('EXECUTION_FAILED', 'the seller failed; nobody was charged')
-    await writeError(stream, known, correlationId, signal).catch((cause: unknown) => {
+    await writeError(stream, tellable(error, asked), correlationId, signal).catch((cause: unknown) => {
       deps.logger.debug({ err: cause, correlation_id: correlationId }, 'the peer did not take our answer')
     })
   }
+}
+
+/**
+ * An error as the peer is told it. A seller that cannot read or write its ledger does not know what became of a payment:
+ * it says only that the buyer should ask again.
+ */
+function tellable(error: unknown, { message }: AnyX402Message): PeerError {
+  if (error instanceof PeerError) return error
+  if (!isLedgerAway(error)) return new PeerError('EXECUTION_FAILED', 'the seller failed; nobody was charged')
+  const reason = 'the seller cannot reach its ledger now'
+  const isPaid = 'payment' in message && message.payment !== null
+  if (isPaid) return new PeerError('SETTLEMENT_FAILED', `${reason}: send the same payment again later`)
+  return new PeerError('OVERLOADED', `${reason}; ask again later`)
 }
 
 async function answerMessage({ type, message }: AnyX402Message, plain: Exchange, deps: X402ServerDeps): Promise<void> {

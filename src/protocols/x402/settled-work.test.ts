@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { randomHex } from '../../../test/support/payments.ts'
 import { TestSeller } from '../../../test/support/x402-seller.ts'
+import { StoreError } from '../../store/store-error.ts'
 import { SettledWork } from './settled-work.ts'
 
 beforeEach(() => void vi.useFakeTimers())
@@ -27,4 +28,53 @@ test('work that fails is run once, however much of it there is: the next run is 
   expect(times.length).toBeGreaterThanOrEqual(10_000)
   // Looked up before its run and in it.
   expect(Math.max(...times)).toBe(2)
+})
+
+/** Settled work that is looked up through `get`, and how often each was. */
+async function started(ids: readonly string[], get: (id: string, looks: number) => Promise<unknown>) {
+  const { deps } = new TestSeller()
+  const looked: string[] = []
+  const work = new SettledWork({
+    ...deps,
+    payments: {
+      ...deps.payments,
+      async get(id) {
+        looked.push(id)
+        return (await get(id, looked.filter((one) => one === id).length)) as never
+      },
+    },
+    deferred: { ...deps.deferred, unrun: async (_limit, since) => (since === undefined ? (ids as never) : []) },
+  })
+  await work.start()
+  return { work, looked }
+}
+const away = () => new StoreError('STORE_AWAY', 'the database cannot be reached')
+
+test.each([1, 2])('work that cannot be read at look %i is taken up when the ledger is back', async (failing) => {
+  const { work, looked } = await started(['a'], async (id, looks) => {
+    if (looks === failing) throw away()
+    return { id, peerId: 'p', correlationId: 'c' }
+  })
+  await vi.advanceTimersByTimeAsync(1)
+  expect(looked).toHaveLength(failing)
+  await vi.advanceTimersByTimeAsync(5_000)
+  expect(looked).toHaveLength(failing + 2)
+  await work.stop()
+})
+
+test('the stop waits for all that is under way, also if one of it could not be read', async () => {
+  const slow = Promise.withResolvers<void>()
+  const { work } = await started(['a', 'b'], async (id) => {
+    if (id === 'a') throw away()
+    await slow.promise
+  })
+  await vi.advanceTimersByTimeAsync(1)
+  let isStopped = false
+  const stopped = work.stop().then(() => {
+    isStopped = true
+  })
+  await vi.advanceTimersByTimeAsync(10)
+  expect(isStopped).toBe(false)
+  slow.resolve()
+  await stopped
 })

@@ -1,6 +1,7 @@
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { LedgerChange } from '../../store/ledger-changes.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PaidRunDeps, X402ServerDeps } from './exchange.ts'
 import { resultOf } from './result.ts'
@@ -75,20 +76,27 @@ export class SettledWork implements Service {
     if (due.length > 0) this.wake(busy.some(Boolean) ? BUSY_WAIT_MS : 0)
   }
 
-  /** @returns true if there was no slot to run it */
+  /** @returns true if there was no slot to run it, or no ledger */
   async #runOne(id: Hex): Promise<boolean> {
     const { payments, logger, didOf } = this.#deps
-    const payment = await payments.get(id)
-    if (payment === undefined) return false
-    const { peerId, correlationId } = payment
-    const caller = { peerId, callerDid: didOf(peerId), correlationId, signal: this.#stopping.signal }
+    let correlationId: string | undefined
     try {
+      const payment = await payments.get(id)
+      if (payment === undefined) return false
+      const { peerId } = payment
+      correlationId = payment.correlationId
+      const caller = { peerId, callerDid: didOf(peerId), correlationId, signal: this.#stopping.signal }
       await resultOf(payment, caller, this.#deps)
       return false
     } catch (error) {
       if (this.#stopping.signal.aborted) return false
       if (error instanceof PeerError && error.code === 'OVERLOADED') return true
       const ids = { payment_id: id, correlation_id: correlationId }
+      // No word about the agent: the work is still owed to its buyer.
+      if (isLedgerAway(error)) {
+        logger.warn({ ...ids, err: error }, 'settled work waits for the ledger')
+        return true
+      }
       logger.error(
         { ...ids, err: error },
         'the agent failed for a settled payment: the next request for the result runs it again',

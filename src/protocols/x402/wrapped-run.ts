@@ -33,7 +33,8 @@ export async function runWrapped(
     if ((begun?.stream ?? stream).ended) await keepFor(paid.id)
     return paid
   } catch (error) {
-    const payment = begun && (await payments.get(begun.id))
+    // If the ledger cannot be read, nothing can be kept either.
+    const payment = begun && (await payments.get(begun.id).catch(() => undefined))
     if (payment?.state === 'settled') await keepFor(payment.id)
     throw error
   } finally {
