@@ -6,6 +6,7 @@ import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
 import { until } from '../../test/support/until.ts'
 import { openDatabase } from '../store/database.ts'
+import { StoreError } from '../store/store-error.ts'
 
 const buyers: TestBuyer[] = []
 afterEach(async () => {
@@ -427,4 +428,23 @@ test('T20 D44: purchases that stay open hide no newer one: each is checked in it
   await until(() => checked.size === old.length + 1 || void clock.advance(100))
   await until(async () => (await buyer.purchases.order(order.id))?.status === 'completed')
   expect(seller.received).toHaveLength(1)
+})
+
+test('a result that came and could not be stored is not given up, however late it is', async () => {
+  const asked = await interrupted(async (stream) => {
+    for (let message = await stream.next(); message !== undefined; message = await stream.next())
+      await stream.respond(message)
+  })
+  const { buyer, clock, order, reservation, now } = asked
+  await buyer.purchases.resolve(reservation.paymentId, 'spent', randomHex(), clock.now())
+  clock.jump(30 * 24 * 3_600_000)
+  const { finish } = buyer.purchases
+  buyer.purchases.finish = async () => {
+    buyer.purchases.finish = finish
+    throw new StoreError('STORE_AWAY', 'the database cannot be reached')
+  }
+  await expect(buyer.recovery.look(order.id)).rejects.toThrow('cannot be reached')
+  expect((await now()).order.status).toBe('executing')
+  await buyer.recovery.look(order.id)
+  expect((await now()).order).toMatchObject({ status: 'completed', output: 'result' })
 })

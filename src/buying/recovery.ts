@@ -7,6 +7,7 @@ import { askX402Result } from '../protocols/x402/client.ts'
 import { RESULT_HOURS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
+import { StoreError } from '../store/store-error.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
 import { outcomeOf } from './outcome.ts'
@@ -205,6 +206,8 @@ export class Recovery implements Service {
       this.#deps.changed(order.id)
       return true
     } catch (error) {
+      // The seller may well have answered: what it said is not stored.
+      if (error instanceof StoreError) throw error
       const { refundTx } = error as PeerError
       if (refundTx !== undefined && (await notePaidBack(reservation, refundTx, this.#deps))) return true
       // A paid order does not fail on the seller's answer. Its result is asked for again.

@@ -4,6 +4,7 @@ import { until } from '../../test/support/until.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { Feed } from '../lib/feed.ts'
 import { silentLogger } from '../lib/logger.ts'
+import { StoreError } from '../store/store-error.ts'
 import type { WebhookStore } from '../store/webhooks.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -96,5 +97,25 @@ test('a message that is queued while the store is asked for the next one is sent
   await until(() => waiting.length === 1)
   looks[1]!.resolve()
   await until(() => told.length === 1)
+  await webhooks.stop()
+})
+
+test('an event that cannot be stored while the ledger is away is told when it is back, in its turn', async () => {
+  const kept: string[] = []
+  let isAway = true
+  const { webhooks, publish } = await setup({
+    async enqueue(deliveries) {
+      if (isAway) throw new StoreError('STORE_AWAY', 'the database cannot be reached')
+      for (const { body } of deliveries) kept.push(JSON.parse(body).data.agent_id)
+      return new Map()
+    },
+  })
+  publish(0, 2)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  isAway = false
+  await until(() => kept.length === 2)
+  expect(kept).toEqual(names(2))
+  isAway = true
+  publish(2, 3)
   await webhooks.stop()
 })

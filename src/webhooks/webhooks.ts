@@ -6,11 +6,14 @@ import type { FeedEvent } from '../lib/feed.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Post } from '../lib/post.ts'
-import { within } from '../lib/wait.ts'
+import { doubledMs } from '../lib/retry.ts'
+import { idle, within } from '../lib/wait.ts'
 import type { NodeEvents } from '../schema/events.ts'
 import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webhookEvents } from '../schema/webhook.ts'
+import { isLedgerAway } from '../store/store-error.ts'
 import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
-import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
+import { readEvent } from './read-event.ts'
+import { isWanted, signedHeaders } from './webhook-message.ts'
 
 /** Messages that wait per webhook. Beyond it the oldest are dropped. */
 const WAITING_MAX = 1_000
@@ -22,6 +25,8 @@ const STOP_GRACE_MS = 500
 const BACKOFF_MS = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000]
 const LOOK_AGAIN_MS = 60_000
 const ERROR_LENGTH_MAX = 300
+/** Pauses before an event is read or stored again. */
+const QUEUE_AGAIN = { firstMs: 500, mostMs: 5_000 }
 
 export type ConfiguredWebhook = { url: string; events: readonly string[]; secret: string }
 
@@ -148,9 +153,23 @@ export class Webhooks implements Service {
           break
         }
         after = event.id
-        await this.#queue(event).catch((error: unknown) => {
+        await this.#queueSurely(event)
+      }
+    }
+  }
+
+  /** Waits while the ledger is away: what happened meanwhile is told too. */
+  async #queueSurely(event: FeedEvent<NodeEvents>): Promise<void> {
+    const { logger } = this.#deps
+    for (let failures = 1; ; failures++) {
+      try {
+        return await this.#queue(event)
+      } catch (error) {
+        const mayPass = isLedgerAway(error)
+        if (failures === 1 || !mayPass) {
           logger.error({ err: error, operation: event.type }, 'webhooks could not be told of an event')
-        })
+        }
+        if (!mayPass || !(await idle(doubledMs(failures, QUEUE_AGAIN), this.#stopping.signal))) return
       }
     }
   }
@@ -273,17 +292,5 @@ export class Webhooks implements Service {
     const target = this.#targets.get(id)
     if (target !== undefined) return target
     throw new CodedError('UNKNOWN_WEBHOOK', `no webhook ${id} is known here: see GET /webhooks or stoa webhook list`)
-  }
-}
-
-async function readEvent(
-  event: FeedEvent<NodeEvents>,
-): Promise<{ name: string; body(now: UnixMs): Promise<string> } | undefined> {
-  const data = await event.read()
-  if (data === undefined) return undefined
-  return {
-    name: eventName(event.type, data),
-    // Loaded on demand, because it brings the schemas of all events. A node without webhooks never loads it.
-    body: async (now) => (await import('./webhook-body.ts')).messageBody(event.type, data, now),
   }
 }
