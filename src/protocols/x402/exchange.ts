@@ -13,7 +13,8 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
-import type { Payments } from '../../store/payments.ts'
+import type { Claim, Payments } from '../../store/payments.ts'
+import { StoreError } from '../../store/store-error.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
@@ -129,4 +130,19 @@ export function buyerReason(failure: unknown): string {
 export function asExecutionFailed(cause: unknown): never {
   if (cause instanceof PeerError) throw cause
   throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })
+}
+
+/**
+ * Claims an authorization. A disk that refuses the claim has stored nothing of it, so the buyer is told the last word.
+ *
+ * @returns false if it was claimed before
+ */
+export async function storeClaim(claim: Claim, { settler, logger }: PaidRunDeps): Promise<boolean> {
+  try {
+    return await settler.claim(claim)
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'STORE_WRITE_FAILED')) throw error
+    logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
+    throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')
+  }
 }

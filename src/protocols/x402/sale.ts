@@ -20,6 +20,7 @@ import {
   type PaidRunDeps,
   runCall,
   type ServedAgent,
+  storeClaim,
 } from './exchange.ts'
 
 export type PaidTask = {
@@ -68,7 +69,7 @@ export async function runPaid(
   using exposure = new Hold(verdict.counted ? () => deps.exposure.leave(claim.id) : undefined)
   const settlesFirst = verdict.kind === 'settle first'
 
-  const isClaimed = await deps.settler.claim(settlesFirst ? { ...claim, task: task.input } : claim)
+  const isClaimed = await storeClaim(settlesFirst ? { ...claim, task: task.input } : claim, deps)
   if (!isClaimed) throw nonceUsed()
   challenge?.keep()
   exposure.keep()
