@@ -1,5 +1,5 @@
 import type { Alarm, Approval, Budget, NodeStatus, WalletBalance } from './api/types.ts'
-import { amount, sentence } from './format.ts'
+import { amount, ended, sentence } from './format.ts'
 
 /** An event that needs a person, and the possible action. `alarm`: the alarm to dismiss, and up to which mark. */
 export type Alert = {
@@ -44,7 +44,7 @@ export function alertsOf({
     add('warn', 'This node has not found the market yet', how, '/network', 'See the network')
   }
   if (balanceError !== undefined) {
-    const fix = `${ended(balanceError.message)} Without the chain, the node cannot confirm payments.`
+    const fix = `${ended(sentence(balanceError.message))} Without the chain, the node cannot confirm payments.`
     add('warn', 'The chain does not answer', fix, '/wallet', 'See the wallet')
   } else if (balance?.balance_atomic === '0' && status?.agents.local === 0) {
     const fix = 'To buy from paid agents, send USDC to the address of the wallet.'
@@ -80,8 +80,4 @@ export function alertOf(alarm: Alarm): Alert {
 
 function withAmount({ title, amount: decimal }: Alarm): string {
   return decimal === undefined ? title : `${title}: ${amount(decimal)}`
-}
-
-function ended(text: string): string {
-  return /[.!?]$/.test(text) ? text : `${text}.`
 }

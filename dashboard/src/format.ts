@@ -11,6 +11,11 @@ export function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
+/** The text with a full stop, if it has no end of its own. */
+export function ended(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
+}
+
 /** The number alone: `1234567.5` → `1,234,567.50`. */
 export function money(decimal: string | number | null | undefined): string {
   if (decimal === null || decimal === undefined) return '–'

@@ -79,7 +79,7 @@ test('D47 an agent is tried before it is listed, and private fields stay with it
   await page.getByLabel('Description').fill('Translates.')
   await page.getByLabel('Instructions', { exact: true }).fill('mind the orchard')
   await page.getByLabel('Temperature').fill('0.5')
-  await page.getByText('Type to choose: 2 at').waitFor()
+  await page.getByText('choose from the models that answer: 2 at').waitFor()
   await page.getByLabel('Runs on').fill('ollama/small')
   await page.getByLabel('Task').fill('hello')
   await page.getByRole('button', { name: 'Run' }).click()

@@ -1,7 +1,7 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { NodeStatus, PeerStatus } from '../api/types.ts'
-import { duration } from '../format.ts'
+import { duration, ended, sentence } from '../format.ts'
 import { Badge, Facts, Id, PageHead, Section } from '../parts/bits.tsx'
 import { Empty, Show } from '../parts/states.tsx'
 import { isRelayed, Topology } from '../parts/topology.tsx'
@@ -33,8 +33,8 @@ function Reach({ node }: { node: NodeStatus }) {
         <p className="state-title">
           <Badge state={state}>{reachabilityText[state]}</Badge>
         </p>
-        {reason !== undefined && <p>{reason}</p>}
-        {fix !== undefined && <p>{fix}</p>}
+        {reason !== undefined && <p>{ended(sentence(reason))}</p>}
+        {fix !== undefined && <p>{ended(sentence(fix))}</p>}
         {state === 'relayed' && (
           <p className="muted">An open port makes calls faster. Forward TCP port 4001 to this machine.</p>
         )}

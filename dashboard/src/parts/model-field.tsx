@@ -64,5 +64,5 @@ function hintOf(known: AvailableModels | undefined): string {
     return 'No model key and no model server is set. Add one with stoa init.'
   }
   const told = answering.map(({ url, models }) => `${count(models.length)} at ${url}`).join(', ')
-  return `Type to choose: ${told}. Or type provider/model.`
+  return `Type provider/model, or choose from the models that answer: ${told}.`
 }
