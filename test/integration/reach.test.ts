@@ -76,7 +76,7 @@ test('a stream runs over the relay, 8 MiB each way, and the peer at its end is t
   const stream = await buyer.openStream({ peerId: seller.peerId, addrs }, ECHO, ending())
   // Asked before the bytes are sent: on a slow machine the two find a direct way meanwhile.
   const peer = buyer.peers().find(({ peerId }) => peerId === seller.peerId)
-  expect(peer?.addresses.some((address) => address.includes('/p2p-circuit'))).toBe(true)
+  expect(peer?.addresses[0]).toContain('/p2p-circuit')
   expect(await echoed(stream, 8 * 1024 * 1024)).toBe(8 * 1024 * 1024)
 })
 
