@@ -9,6 +9,8 @@ export default defineConfig({
     hookTimeout: 120_000,
     // Test files at once. Many of them start nodes and a chain: one at a time where a failure costs more than time.
     maxWorkers: Number(process.env.STOA_TEST_WORKERS ?? 2),
+    // A second try, where one of 5,000 tests that waited too long would refuse a day of work. It is told at the end.
+    retry: Number(process.env.STOA_TEST_RETRIES ?? 0),
     projects: [
       {
         extends: true,

@@ -6,8 +6,9 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { type FaultyRpc, startFaultyRpc } from '../support/faulty-rpc.ts'
+import { freePort } from '../support/loopback.ts'
 import { type Disk, mountDisk } from './disk.ts'
-import { freePort, type Link, startLink } from './link.ts'
+import { type Link, startLink } from './link.ts'
 import { ChaosNode } from './node.ts'
 
 /** All agents that a seller offers, and how each handles a task. */

@@ -15,10 +15,15 @@ export async function listen(server: Server): Promise<number> {
 const FREE_FROM = 20_000
 const FREE_TO = 32_000
 
+/** Ports that this process was given: who asked for one may not listen on it yet. */
+const given = new Set<number>()
+
 /** A port that was free a moment ago for TCP and UDP, outside the range that the system assigns. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FREE_FROM, FREE_TO)
+    if (given.has(port)) continue
+    given.add(port)
     if ((await isFree(createServer(), port)) && (await isFree(createSocket('udp4'), port))) return port
   }
 }

@@ -11,9 +11,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createRequire } from 'node:module'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { freePort } from './loopback.ts'
 
 const USER = 'stoa'
 const PASSWORD = 'a password %40 / of tests'
@@ -202,12 +202,4 @@ function exited(child: ChildProcess): Promise<number | string> {
     child.once('exit', (code, signal) => resolve(code ?? signal ?? 0))
     child.once('error', reject)
   })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
