@@ -63,6 +63,7 @@ function connector(
     book: { connections: () => existing, relayed: () => relays, countSpeaking: () => speakingDht },
     mayBeRelayed: () => mayBeRelayed,
     listed: { mayDial: (_peerId: string, address: Multiaddr) => !forbidden.includes(address.toString()) },
+    isSelf: (peerId: string) => peerId === own,
     clock: { now: () => 0 },
   }
   return {
@@ -161,4 +162,20 @@ test.each([
     ...unreachable,
     message: expect.stringContaining('no answer in time'),
   })
+})
+
+test('a process of a peer is found where it answered, although another one has named other addresses since', async () => {
+  const answers: Record<string, Connection> = { [listed]: connectionWith(seller) }
+  const { connector: reach, dialed } = connector(answers, { speakingDht: 0 })
+  await reach.openStream(destination, PROTOCOL, never)
+  // The peer store has only `remembered` now, whose process ends.
+  await expect(reach.openStream({ peerId: seller, addrs: [] }, PROTOCOL, never)).resolves.toBeDefined()
+  expect(dialed.at(-1)).toBe(listed)
+})
+
+test('no identity of this node is dialed, at any address', async () => {
+  const { connector: reach, dialed } = connector({ [listed]: connectionWith(own) })
+  const opening = reach.openStream({ peerId: own, addrs: [listed] }, PROTOCOL, never)
+  await expect(opening).rejects.toMatchObject(unreachable)
+  expect(dialed).toEqual([])
 })

@@ -1,6 +1,7 @@
 import type { Connection, Stream } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { orAborted } from '../lib/wait.ts'
@@ -24,6 +25,9 @@ const ADDRESSES_DIALED_MAX = 16
  * (D52).
  */
 const ADDRESSES_ASKED_MAX = 2
+/** Peers whose answered dials are kept in memory, and how many of each. Beyond it the oldest are forgotten. */
+const ANSWERED_PEERS_MAX = 1000
+const ANSWERED_MAX = 4
 /** Errors of a connection that is about to close and still has the status `open`. */
 const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
 const LOOKUP_TIMEOUT_MS = 10_000
@@ -54,6 +58,10 @@ type ConnectorDeps = {
   /** True if a protocol may use a relay. The traffic of a relay is limited, and others pay for it. */
   mayBeRelayed(protocol: string): boolean
   listed: Pick<ListedAddresses, 'mayDial'>
+  /** True for each identity of this node. */
+  isSelf(peerId: string): boolean
+  /** Where another host of this node finds a peer. Without it, the DHT of this host is asked. */
+  findPeer?: ((peerId: string, signal: AbortSignal) => Promise<string[]>) | undefined
 }
 
 /** Reaches peers over an existing connection, at given or remembered addresses, or at addresses from the DHT. */
@@ -63,6 +71,11 @@ export class Connector {
   readonly #dials = new SharedDials()
   /** The relayed connection of each stream that uses one. */
   readonly #relayed = new WeakMap<Stream, Connection>()
+  /**
+   * Where a peer answered, the last place first. The peer store forgets it when the peer names its addresses. Several
+   * processes may be one peer, and each names only its own.
+   */
+  readonly #answered = new BoundedMap<string, readonly Multiaddr[]>(ANSWERED_PEERS_MAX)
 
   constructor(timing: ConnectorTiming, deps: ConnectorDeps) {
     this.#timing = timing
@@ -128,7 +141,7 @@ export class Connector {
   }
 
   async #connect({ peerId, addrs }: Destination, how: How, signal: AbortSignal): Promise<Connection> {
-    if (peerId === this.#deps.libp2p.peerId.toString()) throw unreachable(peerId, 'it is this node itself')
+    if (this.#deps.isSelf(peerId)) throw unreachable(peerId, 'it is this node itself')
     const all = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
     const mayDial = (address: Multiaddr) => !how.listed || this.#deps.listed.mayDial(peerId, address)
     const usable = (addresses: Multiaddr[]) =>
@@ -142,7 +155,8 @@ export class Connector {
       const met = this.#deps.book.connections(peerId).at(-1)
       if (met !== undefined) return met
       const tried = new Set(known.map(String))
-      const found = usable(await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
+      const looked = addressesOf(peerId, await (this.#deps.findPeer ?? this.findPeer.bind(this))(peerId, signal))
+      const found = usable(looked).filter((address) => !tried.has(address.toString()))
       if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
       return await this.#dial(peerId, found.slice(0, how.most), how, signal)
     }
@@ -186,30 +200,38 @@ export class Connector {
       connection.abort(new Error('another peer answered'))
       throw unreachable(peerId, `${connection.remotePeer} answered at ${connection.remoteAddr}`)
     }
+    this.#noteAnswer(peerId, connection.remoteAddr)
     void this.#remember(connection)
     return connection
   }
 
-  async #lookUp(peerId: string, signal: AbortSignal): Promise<Multiaddr[]> {
+  /** Where the DHT says that a peer is. */
+  async findPeer(peerId: string, signal: AbortSignal): Promise<string[]> {
     // Without a peer to ask, libp2p would wait until one connects.
     if (this.#deps.book.countSpeaking(DHT_PROTOCOL) === 0) return []
     const limit = AbortSignal.any([signal, AbortSignal.timeout(LOOKUP_TIMEOUT_MS)])
     try {
       const { peerRouting } = this.#deps.libp2p
       const lookup = peerRouting.findPeer(peerIdFromString(peerId), { signal: limit, useCache: false })
-      return addressesOf(peerId, (await orAborted(lookup, limit)).multiaddrs)
+      return (await orAborted(lookup, limit)).multiaddrs.map(String)
     } catch {
       return []
     }
   }
 
   async #remembered(peerId: string): Promise<Multiaddr[]> {
+    const answered = this.#answered.get(peerId) ?? []
     try {
       const { addresses } = await this.#deps.libp2p.peerStore.get(peerIdFromString(peerId))
-      return addresses.map(({ multiaddr }) => multiaddr)
+      return [...addresses.map(({ multiaddr }) => multiaddr), ...answered]
     } catch {
-      return []
+      return [...answered]
     }
+  }
+
+  #noteAnswer(peerId: string, place: Multiaddr): void {
+    const others = this.#answered.get(peerId)?.filter((one) => !one.equals(place)) ?? []
+    this.#answered.set(peerId, [place, ...others].slice(0, ANSWERED_MAX))
   }
 
   /** Stores the address as libp2p's own dialer does, so that the peer is found again after a restart. */

@@ -62,6 +62,14 @@ type HostTiming = NamedPeersTiming &
   RendezvousTiming &
   HeartbeatOptions
 
+/** The market host of a node, as its trade host uses it. */
+type MarketDirectory = {
+  /** The addresses of a peer in the DHT. */
+  findPeer(peerId: string, signal: AbortSignal): Promise<string[]>
+  /** True if this node dialed and met the peer there (D52). */
+  hasReached(peerId: string, place: string): boolean
+}
+
 export type HostDeps = {
   identity: Identity
   datastore: Datastore
@@ -69,6 +77,10 @@ export type HostDeps = {
   logger: Logger
   /** Limits how much of the event loop the work for neighbors takes. */
   pace?: Pace
+  /** Of a trade host: where it finds peers, since it is in no DHT. */
+  directory?: MarketDirectory
+  /** The peer id of the node's other host. */
+  otherPeerId?: string
 }
 
 const TIMING: HostTiming = {
@@ -105,46 +117,57 @@ export type Parts = Awaited<ReturnType<typeof createParts>>
 
 /** @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST` */
 export async function createParts(options: HostOptions, deps: HostDeps) {
-  const { identity, logger, clock } = deps
+  const { identity, logger, clock, directory } = deps
+  const { role } = options
+  const isSelf = (peerId: string) => peerId === identity.peerId || peerId === deps.otherPeerId
   const configured = parseRelays(options.relays ?? [], identity.peerId)
+  const announce = parseAnnounce(options.announce, identity.peerId)
+  const texts = [...options.bootstrap, ...(options.relays ?? [])]
+  const trusted = parseBootstrap(texts, identity.peerId).filter(({ peerId }) => !isSelf(peerId))
+  // A trade host needs other nodes only to find out how it is reached.
+  const isReachable = role === 'trade' && publicAddresses(announce).length > 0
   /** Peers to stay connected with: bootstrap peers and relays that the operator named. */
-  const kept = parseBootstrap([...options.bootstrap, ...(options.relays ?? [])], identity.peerId)
+  const kept = isReachable ? [] : trusted
   const publicDht =
     options.publicDht === true
       ? { bootstrap: PUBLIC_BOOTSTRAP, privateAddresses: false }
       : options.publicDht || undefined
-  const publicPeers = parseBootstrap(publicDht?.bootstrap ?? [], identity.peerId)
+  const publicPeers = role === 'trade' ? [] : parseBootstrap(publicDht?.bootstrap ?? [], identity.peerId)
   /** Names that lead to more such peers. */
-  const named = namesIn([...options.bootstrap, ...(options.relays ?? [])]).map((name) => new NamedPeers(name))
+  const named = isReachable ? [] : namesIn(texts).map((name) => new NamedPeers(name))
   const namedRelays = namesIn(options.relays ?? [])
-  const announce = parseAnnounce(options.announce, identity.peerId)
   const timing = { ...TIMING, ...options.timing }
   const gossip = new Gossip(deps)
   const budget = new DialBudget()
   const { connectionsPerAddress } = options
   const perAddress = connectionsPerAddress === undefined ? {} : { perAddress: connectionsPerAddress }
-  const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
+  const isTrusted = (peerId: string) => trusted.some((peer) => peer.peerId === peerId)
   const isNamed = (peerId: string) => named.some((one) => one.has(peerId))
   const isNeeded = (peerId: string) => isTrusted(peerId) || isNamed(peerId)
   let discovery: Discovery | undefined
   const { libp2p, listenFailures, reservations, tcp, reuse } = await createModules(
     { ...options, announce, publicDht, inbound: { ...perAddress, ...options.inbound } },
-    { ...deps, gossip, budget, isNeeded, found: (peer) => discovery?.offer(peer) },
+    { ...deps, gossip, budget, isNeeded, isSelf, found: (peer) => discovery?.offer(peer) },
   )
-  budget.exempt(kept.flatMap(({ addresses }) => addresses))
+  budget.exempt(trusted.flatMap(({ addresses }) => addresses))
   const reached = new ReachedPeers({ ...deps, libp2p })
-  budget.isReached = (peerId, place) => reached.has(peerId, place)
+  const isReached = (peerId: string, place: string) =>
+    reached.has(peerId, place) || directory?.hasReached(peerId, place) === true
+  budget.isReached = isReached
   const book = new PeerBook(libp2p)
   /** Protocols that may be spoken over a relay. */
   const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
-  const isPrivateMarket = kept.some(({ addresses }) => addresses.some((address) => isPrivateHost(hostIn(address))))
+  const isPrivateMarket = trusted.some(({ addresses }) => addresses.some((address) => isPrivateHost(hostIn(address))))
   const listed = new ListedAddresses({
     mayDialPrivate: options.dialPrivate ?? isPrivateMarket,
     listenHosts: options.listenHosts,
-    isReached: (peerId, place) => reached.has(peerId, place),
+    isReached,
   })
-  const connector = new Connector(timing, { libp2p, book, clock, mayBeRelayed, listed })
+  const connector = new Connector(timing, {
+    ...{ libp2p, book, clock, mayBeRelayed, listed, isSelf },
+    findPeer: directory?.findPeer,
+  })
   const connected = (peerId: string) => book.connected(peerId)
   discovery = new Discovery(timing, {
     libp2p,
@@ -158,7 +181,7 @@ export async function createParts(options: HostOptions, deps: HostDeps) {
   const visitors = new Visitors({ libp2p, isTrusted: isNeeded })
   // Proofs can be faked, visitors cannot. A proved address counts as public only while strangers connect to it.
   const isPublic = () =>
-    options.relay === true ||
+    (options.relay === true && role !== 'trade') ||
     publicAddresses(announce).length > 0 ||
     (publicAddresses(libp2p.getMultiaddrs()).length > 0 && visitors.come())
   const changed = () => addresses.check()
@@ -170,20 +193,20 @@ export async function createParts(options: HostOptions, deps: HostDeps) {
   let mapping: PortMapping | undefined
   const routerIsAsked = () => mapping?.state().state === 'asking'
   const proof = new AddressProof({ libp2p, logger, book, clock, dialBack, isTrusted, routerIsAsked })
-  if (options.upnp === true) {
+  if (options.upnp === true && role !== 'market') {
     const { PortMapping } = await import('./upnp/port-mapping.ts')
     const listening = () => libp2p.services.inside.transportManager.getAddrs()
     mapping = new PortMapping(timing, { logger, listening, mapped: proof.mapped.bind(proof) })
   }
   const { port, mdns, dns = systemDns } = options
-  const settings = { port, mdns, dns, timing, announce, kept, named, publicPeers, reuse, relayed }
+  const settings = { role, port, mdns, dns, timing, announce, kept, named, publicPeers, reuse, relayed }
   const reach = { addresses, relays, proof, dialBack, mapping, punch }
-  return { libp2p, listenFailures, gossip, book, connector, discovery, ...reach, ...settings }
+  return { libp2p, listenFailures, gossip, book, connector, discovery, reached, ...reach, ...settings }
 }
 
 /** Runs everything that works in the background of the host, until the signal aborts. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
-  const { libp2p, addresses, book, discovery, relays, proof, dialBack, mapping, punch, timing } = parts
+  const { role, libp2p, addresses, book, discovery, relays, proof, dialBack, mapping, punch, timing } = parts
   const { dht, publicDht } = libp2p.services
   const connected = (peerId: string) => book.connected(peerId)
   const meeting = {
@@ -207,15 +230,16 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
     ...parts.publicPeers.map((peer) =>
       keepConnected(peer, timing.retry, { libp2p, logger, connected, quiet: true }, signal),
     ),
-    discovery.run(signal),
-    meetInDht(timing, { ...meeting, directory: dht, ready: () => book.countSpeaking(DHT_PROTOCOL) > 0 }, signal),
+    role !== 'trade' && discovery.run(signal),
+    dht && meetInDht(timing, { ...meeting, directory: dht, ready: () => book.countSpeaking(DHT_PROTOCOL) > 0 }, signal),
     publicDht &&
       meetInDht(
         timing,
         { ...meeting, directory: publicDht, ready: () => book.countSpeaking(PUBLIC_DHT_PROTOCOL) > 0 },
         signal,
       ),
-    relays.run(signal),
+    // Nothing of the market runs over a relay, so a market host needs none.
+    role !== 'market' && relays.run(signal),
     dialBack.start(libp2p).then(() => proof.run(timing, signal)),
     mapping?.run(signal),
     punch.run(signal),

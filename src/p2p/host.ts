@@ -36,6 +36,10 @@ export interface Host extends Service {
   peers(): PeerView[]
   /** Whether this node has found the market, and how it searches. */
   search(): MarketSearch
+  /** The addresses of a peer in the market's DHT. Empty if nobody there knows the peer. */
+  findPeer(peerId: string, signal: AbortSignal): Promise<string[]>
+  /** True if this host dialed a peer of the market at a place, and met it there. */
+  hasReached(peerId: string, place: string): boolean
   /**
    * Answers a protocol. The handler must attach its reader before it returns, because libp2p drops earlier bytes. An
    * exception resets the stream. Only a `relayed` protocol is answered and spoken over a relay too.
@@ -152,6 +156,8 @@ function hostOf(parts: Parts, { identity: { peerId, did }, logger }: HostDeps): 
         publicPeers: libp2p.services.publicDht && book.countSpeaking(PUBLIC_DHT_PROTOCOL),
         uptimeMs: performance.now() - startedAt,
       }),
+    findPeer: (peer, signal) => connector.findPeer(peer, signal),
+    hasReached: (peer, place) => parts.reached.has(peer, place),
     peers: () => book.views(),
     speaks: (peer, protocol) => book.speaks(peer, protocol),
     siteOf(peer) {

@@ -52,17 +52,24 @@ type Services = {
   identify: Identify
   identifyPush: IdentifyPush
   ping: Ping
-  dht: KadDHT
-  pubsub: object
-  autonat: object
   inside: Inside
+  dht?: KadDHT
+  pubsub?: object
+  autonat?: object
   relay?: RelayServer
   publicDht?: Directory
 }
 
 export type Node = Libp2p<Services>
 
+/**
+ * The part of a host in a node with two hosts. `trade`: calls under the seller's identity, and nothing else. `market`:
+ * everything that meets other nodes. A node with one host has no role and does both.
+ */
+type HostRole = 'trade' | 'market'
+
 export type ModulesOptions = {
+  role?: HostRole
   /** Port for both TCP and QUIC. With 0 each chooses a free port. */
   port: number
   listenHosts: readonly string[]
@@ -86,6 +93,8 @@ type ModulesDeps = {
   logger: Logger
   /** True if a peer is needed although nothing runs over its connection. */
   isNeeded?: (peerId: string) => boolean
+  /** True for each identity of this node. It is never dialed. */
+  isSelf?: (peerId: string) => boolean
   /** Limits dials on hearsay, because they cost others. */
   budget?: DialBudget
   /** Called with each peer that answers on the local network, each time it answers. */
@@ -115,7 +124,10 @@ export async function createModules(options: ModulesOptions, deps: ModulesDeps) 
   const pinned = [`/peers/${peerIdFromString(deps.identity.peerId).toCID()}`, REACHED_PREFIX]
 
   keepInterfacesSteady()
-  const room = { most: connectionsFor(openFilesMax()), ...options.inbound }
+  const openFiles = openFilesMax()
+  // Two hosts share the open files of the process.
+  const files = openFiles === undefined || options.role === undefined ? openFiles : openFiles / 2
+  const room = { most: connectionsFor(files), ...options.inbound }
   const places = new InboundPlaces(room, {
     logger: deps.logger,
     connections: () => libp2p.getConnections(),
@@ -159,24 +171,29 @@ export async function createModules(options: ModulesOptions, deps: ModulesDeps) 
     // It aborts a healthy connection with all its streams after one slow ping. `heartbeat.ts` does this work instead,
     // until https://github.com/libp2p/js-libp2p/pull/3504 is released.
     connectionMonitor: { enabled: false },
-    connectionGater: gater(places, (peerId) => libp2p.getConnections(peerIdFromString(peerId)).length),
-    peerDiscovery: options.mdns ? [await loadMdns(deps.found)] : [],
+    connectionGater: gater(places, {
+      connectionsWith: (peerId) => libp2p.getConnections(peerIdFromString(peerId)).length,
+      isSelf: deps.isSelf ?? (() => false),
+    }),
+    peerDiscovery: options.mdns && options.role !== 'trade' ? [await loadMdns(deps.found)] : [],
     services: {
       identify: identify(),
       identifyPush: identifyPush(),
       // The DHT and other modules ping too.
       ping: ping({ maxInboundStreams: 4, maxOutboundStreams: 4 }),
-      dht: (components) => createDht(components, budget),
-      pubsub: deps.gossip.module(),
-      autonat: answeringOnly(autoNATv2()),
       inside: ({ transportManager, addressManager, upgrader }) => ({
         transportManager,
         addressManager,
         upgrader: upgrader as unknown as Inside['upgrader'],
       }),
-      ...(options.relay === true && { relay: (components) => createRelayServer(components) }),
-      ...(publicDht !== undefined && {
-        publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht, budget),
+      ...(options.role !== 'trade' && {
+        dht: (components: KadDHTComponents) => createDht(components, budget),
+        pubsub: deps.gossip.module(),
+        autonat: answeringOnly(autoNATv2()),
+        ...(options.relay === true && { relay: createRelayServer }),
+        ...(publicDht !== undefined && {
+          publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht, budget),
+        }),
       }),
     },
   })
@@ -196,8 +213,12 @@ function listenAddresses({ port, listenHosts }: ModulesOptions, withQuic: boolea
   })
 }
 
-function gater(places: InboundPlaces, connectionsWith: (peerId: string) => number): ConnectionGater {
+function gater(
+  places: InboundPlaces,
+  { connectionsWith, isSelf }: { connectionsWith(peerId: string): number; isSelf(peerId: string): boolean },
+): ConnectionGater {
   return {
+    denyDialPeer: (peer) => isSelf(peer.toString()),
     denyInboundConnection: (connection) => !places.admit(connection),
     // A peer's addresses come from others and may name anything that a transport accepts, even unix sockets.
     denyDialMultiaddr: (address) => !isDialable(address),

@@ -2,10 +2,10 @@ import { MemoryDatastore } from 'datastore-core/memory'
 import type { Datastore } from 'interface-datastore'
 import { systemClock } from '../../src/lib/clock.ts'
 import { type Logger, silentLogger } from '../../src/lib/logger.ts'
-import { createHost, type Host, type HostOptions } from '../../src/p2p/host.ts'
+import { createHost, type Host, type HostDeps, type HostOptions } from '../../src/p2p/host.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 
-export type TestHostOptions = Partial<HostOptions> & {
+export type TestHostOptions = Partial<HostOptions & Pick<HostDeps, 'directory' | 'otherPeerId'>> & {
   identity?: Identity
   datastore?: Datastore
   logger?: Logger
@@ -32,8 +32,11 @@ export async function createTestHost(options: TestHostOptions = {}): Promise<Hos
     identity = await createIdentity(),
     datastore = new MemoryDatastore(),
     logger = silentLogger,
+    directory,
+    otherPeerId,
     ...rest
   } = options
+  const other = { ...(directory && { directory }), ...(otherPeerId && { otherPeerId }) }
   return await createHost(
     {
       port: 0,
@@ -45,7 +48,7 @@ export async function createTestHost(options: TestHostOptions = {}): Promise<Hos
       ...rest,
       timing: { ...timing, ...rest.timing },
     },
-    { identity, datastore, clock: systemClock, logger },
+    { identity, datastore, clock: systemClock, logger, ...other },
   )
 }
 
