@@ -1,6 +1,11 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 
 const inBrowser = 'test/browser/**/*.test.ts'
+/** What the engine of the ledger matters most to: paid calls, and nodes that are killed and start again. */
+const onBothEngines = ['paid-call', 'crash-matrix', 'crash-once'].map((name) => `test/integration/${name}.test.ts`)
+const isOnServer = process.env.STOA_TEST_ENGINE === 'postgres'
+/** Starts a PostgreSQL when the first test asks for one. */
+const globalSetup = 'test/support/postgres-setup.ts'
 
 export default defineConfig({
   test: {
@@ -18,10 +23,18 @@ export default defineConfig({
           name: 'node',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts', 'dashboard/**/*.test.ts'],
           exclude: [...configDefaults.exclude, inBrowser],
-          // Starts a PostgreSQL when the first test asks for one.
-          globalSetup: 'test/support/postgres-setup.ts',
+          globalSetup,
         },
       },
+      // With STOA_TEST_ENGINE=postgres the first project runs these, and all others, on PostgreSQL.
+      ...(isOnServer
+        ? []
+        : [
+            {
+              extends: true as const,
+              test: { name: 'postgres', include: onBothEngines, globalSetup, env: { STOA_TEST_ENGINE: 'postgres' } },
+            },
+          ]),
       {
         extends: true,
         // Builds the dashboard and unpacks Chromium, where a test that needs them runs.

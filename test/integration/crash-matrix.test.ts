@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { usdcEvents } from '../../devnet/chain.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
-import { openDatabase } from '../../src/store/database.ts'
-import { createPurchases, type Order, type StoredReservation } from '../../src/store/purchases.ts'
+import { all, together } from '../../src/store/query.ts'
+import { askLedger } from '../support/ledger-engine.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
@@ -105,7 +105,7 @@ describe('T16 a seller killed at', {}, () => {
       expect(await devnet.chain.balanceOf(payee)).toBe(expected.paid)
       expect(await countRuns(runs)).toBe(expected.runs)
       await second.stop()
-      expect(statesOf(dir)).toEqual([expected.paid === 0n ? 'voided' : 'settled'])
+      expect(await statesOf(dir)).toEqual([expected.paid === 0n ? 'voided' : 'settled'])
       expect(await authorizationsUsedTo(payee)).toBe(expected.paid === 0n ? 0 : 1)
     },
     90_000,
@@ -158,14 +158,14 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
 
       const second = await startNodeProcess({ args, environment })
       await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0, { timeoutMs: 60_000 })
-      await until(async () => (await ledgerOf(dir)).entries.every(({ order }) => order.status !== 'executing'), {
+      await until(async () => (await ledgerOf(dir)).entries.every(({ status }) => status !== 'executing'), {
         timeoutMs: 60_000,
         everyMs: 100,
       })
       await second.stop()
 
       const { entries, spent } = await ledgerOf(dir)
-      const signed = entries.filter(({ reservation }) => reservation !== undefined)
+      const signed = entries.filter(({ state }) => state !== null)
       expect([entries.length, signed.length]).toEqual([expected.orders, expected.signed])
       expect([budget, spent]).toEqual([expected.signed === 0 ? 0n : PRICE, expected.signed === 0 ? 0n : PRICE])
       await until(async () => (await seller.status()).settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
@@ -174,10 +174,10 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
       expect(await devnet.chain.balanceOf(payer)).toBe(1_000_000n - BigInt(used) * PRICE)
       const isDelivered = expected.delivered === 'always' || (expected.delivered === 'if paid' && used === 1)
       if (expected.delivered === 'always') expect(used).toBe(1)
-      for (const { order, reservation } of entries) {
-        if (isDelivered) expect(order).toMatchObject({ status: 'completed', output: `task of ${faultPoint}` })
-        else expect(order).toMatchObject({ status: 'failed' })
-        expect(reservation?.state).toBe(isDelivered ? 'spent' : 'reserved')
+      for (const { status, output, state } of entries) {
+        if (isDelivered) expect([status, output]).toEqual(['completed', `task of ${faultPoint}`])
+        else expect(status).toBe('failed')
+        expect(state).toBe(isDelivered ? 'spent' : 'reserved')
       }
     },
     180_000,
@@ -210,11 +210,11 @@ describe('a buyer killed while the agent runs', { concurrent: true }, () => {
       await until(async () => (await devnet.chain.balanceOf(payee)) === PRICE, { everyMs: 100 })
 
       const second = await startNodeProcess({ args, environment })
-      const isCompleted = async () => (await ledgerOf(dir)).entries[0]?.order.status === 'completed'
+      const isCompleted = async () => (await ledgerOf(dir)).entries[0]?.status === 'completed'
       await until(isCompleted, { timeoutMs: 60_000, everyMs: 100 })
       await second.stop()
       const { entries, spent } = await ledgerOf(dir)
-      expect(entries).toMatchObject([{ order: { output: 'hello' }, reservation: { state: 'spent' } }])
+      expect(entries).toEqual([{ status: 'completed', output: 'hello', state: 'spent' }])
       expect([spent, await countRuns(runs), await authorizationsUsedTo(payee)]).toEqual([PRICE, 1, 1])
     },
     180_000,
@@ -248,37 +248,21 @@ async function post(url: string, body: unknown): Promise<unknown> {
   return response.json()
 }
 
-/** The states of all payments in a seller's directory that nobody uses. */
-function statesOf(dir: string): string[] {
-  const database = openDatabase({ path: join(dir, 'stoa.db') })
-  try {
-    return (database.prepare('SELECT state FROM payments').all() as { state: string }[]).map(({ state }) => state)
-  } finally {
-    void database.close()
-  }
+/** The states of all payments in the ledger of a seller. */
+async function statesOf(dir: string): Promise<string[]> {
+  return (await askLedger(dir, all<{ state: string }>('SELECT state FROM payments'))).map(({ state }) => state)
 }
 
-/** A buyer's ledger as it is on disk: another process may be writing it. */
-async function ledgerOf(dir: string): Promise<{
-  entries: { order: Order; reservation: StoredReservation | undefined }[]
-  spent: bigint
-}> {
-  const database = openDatabase({ path: join(dir, 'stoa.db') })
-  try {
-    const purchases = createPurchases(database)
-    const ids = database.prepare('SELECT id FROM orders').all() as { id: string }[]
-    const entry = async ({ id }: { id: string }) => ({
-      order: (await purchases.order(id))!,
-      reservation: await purchases.reservationOf(id),
-    })
-    const entries = await Promise.all(ids.map(entry))
-    const isDay = `scope = '' AND length(period) = 10`
-    const days = database.prepare(`SELECT period AS day FROM spending WHERE ${isDay}`).all() as { day: string }[]
-    const sums = await Promise.all(days.map(({ day }) => purchases.spentOn(day)))
-    return { entries, spent: sums.reduce((all, sum) => all + sum, 0n) }
-  } finally {
-    void database.close()
-  }
+type Entry = { status: string; output: string | null; state: string | null }
+
+/** The ledger of a buyer. Its process may be writing it. */
+async function ledgerOf(dir: string): Promise<{ entries: Entry[]; spent: bigint }> {
+  const entriesOf = all<Entry>(
+    'SELECT o.status, o.output, a.state FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no ORDER BY o.no',
+  )
+  const daysOf = all<{ amount: number }>(`SELECT amount FROM spending WHERE scope = '' AND length(period) = 10`)
+  const [entries, days] = await askLedger(dir, together(entriesOf, daysOf))
+  return { entries, spent: days.reduce((sum, { amount }) => sum + BigInt(amount), 0n) }
 }
 
 async function authorizationsUsedBy(authorizer: Hex): Promise<number> {

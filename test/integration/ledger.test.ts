@@ -8,6 +8,7 @@ import { afterAll, expect, test } from 'vitest'
 import { LISTINGS_TOPIC } from '../../src/listings/gossip.ts'
 import { createIdentity, loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import { encodeBatch } from '../../src/protocols/sync/batch.ts'
+import { onSqliteOnly } from '../support/ledger-engine.ts'
 import { listingRecord, signRecord } from '../support/listings.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
@@ -32,7 +33,9 @@ async function ask({ ready }: NodeProcess, path: string, body?: object) {
   return { status: response.status, body: (await response.json()) as { code?: string } }
 }
 
-test('a second node is refused though the files of the lock were deleted (D3, T16)', async () => {
+const ofFile = onSqliteOnly('it is about the file stoa.db, which does not hold the ledger')
+
+ofFile('a second node is refused though the files of the lock were deleted (D3, T16)', async () => {
   const dir = await testDir()
   const first = await start(dir)
   await rm(join(dir, 'lock.db'))
@@ -42,7 +45,7 @@ test('a second node is refused though the files of the lock were deleted (D3, T1
   await first.stop()
 })
 
-test('a node whose ledger is found damaged stops buying and selling, and says why', async () => {
+ofFile('a node whose ledger is found damaged stops buying and selling, and says why', async () => {
   const buyer = await startTestNode({ key: generatePrivateKey() })
   const bootstrap = buyer.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
   const dir = await testDir()
@@ -115,7 +118,7 @@ test('T33 a node that meets another one with its identity on the market stops tr
   await expect(startTestNode({ key, dataDir: node.dataDir })).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
 })
 
-test('T33 a node does not start on a copy of a directory that is still there, and says what to do', async () => {
+ofFile('T33 a node does not start on a copy of a directory that is still there, and says what to do', async () => {
   const dir = await testDir()
   await (await start(dir)).stop()
   const copy = join(await testDir(), 'copy')

@@ -1,13 +1,36 @@
+import { hostname } from 'node:os'
 import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, test } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
-import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { connect } from '../../src/store/postgres/connection.ts'
+import { Readers } from '../../src/store/postgres/readers.ts'
+import { readSettings } from '../../src/store/postgres/settings.ts'
 import type { Query } from '../../src/store/query.ts'
-import { createTestDatabase } from './test-postgres.ts'
+import { createTestDatabase, type TestDatabase } from './test-postgres.ts'
 
 /** Whether the nodes of tests keep their ledgers on a database server. */
 export const onServer = process.env.STOA_TEST_ENGINE === 'postgres'
 
-const urls = new Map<string, Promise<string>>()
+/** Declares a test about the file of SQLite. @param reason why it says nothing about a ledger on PostgreSQL */
+export function onSqliteOnly(reason: string): (name: string, body: () => Promise<void>, timeoutMs?: number) => void {
+  return (name, body, timeoutMs) => {
+    if (onServer) test(name, (context) => context.skip(reason))
+    else test(name, body, timeoutMs)
+  }
+}
+
+const databases = new Map<string, Promise<TestDatabase>>()
+
+// Imported before the hooks of a test file are set, this runs after them: no node uses its database any more.
+if (onServer) {
+  afterAll(async () => {
+    const made = [...databases.values()]
+    databases.clear()
+    await Promise.all(made.map(async (database) => (await database).drop()))
+  })
+}
 
 /**
  * Variables that give the node of a data directory a ledger of its own on the engine that STOA_TEST_ENGINE names.
@@ -17,21 +40,33 @@ const urls = new Map<string, Promise<string>>()
  */
 export async function engineEnvironment(dataDir: string | undefined): Promise<{ DATABASE_URL?: string }> {
   if (!onServer || dataDir === undefined) return {}
-  let url = urls.get(dataDir)
-  if (url === undefined) {
-    url = createTestDatabase().then((database) => database.address())
-    urls.set(dataDir, url)
-  }
-  return { DATABASE_URL: await url }
+  const database = databases.get(dataDir) ?? createTestDatabase()
+  databases.set(dataDir, database)
+  return { DATABASE_URL: (await database).address() }
 }
 
-/** Asks the ledger of a data directory, beside the node that uses it. */
+/** Lets the lease of a process that was killed pass at once, instead of 20 s later: the next start need not wait. */
+export async function endLease(address: string, pid: number): Promise<void> {
+  const client = new pg.Client(address)
+  await client.connect()
+  await client.query('UPDATE processes SET lease_until = 0 WHERE ended_at IS NULL AND place = $1', [
+    `${hostname()}, process ${pid}`,
+  ])
+  await client.end()
+}
+
+/** A reader beside the process that holds the ledger. */
+function readServer(address: string): Pick<LedgerDatabase, 'query' | 'close'> {
+  const settings = readSettings(address)
+  const reach = () => connect({ settings, connectMs: 5_000, answerMs: 20_000 })
+  const readers = new Readers({ settings, connect: reach, waitMs: 10_000 })
+  return { query: (query) => readers.query(query), close: () => readers.close() }
+}
+
+/** Asks the ledger of a data directory, beside the node that may use it. */
 export async function askLedger<T>(dataDir: string, query: Query<T>): Promise<T> {
   const { DATABASE_URL: address } = await engineEnvironment(dataDir)
-  const database =
-    address === undefined
-      ? openDatabase({ path: join(dataDir, 'stoa.db') })
-      : await openPostgres({ address, isShared: true })
+  const database = address === undefined ? openDatabase({ path: join(dataDir, 'stoa.db') }) : readServer(address)
   try {
     return await database.query(query)
   } finally {

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { engineEnvironment } from './ledger-engine.ts'
+import { endLease, engineEnvironment } from './ledger-engine.ts'
 
 const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
 /** Seven nodes that start at once on two busy cores take half a minute. */
@@ -58,10 +58,14 @@ export async function startNodeProcess(options: {
   child.stderr.setEncoding('utf8').on('data', (part: string) => {
     log = (log + part).slice(-LOG_CHARS_MAX)
   })
-  const exited = (once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>).then(([code, signal]) => {
-    running.delete(child)
-    return { code, signal }
-  })
+  const exited = (once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>).then(
+    async ([code, signal]) => {
+      running.delete(child)
+      // Who has a database from the test lets it wait.
+      if (code !== 0 && engine.DATABASE_URL !== undefined) await endLease(engine.DATABASE_URL, child.pid!)
+      return { code, signal }
+    },
+  )
   const ready = await Promise.race([
     once(createInterface({ input: child.stdout }), 'line', { signal: AbortSignal.timeout(READY_MS) }),
     exited.then((end) => Promise.reject(new Error(`stoa start ended with ${JSON.stringify(end)}: ${log}`))),

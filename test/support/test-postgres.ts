@@ -5,6 +5,8 @@ import { askForPostgres, TEMPLATE, type TestPostgres } from './postgres-setup.ts
 
 let server: Promise<TestPostgres> | undefined
 let admin: Promise<pg.Client> | undefined
+/** The end of the statement before: a client runs one at a time. */
+let before: Promise<unknown> = Promise.resolve()
 let count = 0
 
 /** A database of its own for a test. Without `empty` it has the tables of the ledger. */
@@ -20,12 +22,11 @@ export async function createTestDatabase({ isEmpty = false } = {}): Promise<Test
   const { host, port, user, password } = await testPostgres()
   count += 1
   const name = `test_${process.pid}_${count}_${Date.now()}`
-  const client = await adminOf()
-  await client.query(`CREATE DATABASE ${name}${isEmpty ? '' : ` TEMPLATE ${TEMPLATE}`}`)
+  await asAdmin(`CREATE DATABASE ${name}${isEmpty ? '' : ` TEMPLATE ${TEMPLATE}`}`)
   return {
     name,
     address: (at = port) => `postgres://${user}:${encodeURIComponent(password)}@${host}:${at}/${name}`,
-    drop: async () => void (await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)),
+    drop: () => asAdmin(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
   }
 }
 
@@ -90,10 +91,13 @@ export function testPostgres(): Promise<TestPostgres> {
   return server
 }
 
-/** A connection for the test itself, as one who may do everything. */
-async function adminOf(): Promise<pg.Client> {
+/** Runs a statement for the test itself, as one who may do everything. */
+async function asAdmin(sql: string): Promise<void> {
   admin ??= connected('postgres')
-  return admin
+  const client = await admin
+  const run = before.then(() => client.query(sql))
+  before = run.catch(() => {})
+  await run
 }
 
 async function connected(database: string): Promise<pg.Client> {
