@@ -109,6 +109,8 @@ export type Buyer = {
   ownerOf(orderId: string): Promise<string | undefined>
   readonly keys: Pick<IdempotencyKeys, 'purge'>
   readonly streams: StreamPool
+  /** Goes on with the orders and workflows of processes that have ended. */
+  takeOver(): Promise<void>
   /** In start order. */
   readonly services: readonly Service[]
 }
@@ -189,6 +191,11 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     askPrice: (seller, resource, signal) =>
       askPrice(seller, { resource, callerDid, correlationId: randomUUID() }, streams, signal),
     ...{ orders, sessions, workflows, tokens, budget, approvals, keys, streams },
+    async takeOver() {
+      await recovery.takeOver()
+      for (const order of await ledger.orders.pending()) orders.enqueue(order.id)
+      await workflows.takeOver()
+    },
     services: [unstored.service, recovery, approvals, orders, workflows, stopOf(active, flights)],
   }
 }

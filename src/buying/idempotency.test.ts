@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { endProcess } from '../../test/support/end-process.ts'
 import { listingFixture } from '../../test/support/fake-api.ts'
 import { fakeMarket, heldApproval } from '../../test/support/fake-market.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
@@ -119,7 +120,7 @@ test('D38 after the end of the process an order nobody waits for any more ends u
   const first = await fakeMarket(() => [own], { database, runOwn })
   void first.execute(request()).catch(() => {})
   await until(async () => (await first.orders.list({ limit: 1 })).items[0]?.status === 'executing')
-  const second = await fakeMarket(() => [own], { database })
+  const second = await fakeMarket(() => [own], { database: endProcess(database) })
   const [order] = (await second.orders.list({ limit: 1 })).items
   expect(order).toMatchObject({ status: 'failed', error: { code: 'ORDER_CANCELLED' } })
   expect(await second.execute(request())).toMatchObject({ output: 'HELLO' })

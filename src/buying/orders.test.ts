@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
+import { endProcess } from '../../test/support/end-process.ts'
 import { listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { agentId, payTo, usdc } from '../../test/support/payments.ts'
@@ -324,7 +325,7 @@ describe('T16, T17: over a restart', () => {
     await stop(first.buyer)
     expect((await first.orders.get(running.id)).status).toBe('executing')
 
-    const second = await market({ database })
+    const second = await market({ database: endProcess(database) })
     ;(await second.run('runs')).end('after all')
     expect(await settled(second, running.id)).toMatchObject({ status: 'completed', output: 'after all' })
     const left = await Promise.all([waiting, unknown].map(({ id }) => second.orders.get(id)))
@@ -342,7 +343,7 @@ describe('T16, T17: over a restart', () => {
     void first.orders.cancel(id).catch(() => {})
     await until(async () => (await first.orders.get(id)).cancel_requested)
     await stop(first.buyer)
-    const second = await market({ database })
+    const second = await market({ database: endProcess(database) })
     expect(await second.orders.get(id)).toMatchObject({ status: 'cancelled' })
     expect(second.runs).toEqual([])
   })

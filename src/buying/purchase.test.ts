@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { endProcess } from '../../test/support/end-process.ts'
 import { agentId } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
@@ -40,7 +41,12 @@ async function market(options: TestSellerOptions & Pick<TestBuyerOptions, 'daily
       for (const stream of streams) stream.abort(new Error('the connection is lost'))
     },
     revive: async () => {
-      seller = await start({ ...options, database: first.database, settlement: first.settlement, clock: first.clock })
+      seller = await start({
+        ...options,
+        database: endProcess(first.database),
+        settlement: first.settlement,
+        clock: first.clock,
+      })
       return seller
     },
   }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { endProcess } from '../../test/support/end-process.ts'
 import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { randomHex } from '../../test/support/payments.ts'
@@ -382,6 +383,7 @@ test('T17: an order that a crash left executing is taken up again where nothing 
   const { buyer, order, clock } = await interrupted(refusing('OVERLOADED', true))
   const free = { ...order, id: 'free order', updatedAt: clock.now() - 1 }
   await buyer.purchases.finish(free)
+  endProcess(buyer.database)
   await buyer.recovery.start()
   expect(await buyer.purchases.order(free.id)).toMatchObject({ status: 'pending', error: undefined })
   expect((await buyer.purchases.order(order.id))?.status).toBe('executing')

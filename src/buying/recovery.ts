@@ -64,8 +64,15 @@ export class Recovery implements Service {
 
   async start(): Promise<void> {
     const { purchases, clock } = this.#deps
-    await purchases.reopenUnsigned(clock.now())
+    await purchases.takeOver(clock.now())
     this.#schedule(0)
+  }
+
+  /** Goes on with the purchases of processes that have ended. */
+  async takeOver(): Promise<void> {
+    const { purchases, clock } = this.#deps
+    await purchases.takeOver(clock.now())
+    this.soon()
   }
 
   async stop(): Promise<void> {

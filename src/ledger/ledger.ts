@@ -113,8 +113,8 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       await payments.lookAgain(id, at, txHash)
       if (txHash !== before) events.emit({ record: 'payment', id, from: 'settled', to: 'settled' })
     },
-    async voidRunning(error, now) {
-      const interrupted = await payments.voidRunning(error, now)
+    async takeOver(error, now) {
+      const interrupted = await payments.takeOver(error, now)
       if (interrupted > 0) events.emit({ record: 'interruption', payments: interrupted })
       return interrupted
     },

@@ -29,6 +29,8 @@ export type Ports = {
   randomBytes(length: number): Uint8Array
   /** If another process holds the ledger in PostgreSQL, waits until that one is gone. Without it, the node fails. */
   waitForLedger: WaitForLedger
+  /** Other processes of this seller use the ledger in PostgreSQL too. @internal Until all that a node does allows it. */
+  isShared: boolean
 }
 
 /** A marketplace node. It sells the agents registered on it and buys from other nodes. */

@@ -22,6 +22,7 @@ import { createAgentProtocols } from './agent-protocols.ts'
 import type { Ports, StoaNode } from './api.ts'
 import { createBooks } from './books.ts'
 import { createBuying } from './buying.ts'
+import { joinFleet } from './fleet.ts'
 import { type Foundation, layFoundation } from './foundation.ts'
 import { housekeeping } from './housekeeping.ts'
 import { createListings, createMarket } from './market.ts'
@@ -40,14 +41,14 @@ import { createTrust } from './trust.ts'
  * @throws CodedError that says what is wrong with the data directory, its keys, its database or a setting
  */
 export async function createNode(config: Config, secrets: Secrets, ports: Partial<Ports> = {}): Promise<StoaNode> {
-  const { logger = silentLogger, waitForLedger: wait } = ports
+  const { logger = silentLogger, waitForLedger: wait, isShared } = ports
   const { notes } = await openDataDir(config.dataDir)
   for (const note of notes) logger.warn({}, note)
   const lock = lockDataDir(config.dataDir)
   let databases: Databases | undefined
   try {
     await removeLeftOverDrafts(config.dataDir)
-    databases = await openDatabases(config.dataDir, { logger, url: secrets.database?.url, wait })
+    databases = await openDatabases(config.dataDir, { logger, url: secrets.database?.url, wait, isShared })
     return await assemble(config, secrets, await layFoundation(config, secrets, ports, databases), lock)
   } catch (error) {
     await databases?.close()
@@ -84,7 +85,6 @@ async function assemble(
   const { ownAgents, register } = createOwnAgentsApi({ clock, catalog, selling })
   const trust = createTrust(config, { ...base, catalog, measures, selling })
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
-  const { search } = market
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
     ...{ ...base, ...books },
@@ -95,26 +95,27 @@ async function assemble(
   const protocols = createAgentProtocols(
     { version, did: identity.did, needsToken: needsToken(config.api) },
     {
-      ...{ ...selling.x402, ...trust.api, messages, runTime, buyer, catalog, search },
+      ...{ ...selling.x402, ...trust.api, messages, runTime, buyer, catalog, search: market.search },
       ...{ records: createTaskRecords(database), balance: view.balance },
     },
   )
   const served: ApiDeps = {
-    ...{ clock, logger, version, ...books, market: search, events: feed, buyer },
+    ...{ clock, logger, version, ...books, market: market.search, events: feed, buyer },
     ownAgents: { ...ownAgents, register, models: selling.models },
     imports: importing(listings.imports, asset.address, buyer.askPrice),
     ...{ ...trust.api, ...protocols.api, ...reporting.api },
   }
   const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
   const api = config.api.enabled ? await createNodeApi(access, served) : undefined
+  const fleet = await joinFleet({ ...base, selling, buyer })
 
   const stack = new ServiceStack([
     ...base.services,
     ...[selling.exposure, selling.settler, streams],
     together('market', [
       ...[replica, ...market.services, measures.service, ...reporting.services, ...trust.services],
-      ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents }),
-      ...buyer.services,
+      ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, ...fleet }),
+      ...[...buyer.services, ...fleet.services],
     ]),
     together('doors', [...selling.doors, protocols.service, ...(api === undefined ? [] : [api])]),
   ])
@@ -123,7 +124,7 @@ async function assemble(
     lock.release()
   }
   return createStoaNode(config, {
-    ...{ ...base, ...books, listings, search, selling, ownAgents, register, buyer, trust },
+    ...{ ...base, ...books, listings, search: market.search, selling, ownAgents, register, buyer, trust },
     ...{ view, api, uptime, stack, release },
   })
 }

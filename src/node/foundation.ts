@@ -27,7 +27,7 @@ import type { Ports } from './api.ts'
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 
 export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, databases: Databases) {
-  const { database, localDatabase, server, lost, close: closeDatabases } = databases
+  const { database, localDatabase, server, isShared, lost, close: closeDatabases } = databases
   const { clock = systemClock, logger = silentLogger } = ports
   const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
@@ -52,6 +52,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
       closeDatabases,
       lost,
       server,
+      isShared,
       wallet,
       identity,
       version,

@@ -18,22 +18,30 @@ export function housekeeping(deps: {
   keys: Pick<IdempotencyKeys, 'purge'>
   messages: Pick<SentMessageStore, 'purge'>
   agents: Pick<OwnAgents, 'delistUnknown'>
+  /** Whether this process cleans the ledger up: one of those that share it does. */
+  isKeeper(): Promise<boolean>
 }): Service[] {
-  const { clock, logger, exchanges, keys, messages, agents } = deps
+  const { clock, logger, exchanges, keys, messages, agents, isKeeper } = deps
   const onError = (error: unknown) => logger.warn({ err: error }, 'housekeeping failed')
   return [
     periodic(
       { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
       {
         work: async () => {
-          await Promise.all([exchanges.purge(clock.now()), keys.purge(), messages.purge(), agents.delistUnknown()])
+          await agents.delistUnknown()
+          if (await isKeeper()) await Promise.all([exchanges.purge(clock.now()), keys.purge(), messages.purge()])
         },
         onError,
       },
     ),
     periodic(
       { name: 'room', firstMs: MINUTE_MS, everyMs: MINUTE_MS },
-      { work: () => exchanges.trim(clock.now()), onError },
+      {
+        work: async () => {
+          if (await isKeeper()) await exchanges.trim(clock.now())
+        },
+        onError,
+      },
     ),
   ]
 }

@@ -37,7 +37,13 @@ type SalesDeps = Pick<
 export function createSales(
   { exposure: exposureOptions, blocked = [], limits, settler: settlerOptions = {}, ...options }: SalesOptions,
   deps: SalesDeps,
-): { x402: X402ServerDeps; exposure: Service; settler: Service & Settler; settledWork: Service; protocols: Service } {
+): {
+  x402: X402ServerDeps
+  exposure: Service
+  settler: Service & Settler
+  settledWork: SettledWork
+  protocols: Service
+} {
   const { clock, logger, asset, wallet, didOf, newNonce, agents, slots, ledger, facilitator, chain, chance } = deps
   const { payments, exchanges, deferred } = ledger
   const exposure = new Exposure(exposureOptions, { clock, logger, payments, chain: deps.funds })

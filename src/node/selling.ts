@@ -124,6 +124,11 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   return {
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, exposure, settler, x402, doors: [settledWork, protocols] },
+    /** Goes on with the sales of processes that have ended. */
+    async takeOver() {
+      await settler.takeOver()
+      await settledWork.takeOver()
+    },
     async models(signal: AbortSignal) {
       const { availableModels } = await import('../agents/available-models.ts')
       return availableModels({ keys: secrets.providerKeys, fetch: deps.fetch }, signal)

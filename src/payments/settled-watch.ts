@@ -45,7 +45,8 @@ export class SettledWatch {
     this.#timer = new OutboxTimer({ tickMaxMs: options.tickMaxMs ?? TICK_MAX_MS, tick }, deps)
   }
 
-  start(): void {
+  /** Looks now, because a payment became due. */
+  wake(): void {
     if (this.#deps.chain !== undefined) this.#timer.schedule(0)
   }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
+import { endProcess } from '../../test/support/end-process.ts'
 import { FakeSettlement, type Settling, unclear } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, randomHex, testWallet } from '../../test/support/payments.ts'
@@ -72,6 +73,11 @@ async function setup(options: Options = {}) {
     await settler.start()
     return settler
   }
+  /** The next process goes on with the same ledger. */
+  const reopen = () => {
+    endProcess(database)
+    return open()
+  }
   const settler = await open()
   const paid = (changes: Parameters<typeof claim>[1] = {}) => claim(clock.now(), changes)
   /** Claims a payment and delivers for it. */
@@ -92,7 +98,7 @@ async function setup(options: Options = {}) {
     await until(isQuiet, { everyMs: 1 })
   }
   const exchanges = createExchanges(database)
-  return { settlement, clock, database, payments, exchanges, settler, open, paid, deliver, stateOf, pass, log }
+  return { settlement, clock, database, payments, exchanges, settler, reopen, paid, deliver, stateOf, pass, log }
 }
 
 describe('D31: settlement', () => {
@@ -389,7 +395,7 @@ describe('T6: a buyer that', () => {
 
 describe('T17: a restart', () => {
   test('voids what was running and settles what is owed at once, with the attempts of before counted', async () => {
-    const { settler, paid, settlement, open, payments, clock, pass } = await setup({ firstAttemptWaitMs: 1 })
+    const { settler, paid, settlement, reopen, payments, clock, pass } = await setup({ firstAttemptWaitMs: 1 })
     const [running, owed] = [paid(), paid()]
     settlement.plan.push({ moves: false, answer: 'hang' })
     await settler.claim(running)
@@ -397,7 +403,7 @@ describe('T17: a restart', () => {
     await settler.deliver(owed, exchangeOf(owed, clock.now()))
     expect(await payments.get(owed.id)).toMatchObject({ state: 'owed', attempts: 1 })
     await settler.stop()
-    await open()
+    await reopen()
     expect(await payments.get(running.id)).toMatchObject({
       state: 'voided',
       error: expect.stringContaining('not charged'),
@@ -409,25 +415,25 @@ describe('T17: a restart', () => {
   })
 
   test('does not try a payment again that the attempt of before has paid', async () => {
-    const { settler, paid, settlement, open, payments, clock } = await setup({ firstAttemptWaitMs: 1 })
+    const { settler, paid, settlement, reopen, payments, clock } = await setup({ firstAttemptWaitMs: 1 })
     settlement.plan.push({ moves: true, answer: 'hang' })
     const payment = paid()
     await settler.claim(payment)
     await settler.deliver(payment, exchangeOf(payment, clock.now()))
     await settler.stop()
-    await open()
+    await reopen()
     await until(async () => (await payments.get(payment.id))?.state === 'settled')
     expect(settlement.attempts).toHaveLength(1)
   })
 
   test('never tries a sixth time', async () => {
-    const { deliver, settler, settlement, open, pass, payments } = await setup()
+    const { deliver, settler, settlement, reopen, pass, payments } = await setup()
     settlement.usual = unclear
     const { payment } = await deliver()
     await pass(21_000, payment.id)
     await settler.stop()
     for (let restart = 0; restart < 3; restart++) {
-      const again = await open()
+      const again = await reopen()
       await pass(50_000, payment.id)
       await again.stop()
     }
@@ -564,7 +570,7 @@ test('an outbox that cannot be read is told, and ends neither the process nor th
 })
 
 test('of many payments that are owed, a few are settled at a time, each once', async () => {
-  const { settlement, settler, paid, open, payments, clock } = await setup({ firstAttemptWaitMs: 1 })
+  const { settlement, settler, paid, reopen, payments, clock } = await setup({ firstAttemptWaitMs: 1 })
   let now = 0
   let most = 0
   const settle = settlement.facilitator.settle
@@ -585,7 +591,7 @@ test('of many payments that are owed, a few are settled at a time, each once', a
     now--
     return settle(...args)
   }
-  await open()
+  await reopen()
   await until(async () =>
     (await Promise.all(all.map(async ({ id }) => (await payments.get(id))?.txHash))).every(Boolean),
   )

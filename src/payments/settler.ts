@@ -89,13 +89,16 @@ export class Settler implements Service {
   }
 
   async start(): Promise<void> {
+    await this.takeOver()
+  }
+
+  /** Goes on with the payments of processes that have ended. */
+  async takeOver(): Promise<void> {
     const { payments, clock, logger } = this.#deps
-    const lost = await payments.voidRunning(RUN_INTERRUPTED, clock.now())
+    const lost = await payments.takeOver(RUN_INTERRUPTED, clock.now())
     if (lost > 0) logger.warn({ count: lost }, 'voided payments whose run was interrupted')
-    // The attempts that these payments waited for ended with the previous process.
-    await payments.hasten(clock.now())
-    this.#timer.schedule(0)
-    this.#watch.start()
+    this.wake()
+    this.#watch.wake()
   }
 
   async stop(): Promise<void> {

@@ -99,7 +99,8 @@ export function approvedPrice(orderId: string): Query<bigint | undefined> {
 
 export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
   return {
-    ask: (asked, approval, limits, request) => database.commit(ask(asked, approval, limits, request)),
+    ask: (asked, approval, limits, request) =>
+      database.commit(ask(asked, approval, limits, { process: database.process, request })),
     decide: (id, verdict, now) => database.commit(decide(id, verdict, now)),
     async expire(now) {
       // Runs every second: avoid a write if nothing has expired.
@@ -136,7 +137,7 @@ function ask(
   asked: Order,
   approval: StoredApproval,
   limits: OpenLimits,
-  request: KeyedRequest | undefined,
+  { process, request }: { process: string; request: KeyedRequest | undefined },
 ): Query<StoredApproval | 'full' | 'share'> {
   const bind = (id: string) => bindKey(request!, { kind: 'execute', id }, asked.createdAt)
   return steps(function* () {
@@ -160,7 +161,7 @@ function ask(
     if (request !== undefined) yield* bind(asked.id)
     const { id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt } = approval
     yield* together(
-      putOrder(asked),
+      putOrder(asked, process),
       run(INSERT, id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt),
       run(LINK, id, orderId),
     )

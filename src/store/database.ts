@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementResultingChanges, type StatementSync } from 'node:sqlite'
 import { reasonOf } from '../lib/errors.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { migrations } from './migrations.ts'
+import { joinAlone } from './ownership.ts'
 import { runOnSqlite } from './sqlite-query.ts'
 import { StoreError } from './store-error.ts'
 
@@ -69,7 +71,8 @@ export type DatabaseOptions = {
  * `STORE_IN_USE`
  */
 export function openDatabase(options: DatabaseOptions): Database {
-  const sqlite = connect(options)
+  const process = randomUUID()
+  const sqlite = connect(options, process)
   let damaged: StoreError | undefined
   const statements = new Map<string, StatementSync>()
   let waiting: Job[] = []
@@ -158,6 +161,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const pragma = (name: string) => Object.values(prepare(`PRAGMA ${name}`).get() as object)[0] as number
 
   return {
+    process,
     query: async (query) => runOnSqlite(prepare, query),
     commit: (change) => write(() => runOnSqlite(prepare, change)),
     commitLater: (change) => writeLater(() => runOnSqlite(prepare, change)),
@@ -181,7 +185,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   }
 }
 
-function connect({ path, alone = false }: DatabaseOptions): DatabaseSync {
+function connect({ path, alone = false }: DatabaseOptions, process: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined
   try {
     sqlite = new DatabaseSync(path)
@@ -190,6 +194,7 @@ function connect({ path, alone = false }: DatabaseOptions): DatabaseSync {
     sqlite.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     if (alone) proveAlone(sqlite, path)
     migrate(sqlite, path)
+    if (alone || path === ':memory:') sqlite.exec(joinAlone(process))
     return sqlite
   } catch (error) {
     if (sqlite?.isOpen === true) sqlite.close()

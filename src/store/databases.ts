@@ -20,6 +20,8 @@ export type Databases = {
   localDatabase: Database
   /** The PostgreSQL database that holds the ledger, as it may be shown. */
   server: string | undefined
+  /** Other processes use the ledger too. */
+  isShared: boolean
   /** Aborts if another process has taken the ledger over. */
   lost: AbortSignal
   /** Refuses a ledger of another node. @throws CodedError LEDGER_OF_ANOTHER */
@@ -31,6 +33,8 @@ type DatabasesOptions = {
   logger: Logger
   url: string | undefined
   wait?: WaitForLedger | undefined
+  /** Lets other processes in that share the ledger too. */
+  isShared?: boolean | undefined
   /** The operator confirms that no other node uses the ledger: who claims it owns it. */
   adopt?: boolean
 }
@@ -43,12 +47,15 @@ const HOLDS = `
 /** @throws CodedError, StoreError: see `openLedger`, `openServerLedger` */
 export async function openDatabases(
   dataDir: string,
-  { logger, url, wait, adopt = false }: DatabasesOptions,
+  { logger, url, wait, isShared = false, adopt = false }: DatabasesOptions,
 ): Promise<Databases> {
-  if (url !== undefined) return openApart(dataDir, await openServerLedger(url, { logger, wait }), { logger, adopt })
+  if (url !== undefined) {
+    const server = await openServerLedger(url, { logger, wait, isShared })
+    return openApart(dataDir, server, { logger, isShared, adopt })
+  }
   const database = await openLedger(dataDir, { logger, adopt })
   return {
-    ...{ database, localDatabase: database, server: undefined, lost: new AbortController().signal },
+    ...{ database, localDatabase: database, server: undefined, isShared: false, lost: new AbortController().signal },
     claim: async () => {},
     close: () => database.close(),
   }
@@ -58,7 +65,7 @@ export async function openDatabases(
 async function openApart(
   dataDir: string,
   { database, server, lost }: ServerLedger,
-  { logger, adopt }: { logger: Logger; adopt: boolean },
+  { logger, isShared, adopt }: { logger: Logger; isShared: boolean; adopt: boolean },
 ): Promise<Databases> {
   let localDatabase: Database | undefined
   try {
@@ -77,7 +84,7 @@ async function openApart(
   }
   const local = localDatabase
   return {
-    ...{ database, localDatabase, server, lost },
+    ...{ database, localDatabase, server, isShared, lost },
     claim: (owner) => (adopt ? giveLedger(database, owner) : claimLedger(database, owner, server)),
     async close() {
       // The next process waits for the ledger.

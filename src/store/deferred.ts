@@ -2,7 +2,8 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { all, one, run, type Value } from './query.ts'
+import { LEFT_BEHIND } from './ownership.ts'
+import { all, one, run, together, type Value } from './query.ts'
 
 /**
  * Payments whose buyers get their result when they ask again. Some were to settle first and were answered 2007 (D39).
@@ -26,8 +27,13 @@ export interface Deferred {
   was(id: Hex): Promise<boolean>
   /** The oldest deferred payment of this peer for this exact task, owed or settled, whose result was not delivered. */
   find(asked: { peerId: string; agentId: string; task: string }): Promise<Hex | undefined>
-  /** Settled payments whose agent never ran: with `since` all payments since then, else the payments answered 2007. */
-  unrun(limit: number, since?: UnixMs): Promise<Hex[]>
+  /** Settled payments of this process that were answered 2007 and whose agent never ran, oldest first. */
+  unrun(limit: number): Promise<Hex[]>
+  /**
+   * Takes over such payments of processes that have ended, and defers those since then whose buyers got no answer at
+   * all, up to a limit.
+   */
+  takeOver(since: UnixMs, limit: number): Promise<void>
 }
 
 const UNRUN = `
@@ -42,11 +48,16 @@ const FIND_UNHEARD = `
   WHERE p.deferred = 3 AND p.peer_id = ? AND p.agent_id = ? AND coalesce(e.input, p.task) = ?
     AND (e.id IS NOT NULL OR p.exchange_id IS NULL) AND ${WAITS}`
 const UNRUN_DEFERRED = `
-  SELECT id FROM payments INDEXED BY payments_deferred_unrun WHERE deferred = 1 AND ${UNRUN} ORDER BY no LIMIT ?`
-const UNRUN_SINCE = `
-  SELECT id FROM payments INDEXED BY payments_unrun WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?`
+  SELECT id FROM payments INDEXED BY payments_deferred_unrun WHERE deferred = 1 AND ${UNRUN} AND owner = ?
+  ORDER BY no LIMIT ?`
+const TAKE_OVER = `
+  UPDATE payments SET owner = ? WHERE deferred = 1 AND task IS NOT NULL AND exchange_id IS NULL AND ${LEFT_BEHIND}`
+const DEFER_LEFT = `
+  UPDATE payments SET deferred = 1, owner = ? WHERE deferred IS NULL AND ${LEFT_BEHIND} AND id IN (
+    SELECT id FROM payments INDEXED BY payments_unrun WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?)`
 
 export function createDeferred(database: LedgerDatabase): Deferred {
+  const { process } = database
   const ids = async (sql: string, ...values: Value[]) =>
     (await database.query(all<{ id: Uint8Array }>(sql, ...values))).map(({ id }) => toHex(id))
   const mark = (value: number, was: string) => async (id: Hex) => {
@@ -65,6 +76,9 @@ export function createDeferred(database: LedgerDatabase): Deferred {
       return (await database.query(asked)) !== undefined
     },
     find: async ({ peerId, agentId, task }) => (await ids(FIND, peerId, agentId, task))[0],
-    unrun: (limit, since) => (since === undefined ? ids(UNRUN_DEFERRED, limit) : ids(UNRUN_SINCE, since, limit)),
+    unrun: (limit) => ids(UNRUN_DEFERRED, process, limit),
+    async takeOver(since, limit) {
+      await database.commit(together(run(TAKE_OVER, process), run(DEFER_LEFT, process, since, limit)))
+    },
   }
 }

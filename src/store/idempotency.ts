@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { LEFT_BEHIND } from './ownership.ts'
 import { one, type Query, run, steps } from './query.ts'
 import type { RunTime } from './run-time.ts'
 
@@ -60,7 +61,8 @@ const PUT = `
   WHERE k.run_ms <= ? OR ${GIVEN_UP}`
 
 const END = `
-  UPDATE orders SET status = 'failed', error = ?, updated_at = ? WHERE no NOT IN (SELECT order_no FROM authorizations)`
+  UPDATE orders SET status = 'failed', error = ?, updated_at = ?
+  WHERE no NOT IN (SELECT order_no FROM authorizations) AND ${LEFT_BEHIND}`
 const UNATTENDED = `status = 'executing' AND approval_id IS NULL AND cancel_requested_at IS NULL
   AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`
 const OF_RUNS = `status IN ('pending', 'executing') AND for_run IS NOT NULL`

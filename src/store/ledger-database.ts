@@ -3,6 +3,8 @@ import type { StoreError } from './store-error.ts'
 
 /** The database of the ledger: SQLite (store/database.ts) or PostgreSQL (store/postgres/). */
 export type LedgerDatabase = {
+  /** The id of this process in the ledger. It owns the work that it begins (store/ownership.ts). */
+  readonly process: string
   /**
    * Reads. All statements of the query see one state of the ledger, with every change that was committed before.
    *

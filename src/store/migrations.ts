@@ -250,4 +250,13 @@ export const migrations: readonly string[] = [
   -- Rises with each change of a workflow, so that of two processes that advance it one does.
   ALTER TABLE workflows ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  -- The process that has the file, and the process that does each piece of work: see ownership.ts. NULL: none.
+  CREATE TABLE processes (id TEXT PRIMARY KEY, ended_at INTEGER) WITHOUT ROWID;
+  -- What one process does for all.
+  CREATE TABLE roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+  ALTER TABLE payments ADD COLUMN owner TEXT;
+  ALTER TABLE orders ADD COLUMN owner TEXT;
+  ALTER TABLE workflows ADD COLUMN owner TEXT;
+  `,
 ]

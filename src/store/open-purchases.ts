@@ -21,7 +21,7 @@ type OpenPage = {
   since?: UnixMs | undefined
 }
 
-/** Reads the purchases that have not ended. */
+/** Reads the purchases of this process that have not ended. */
 export interface OpenPurchases {
   /** One page of a list, oldest first: by the end of the payment window, or by creation for `unconfirmed` and `unnamed`. */
   open(list: OpenList, page: OpenPage): Promise<OpenPurchase[]>
@@ -30,7 +30,7 @@ export interface OpenPurchases {
 const pageOf = (condition: string, at: 'valid_before_s' | 'created_at') => `
   SELECT o.id AS order_id, a.valid_before_s, a.${at} AS at, a.order_no
   FROM authorizations a JOIN orders o ON o.no = a.order_no
-  WHERE ${condition} AND a.network = ? AND a.created_at >= ? AND (a.${at}, a.order_no) > (?, ?)
+  WHERE ${condition} AND o.owner = ? AND a.network = ? AND a.created_at >= ? AND (a.${at}, a.order_no) > (?, ?)
   ORDER BY a.${at}, a.order_no LIMIT ?`
 const PAGES: Record<OpenList, string> = {
   reserved: pageOf("a.state = 'reserved'", 'valid_before_s'),
@@ -43,7 +43,7 @@ type OpenPurchaseRow = { order_id: string; valid_before_s: number; at: number; o
 export function openPurchases(database: LedgerDatabase): OpenPurchases {
   return {
     async open(list, { network, limit, after = { at: -1, no: 0 }, since = 0 }) {
-      const page = all<OpenPurchaseRow>(PAGES[list], network, since, after.at, after.no, limit)
+      const page = all<OpenPurchaseRow>(PAGES[list], database.process, network, since, after.at, after.no, limit)
       return (await database.query(page)).map((row) => ({
         orderId: row.order_id,
         validBeforeSeconds: row.valid_before_s,

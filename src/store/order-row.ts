@@ -84,9 +84,9 @@ export type OrderRow = {
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
     started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name,
-    for_agent, for_agent_name, for_run, for_payment)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
+    for_agent, for_agent_name, for_run, for_payment, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
     agent_name = coalesce(orders.agent_name, excluded.agent_name),
     seller_name = coalesce(orders.seller_name, excluded.seller_name),
@@ -95,8 +95,8 @@ const UPSERT_ORDER = `
                   ELSE excluded.status END
   WHERE orders.status IN ('pending', 'executing') OR (excluded.status = 'completed' AND orders.status <> 'completed')`
 
-/** Stores an order, or its progress. */
-export function putOrder(order: Order): Query<number> {
+/** Stores an order, or its progress. @param process who works on it, or will */
+export function putOrder(order: Order, process: string): Query<number> {
   return run(
     UPSERT_ORDER,
     order.id,
@@ -122,6 +122,7 @@ export function putOrder(order: Order): Query<number> {
     order.boughtFor?.agentName ?? null,
     order.boughtFor?.run ?? null,
     order.boughtFor?.paymentId === undefined ? null : toBytes(order.boughtFor.paymentId),
+    process,
   )
 }
 

@@ -44,7 +44,7 @@ export interface OrderStore {
    * @returns the order; an ended order is not changed
    */
   cancel(id: string, now: UnixMs): Promise<Order | undefined>
-  /** Pending orders that have a task, oldest first. */
+  /** Pending orders of this process that have a task, oldest first. */
   pending(): Promise<PendingOrder[]>
   /** Newest first. A page ends early if its texts are long, and a search page ends after a fixed number of rows. */
   list(query: OrdersQuery): Promise<Page<Order>>
@@ -60,7 +60,7 @@ const GIVE_TASK = `
   UPDATE orders SET task = ?, token_id = coalesce(?, token_id), updated_at = ?
   WHERE status = 'pending' AND task IS NULL AND id = ? RETURNING *`
 const BEGIN = `
-  UPDATE orders SET status = 'executing', seller_id = ?, correlation_id = ?, started_at = ?, updated_at = ?
+  UPDATE orders SET status = 'executing', seller_id = ?, correlation_id = ?, owner = ?, started_at = ?, updated_at = ?
   WHERE status = 'pending' AND id = ? RETURNING *`
 const CANCEL = `
   UPDATE orders SET cancel_requested_at = coalesce(cancel_requested_at, ?), updated_at = ?,
@@ -73,7 +73,7 @@ const ORDERS = {
 const OPEN = `status IN ('pending', 'executing')`
 const PENDING = `
   SELECT id, agent_id AS agentId, workflow_id AS workflowId FROM orders
-  WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL ORDER BY no`
+  WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL AND owner = ? ORDER BY no`
 const FRUITLESS = `status IN ('failed', 'cancelled')`
 const OPEN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN}`
 const OWN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN} AND token_id IS NOT NULL AND token_id = ?`
@@ -81,14 +81,15 @@ const LENGTH = `
   coalesce(octet_length(task), 0) + coalesce(octet_length(output), 0) + coalesce(octet_length(output_bytes), 0)`
 
 export function createOrderStore(database: LedgerDatabase): OrderStore {
+  const { process } = database
   return {
-    place: (order, limits, keyed) => database.commit(place(order, limits, keyed)),
+    place: (order, limits, keyed) => database.commit(place(order, limits, { process, keyed })),
     giveTask: (id, task, given) => database.commit(giveTask(id, task, given)),
     begin: (id, { sellerId, correlationId, now }) =>
-      database.commit(oneOrder(BEGIN, sellerId, correlationId, now, now, id)),
+      database.commit(oneOrder(BEGIN, sellerId, correlationId, process, now, now, id)),
     cancel: (id, now) => database.commit(cancel(id, now)),
     async pending() {
-      const rows = await database.query(all<RowOf<PendingOrder>>(PENDING))
+      const rows = await database.query(all<RowOf<PendingOrder>>(PENDING, process))
       return rows.map((row) => ({ ...row, workflowId: row.workflowId ?? undefined }))
     },
     list: (query) => database.query(list(query)),
@@ -102,7 +103,11 @@ function oneOrder(sql: string, ...values: (string | number | null)[]): Query<Ord
   })
 }
 
-function place(order: Order, limits: OpenLimits, keyed: PlacementKey | undefined): Query<'placed' | 'full' | 'share'> {
+function place(
+  order: Order,
+  limits: OpenLimits,
+  { process, keyed }: { process: string; keyed: PlacementKey | undefined },
+): Query<'placed' | 'full' | 'share'> {
   const { id, tokenId, createdAt } = order
   const count = (sql: string, ...values: string[]) => one<{ n: number }>(sql, ...values)
   return steps(function* () {
@@ -116,7 +121,7 @@ function place(order: Order, limits: OpenLimits, keyed: PlacementKey | undefined
       if (keyed !== undefined) yield* freeKey(keyed.request)
       return refusal
     }
-    yield* putOrder(order)
+    yield* putOrder(order, process)
     return 'placed'
   })
 }

@@ -5,6 +5,7 @@ import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchang
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
+import { LEFT_BEHIND } from './ownership.ts'
 import {
   type Claim,
   type PaymentRow,
@@ -62,14 +63,20 @@ export interface Payments extends SettledLooks<StoredPayment> {
   /** True if this authorization was accepted before, even in a payment with other contents (D30). */
   authorizationSeen(network: string, asset: string, from: string, authorizationNonce: string): Promise<boolean>
   /**
-   * Owed payments that are due, longest overdue first. Rows written in the future are due too: the clock was set back.
+   * Owed payments of this process that are due, longest overdue first. Rows written in the future are due too: the
+   * clock was set back.
    */
   due(now: UnixMs, limit: number): Promise<StoredPayment[]>
   nextDueAt(): Promise<UnixMs | undefined>
-  /** Makes every owed payment due, because after a restart no attempt is running. */
+  /** Makes every owed payment of this process due. */
   hasten(now: UnixMs): Promise<void>
-  /** Voids payments whose run was interrupted by the end of the node: the work is gone and nobody is charged. */
-  voidRunning(error: string, now: UnixMs): Promise<number>
+  /**
+   * Takes over what processes left that have ended. Payments whose run was interrupted are voided: the work is gone and
+   * nobody is charged. Owed payments are due.
+   *
+   * @returns how many were voided
+   */
+  takeOver(error: string, now: UnixMs): Promise<number>
   /** Work done for owed payments, including those with a transaction that the facilitator named (D50). */
   open(): Promise<{ id: Hex; peerId: string; payer: Hex; amount: bigint }[]>
   /** Work never paid since `since`: sums by slot of time, and payers, latest last. */
@@ -92,8 +99,9 @@ const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
 /** The unique key of the authorization decides between two claims at once, and between two of one challenge. */
 const CLAIM = `
   INSERT INTO payments
-    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, created_at, updated_at)
-  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?
+    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, owner, created_at,
+     updated_at)
+  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?
   WHERE ${WITH_CHALLENGE.map((sql) => `NOT EXISTS (${sql})`).join(' AND ')} ON CONFLICT DO NOTHING`
 
 const PROGRESS = `
@@ -105,7 +113,7 @@ const DELIVERED = `, receipt = coalesce(?, receipt), exchange_id = coalesce(exch
 const UNDER_WAY = `WHERE id = ? AND state IN ('authorized', 'owed')`
 
 const REOPEN = `
-  UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = ?, updated_at = ?
+  UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = ?, owner = ?, updated_at = ?
   WHERE id = ? AND state = 'unsettled' AND ${WORK_DONE}`
 const HASTEN_ONE = `UPDATE payments SET next_attempt_at = ?, updated_at = ? WHERE id = ? AND state = 'owed'`
 
@@ -118,11 +126,15 @@ const PAYING_BACK = `SELECT 1 FROM chain_transactions WHERE purpose = ? AND stat
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
 const VOID_RUNNING = `
   UPDATE payments SET state = 'voided', error = ?, updated_at = ?
-  WHERE state IN ('authorized', 'owed') AND state = 'authorized'`
-const HASTEN = `UPDATE payments SET next_attempt_at = ? WHERE ${OWED} AND next_attempt_at > ?`
+  WHERE state IN ('authorized', 'owed') AND state = 'authorized' AND ${LEFT_BEHIND}`
+/** The attempts that owed payments waited for ended with the process that made them. */
+const TAKE_OVER_OWED = `UPDATE payments SET owner = ?, next_attempt_at = ? WHERE ${OWED} AND ${LEFT_BEHIND}`
+const TAKE_OVER_LOOKS = `UPDATE payments SET owner = ? WHERE look_at IS NOT NULL AND ${LEFT_BEHIND}`
+const HASTEN = `UPDATE payments SET next_attempt_at = ? WHERE ${OWED} AND owner = ? AND next_attempt_at > ?`
 const DUE = `
-  SELECT * FROM payments WHERE ${OWED} AND (next_attempt_at <= ? OR updated_at > ?)
+  SELECT * FROM payments WHERE ${OWED} AND owner = ? AND (next_attempt_at <= ? OR updated_at > ?)
   ORDER BY next_attempt_at NULLS FIRST, no LIMIT ?`
+const NEXT_DUE = `SELECT min(next_attempt_at) AS at FROM payments WHERE ${OWED} AND owner = ?`
 
 const BY_AUTHORIZATION = `
   SELECT 1 FROM payments
@@ -133,19 +145,16 @@ const OWED_COUNT = `SELECT count(*) AS n FROM payments WHERE ${OWED}`
 const UNSETTLED_COUNT = `SELECT count(*) AS n FROM payments WHERE state = 'unsettled' AND exchange_id IS NOT NULL`
 
 export function createPayments(database: LedgerDatabase): Payments {
+  const { process } = database
   const rows = async (sql: string, ...values: Value[]) =>
     (await database.query(all<PaymentRow>(sql, ...values))).map(toPayment)
   const isThere = async (sql: string, ...values: Value[]) => (await database.query(one(sql, ...values))) !== undefined
-  const first = async (column: 'next_attempt_at' | 'created_at') => {
-    const found = await database.query(
-      one<{ at: number | null }>(`SELECT min(${column}) AS at FROM payments WHERE ${OWED}`),
-    )
-    return found?.at ?? undefined
-  }
+  const first = async (sql: string, ...values: Value[]) =>
+    (await database.query(one<{ at: number | null }>(sql, ...values)))?.at ?? undefined
 
   return {
     ...settledLooks(database, toPayment),
-    claim: async (claim, now) => (await database.commit(claimed(claim, now))) === 1,
+    claim: async (claim, now) => (await database.commit(claimed(claim, { process, now }))) === 1,
     async deliver(progress, exchange, now) {
       await database.commit(delivered(progress, exchange, now))
     },
@@ -158,7 +167,7 @@ export function createPayments(database: LedgerDatabase): Payments {
       return undefined
     },
     async reopen({ id, attempts = 0, nextAttemptAt, unclear = true }, now) {
-      const values = [attempts, nextAttemptAt ?? now, unclear ? 1 : 0, now, toBytes(id)]
+      const values = [attempts, nextAttemptAt ?? now, unclear ? 1 : 0, process, now, toBytes(id)]
       const [reopened] = await database.commit(together(run(REOPEN, ...values), noteRevision()))
       return reopened === 1
     },
@@ -173,13 +182,17 @@ export function createPayments(database: LedgerDatabase): Payments {
       return isThere(CHALLENGE_CONSUMED, nonce, nonce)
     },
     authorizationSeen: (network, asset, from, nonce) => isThere(BY_AUTHORIZATION, toBytes(nonce), from, asset, network),
-    due: (now, limit) => rows(DUE, now, now + SET_BACK_MS, limit),
-    nextDueAt: () => first('next_attempt_at'),
+    due: (now, limit) => rows(DUE, process, now, now + SET_BACK_MS, limit),
+    nextDueAt: () => first(NEXT_DUE, process),
     async hasten(now) {
-      await database.commit(run(HASTEN, now, now))
+      await database.commit(run(HASTEN, now, process, now))
     },
-    voidRunning: (error, now) => database.commit(run(VOID_RUNNING, error, now)),
-    oldestOwed: () => first('created_at'),
+    async takeOver(error, now) {
+      const taken = [run(TAKE_OVER_OWED, process, now), run(TAKE_OVER_LOOKS, process)]
+      const [voided] = await database.commit(together(run(VOID_RUNNING, error, now), ...taken))
+      return voided
+    },
+    oldestOwed: () => first(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`),
     open: async () =>
       (await rows(`SELECT * FROM payments WHERE ${OWED} AND ${WORK_DONE}`)).map(
         ({ id, peerId, signed, requirements }) => ({
@@ -196,7 +209,7 @@ export function createPayments(database: LedgerDatabase): Payments {
   }
 }
 
-function claimed(claim: Claim, now: UnixMs): Query<number> {
+function claimed(claim: Claim, { process, now }: { process: string; now: UnixMs }): Query<number> {
   const challenge = claim.challengeNonce === undefined ? null : toBytes(claim.challengeNonce)
   return run(
     CLAIM,
@@ -207,6 +220,7 @@ function claimed(claim: Claim, now: UnixMs): Query<number> {
     challenge,
     ...authorizationValues(claim.requirements, claim.signed),
     claim.task ?? null,
+    process,
     now,
     now,
     challenge,

@@ -17,7 +17,7 @@ import { addSpending } from './spending.ts'
 
 /** Purchases whose outcome is looked up on chain again: an RPC node may lag, and a chain may undo what it showed. */
 export interface PurchaseLooks {
-  /** Purchases on a network that are due for a look, longest overdue first. */
+  /** Purchases of this process on a network that are due for a look, longest overdue first. */
   looksDue(now: UnixMs, limit: number, network: string): Promise<StoredReservation[]>
   /** Sets when the chain is asked again; undefined: the outcome is final. */
   lookAt(paymentId: Hex, at: UnixMs | undefined): Promise<void>
@@ -42,7 +42,7 @@ const LOOK_MS = 60_000
 export const nextLook = (now: string) =>
   `CASE WHEN valid_before_s * 1000 > ${now} THEN valid_before_s * 1000 ELSE ${now} END + ${LOOK_MS}`
 
-const DUE = `${RESERVATIONS} WHERE a.look_at <= ? AND a.network = ? ORDER BY a.look_at, a.order_no LIMIT ?`
+const DUE = `${RESERVATIONS} WHERE a.look_at <= ? AND a.network = ? AND o.owner = ? ORDER BY a.look_at, a.order_no LIMIT ?`
 const LOOK_AT = 'UPDATE authorizations SET look_at = ? WHERE payment_id = ?'
 const TAKE_BACK = `
   UPDATE authorizations SET state = 'spent', tx_hash = ?1, confirmed_at = ?2, updated_at = ?2, look_at = NULL,
@@ -59,7 +59,7 @@ export function purchaseLooks(
 ): PurchaseLooks {
   return {
     looksDue: async (now, limit, network) =>
-      (await database.query(all<ReservationRow>(DUE, now, network, limit))).map(toStored),
+      (await database.query(all<ReservationRow>(DUE, now, network, database.process, limit))).map(toStored),
     async lookAt(paymentId, at) {
       await database.commit(run(LOOK_AT, at ?? null, toBytes(paymentId)))
     },

@@ -7,6 +7,7 @@ import { endOrdersOfRuns, endUnattended } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type OpenPurchases, openPurchases } from './open-purchases.ts'
 import { type Order, type OrderRow, putOrder, toOrder } from './order-row.ts'
+import { LEFT_BEHIND } from './ownership.ts'
 import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { lock, one, type Query, run, steps, together, type Value } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
@@ -97,8 +98,11 @@ export interface Purchases extends PurchaseLooks, OpenPurchases {
   reservationOf(orderId: string): Promise<StoredReservation | undefined>
   /** Removes a purchase from `unreceived`, because its seller no longer keeps the result. */
   stopAsking(paymentId: Hex): Promise<void>
-  /** Makes unsigned orders pending again that were executing when the node ended. Orders with waiting callers end. */
-  reopenUnsigned(now: UnixMs): Promise<void>
+  /**
+   * Takes over what processes left that have ended. Unsigned orders that were executing are pending again; those with
+   * waiting callers end.
+   */
+  takeOver(now: UnixMs): Promise<void>
   standingOf(order: Pick<Order, 'id' | 'tokenId'>): Promise<Standing>
   /** The limit that an amount exceeds now. */
   over(spent: Expense, amount: bigint, limits: SpendingLimits): Promise<LimitExceeded | undefined>
@@ -154,12 +158,24 @@ const PAY_BACK = `
 const REOPEN = `
   UPDATE orders SET status = CASE WHEN cancel_requested_at IS NULL THEN 'pending' ELSE 'cancelled' END, updated_at = ?
   WHERE status IN ('pending', 'executing') AND status = 'executing'
-    AND no NOT IN (SELECT order_no FROM authorizations)`
+    AND no NOT IN (SELECT order_no FROM authorizations) AND ${LEFT_BEHIND}`
+/** Open orders, and orders whose payment is not final yet. */
+const takeOver = (unconfirmed: string) => `
+  UPDATE orders SET owner = ? WHERE ${LEFT_BEHIND} AND (status IN ('pending', 'executing') OR no IN (
+    SELECT order_no FROM authorizations WHERE state = 'reserved'
+    UNION ALL SELECT order_no FROM authorizations WHERE unreceived = 1
+    UNION ALL SELECT order_no FROM authorizations WHERE look_at IS NOT NULL
+    UNION ALL SELECT order_no FROM authorizations WHERE ${unconfirmed} AND created_at >= ?))`
+const TAKE_OVER = takeOver("state = 'spent' AND confirmed_at IS NULL")
+/** Without an RPC only the seller can say more, and it is asked for some days. */
+const TAKE_OVER_UNNAMED = takeOver("state = 'spent' AND confirmed_at IS NULL AND tx_hash IS NULL")
+const UNNAMED_MS = 7 * 24 * 60 * 60 * 1000
 const STOP_ASKING = 'UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?'
 const ORDER_OF_RUN = 'SELECT * FROM orders WHERE for_run IS NOT NULL AND for_run = ? ORDER BY no DESC LIMIT 1'
 
 /** @param options `hasChain`: true if this node can ask the chain about payments */
 export function createPurchases(database: LedgerDatabase, { hasChain = true }: { hasChain?: boolean } = {}): Purchases {
+  const { process } = database
   const toStored = (row: ReservationRow) => toReservation(row, hasChain)
   /** Changes one reservation. @returns the id of its order, if it changed */
   const change = async (changed: Query<ChangedRow | undefined>) => (await database.commit(changed))?.order_id
@@ -169,9 +185,9 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
   return {
     reserve: (order, reservation, allowance) => reserve(database, order, reservation, allowance),
     async finish(order, paid) {
-      if (paid === undefined) return void (await database.commit(putOrder(order)))
+      if (paid === undefined) return void (await database.commit(putOrder(order, process)))
       const spent: readonly Value[] = [...spentValues(paid), order.updatedAt, order.id]
-      const [, changes] = await database.commit(together(putOrder(order), run(SPEND, ...spent)))
+      const [, changes] = await database.commit(together(putOrder(order, process), run(SPEND, ...spent)))
       // The result of a released purchase arrived late: the purchase counts again and may be released once more.
       if (changes === 0) await database.commit(countAgain(spent))
     },
@@ -202,8 +218,9 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
     async stopAsking(paymentId) {
       await database.commit(run(STOP_ASKING, toBytes(paymentId)))
     },
-    async reopenUnsigned(now) {
-      await database.commit(together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now)))
+    async takeOver(now) {
+      const owned = hasChain ? run(TAKE_OVER, process, 0) : run(TAKE_OVER_UNNAMED, process, now - UNNAMED_MS)
+      await database.commit(together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now), owned))
     },
     standingOf: (order) => database.query(standingOf(order)),
     over: async (spent, amount, limits) =>

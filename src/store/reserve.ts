@@ -55,7 +55,9 @@ export async function reserve(
 ): Promise<ReserveOutcome> {
   for (let tries = 1; ; tries++) {
     try {
-      return await database.commit(attempt(order, reservation, { ...allowance, isLocked: tries > 1 }))
+      return await database.commit(
+        attempt(order, reservation, { ...allowance, process: database.process, isLocked: tries > 1 }),
+      )
     } catch (error) {
       if (!(error instanceof LostRace) || tries === TRIES_MAX) throw error
     }
@@ -65,7 +67,7 @@ export async function reserve(
 function attempt(
   order: Order,
   reservation: Reservation,
-  { day, limits, approve, isLocked }: Allowance & { isLocked: boolean },
+  { day, limits, approve, process, isLocked }: Allowance & { process: string; isLocked: boolean },
 ): Query<ReserveOutcome> {
   const { amount, sellerId } = reservation
   const spent = { day, sellerId, tokenId: order.tokenId }
@@ -88,7 +90,7 @@ function attempt(
     approve?.(standing)
     const [isWithin, , inserted] = yield* together(
       addWithin(spent, amount, allowed),
-      putOrder(order),
+      putOrder(order, process),
       insertAuthorization(order, reservation, day),
     )
     if (!isWithin || inserted === 0) throw new LostRace(`order ${order.id} or a limit has changed meanwhile`)

@@ -22,7 +22,7 @@ export type WaitForLedger = {
   waiting(reason: string): void
 }
 
-type ServerLedgerOptions = { logger: Logger; wait?: WaitForLedger | undefined }
+type ServerLedgerOptions = { logger: Logger; wait?: WaitForLedger | undefined; isShared?: boolean | undefined }
 
 /** The database of a URL, as it may be shown. */
 export function serverName(url: string): string {
@@ -31,11 +31,14 @@ export function serverName(url: string): string {
 }
 
 /**
- * Opens a ledger in PostgreSQL for this process alone.
+ * Opens a ledger in PostgreSQL for this process, alone unless it is shared.
  *
  * @throws StoreError `STORE_IN_USE` if another process holds it and `wait` is missing, `STORE_AWAY`, `STORE_UNREADABLE`
  */
-export async function openServerLedger(url: string, { logger, wait }: ServerLedgerOptions): Promise<ServerLedger> {
+export async function openServerLedger(
+  url: string,
+  { logger, wait, isShared }: ServerLedgerOptions,
+): Promise<ServerLedger> {
   // Loaded here, since most nodes have no server.
   const { openPostgres } = await import('./postgres/open-postgres.ts')
   const server = serverName(url)
@@ -45,7 +48,7 @@ export async function openServerLedger(url: string, { logger, wait }: ServerLedg
     ending.abort(error)
   }
   const open = (waiting: { takeMs?: number; signal?: AbortSignal }) =>
-    openPostgres({ address: url, onLost, ...waiting })
+    openPostgres({ address: url, onLost, ...(isShared === true && { isShared }), ...waiting })
   let isWaiting = false
   for (;;) {
     try {

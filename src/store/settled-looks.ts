@@ -10,7 +10,7 @@ type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: s
 
 /** Settled payments that are looked up on chain again, because a chain may undo what it showed. */
 export interface SettledLooks<Payment> {
-  /** Settled payments that are due for a look, longest overdue first. */
+  /** Settled payments of this process that are due for a look, longest overdue first. */
   settledDue(now: UnixMs, limit: number): Promise<Payment[]>
   nextLookAt(): Promise<UnixMs | undefined>
   /** Notes that the chain still shows the payment, perhaps in another transaction. `at`: the next look, if any. */
@@ -19,8 +19,8 @@ export interface SettledLooks<Payment> {
   takeBack(owed: OwedAgain, now: UnixMs): Promise<boolean>
 }
 
-const DUE = `SELECT * FROM payments WHERE look_at <= ? ORDER BY look_at, no LIMIT ?`
-const NEXT = 'SELECT min(look_at) AS at FROM payments WHERE look_at IS NOT NULL'
+const DUE = `SELECT * FROM payments WHERE look_at <= ? AND owner = ? ORDER BY look_at, no LIMIT ?`
+const NEXT = 'SELECT min(look_at) AS at FROM payments WHERE look_at IS NOT NULL AND owner = ?'
 const LOOK_AGAIN = `UPDATE payments SET look_at = ?, tx_hash = coalesce(?, tx_hash) WHERE id = ? AND state = 'settled'`
 const TAKE_BACK = `
   UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = 1, tx_hash = NULL, error = ?, look_at = NULL,
@@ -32,8 +32,9 @@ export function settledLooks<Row, Payment>(
   toPayment: (row: Row) => Payment,
 ): SettledLooks<Payment> {
   return {
-    settledDue: async (now, limit) => (await database.query(all<Row>(DUE, now, limit))).map((row) => toPayment(row)),
-    nextLookAt: async () => (await database.query(one<{ at: number | null }>(NEXT)))?.at ?? undefined,
+    settledDue: async (now, limit) =>
+      (await database.query(all<Row>(DUE, now, database.process, limit))).map((row) => toPayment(row)),
+    nextLookAt: async () => (await database.query(one<{ at: number | null }>(NEXT, database.process)))?.at ?? undefined,
     async lookAgain(id, at, txHash) {
       const hash = txHash === undefined ? null : toBytes(txHash)
       await database.commitLater(run(LOOK_AGAIN, at ?? null, hash, toBytes(id)))

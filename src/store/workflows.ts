@@ -6,6 +6,7 @@ import type { LedgerDatabase } from './ledger-database.ts'
 import { givenTerms, type LookBackQuery } from './look-back.ts'
 import { type Order, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
+import { LEFT_BEHIND } from './ownership.ts'
 import { all, nothing, one, type Query, run, steps, together } from './query.ts'
 import { type RowLength, readLongPage } from './read-page.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
@@ -61,8 +62,10 @@ export interface WorkflowStore {
   see(id: string): Promise<SeenWorkflow | undefined>
   /** Newest first, with an empty input. A page ends early if its templates are long. */
   list(query: WorkflowsQuery): Promise<Page<SeenWorkflow>>
-  /** Workflows that are not final, or whose steps are still running. */
+  /** Workflows of this process that are not final, or whose steps are still running. */
   unfinished(): Promise<string[]>
+  /** Takes over what processes left that have ended. */
+  takeOver(): Promise<void>
   /** The ids of every order of a workflow. */
   orders(id: string): Promise<string[]>
   /** Every order of a step, oldest first. */
@@ -75,8 +78,8 @@ type OrderOfStep = { id: string; stepId: string }
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE token_id = ?) AS own FROM workflows WHERE status IN ('pending', 'running')`
 const INSERT = `
-  INSERT INTO workflows (id, name, input, budget, status, created_at, updated_at, token_id)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+  INSERT INTO workflows (id, name, input, budget, status, created_at, updated_at, token_id, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const INSERT_STEP = `
   INSERT INTO workflow_steps (workflow_no, position, id, plan, price, status)
   VALUES ((SELECT no FROM workflows WHERE id = ?), ?, ?, ?, ?, ?)`
@@ -97,9 +100,10 @@ const stepsOf = (nos: string) => `
 const STEPS = stepsOf('SELECT no FROM workflows WHERE id = ?')
 const LENGTH = `
   (SELECT coalesce(sum(octet_length(plan)), 0) FROM workflow_steps WHERE workflow_no = workflows.no)`
-const UNFINISHED = `
-  SELECT id FROM workflows WHERE status IN ('pending', 'running')
-    OR no IN (SELECT workflow_no FROM workflow_steps WHERE status = 'running') ORDER BY no`
+const IS_UNFINISHED = `(status IN ('pending', 'running')
+    OR no IN (SELECT workflow_no FROM workflow_steps WHERE status = 'running'))`
+const UNFINISHED = `SELECT id FROM workflows WHERE ${IS_UNFINISHED} AND owner = ? ORDER BY no`
+const TAKE_OVER = `UPDATE workflows SET owner = ? WHERE ${IS_UNFINISHED} AND ${LEFT_BEHIND}`
 const ORDERS = 'SELECT id, step_id AS stepId FROM orders WHERE workflow_id = ? ORDER BY no'
 const ATTEMPTS = `
   SELECT o.id AS orderId, o.status, o.error, o.updated_at AS updatedAt, a.state AS signed,
@@ -115,8 +119,9 @@ const SPENDING = `
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ?`
 
 export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
+  const { process } = database
   return {
-    create: (workflow, limits, request) => database.commit(create(workflow, limits, request)),
+    create: (workflow, limits, request) => database.commit(create(workflow, limits, { process, request })),
     save: (workflow, changes, status, now) => database.commit(save(workflow, changes, { status, now })),
     begin(workflow, changed, order, now) {
       const change = {
@@ -126,7 +131,7 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
         error: undefined,
         refusedAt: undefined,
       } as const
-      return database.commit(save(workflow, [change], { status: 'running', now }, putOrder(order)))
+      return database.commit(save(workflow, [change], { status: 'running', now }, putOrder(order, process)))
     },
     get: (id) => database.query(get(id)),
     see: (id) =>
@@ -138,7 +143,10 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
       ),
     list: (query) => database.query(list(query)),
     async unfinished() {
-      return (await database.query(all<{ id: string }>(UNFINISHED))).map(({ id }) => id)
+      return (await database.query(all<{ id: string }>(UNFINISHED, process))).map(({ id }) => id)
+    },
+    async takeOver() {
+      await database.commit(run(TAKE_OVER, process))
     },
     async orders(id) {
       return (await database.query(all<OrderOfStep>(ORDERS, id))).map((order) => order.id)
@@ -156,7 +164,7 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
 function create(
   workflow: StoredWorkflow,
   limits: OpenLimits,
-  request: KeyedRequest | undefined,
+  { process, request }: { process: string; request: KeyedRequest | undefined },
 ): Query<'placed' | 'full' | 'share'> {
   const { id, name, input, budget, status, createdAt, updatedAt, tokenId } = workflow
   return steps(function* () {
@@ -169,7 +177,7 @@ function create(
       return refusal
     }
     yield* together(
-      run(INSERT, id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null),
+      run(INSERT, id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null, process),
       ...workflow.steps.map((step, position) =>
         run(INSERT_STEP, id, position, step.id, writePlan(step), step.price, step.status),
       ),

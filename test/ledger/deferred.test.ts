@@ -1,17 +1,19 @@
 import { beforeEach, expect, test } from 'vitest'
 import { createDeferred, type Deferred } from '../../src/store/deferred.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createPayments, type Payments } from '../../src/store/payments.ts'
-import { onBothEngines } from '../support/ledgers.ts'
+import { asEnded, onBothEngines } from '../support/ledgers.ts'
 import { agentId, claim, exchangeOf, randomHex } from '../support/payments.ts'
 
 const now = Date.UTC(2026, 0, 1)
 const sought = { peerId: 'buyer', agentId, task: 'task' }
+let database: LedgerDatabase
 let payments: Payments
 let deferred: Deferred
 
 onBothEngines((open) => {
   beforeEach(async () => {
-    const database = await open()
+    database = await open()
     payments = createPayments(database)
     deferred = createDeferred(database)
   })
@@ -39,8 +41,26 @@ onBothEngines((open) => {
     await deferred.defer(payment.id)
     expect(await deferred.unrun(9)).toEqual([])
     await payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
-    expect([await deferred.unrun(9), await deferred.unrun(9, now)]).toEqual([[payment.id], [payment.id]])
-    expect(await deferred.unrun(9, now + 1)).toEqual([])
+    expect(await deferred.unrun(9)).toEqual([payment.id])
+  })
+
+  test('D39 settled work of a process that has ended is taken over, also if its buyer got no answer', async () => {
+    const ended = asEnded(database)
+    const before = { payments: createPayments(ended), deferred: createDeferred(ended) }
+    const left = []
+    for (const isDeferred of [true, false]) {
+      const payment = claim(now, { task: 'task' })
+      await before.payments.claim(payment, now)
+      if (isDeferred) await before.deferred.defer(payment.id)
+      await before.payments.save({ id: payment.id, state: 'owed', nextAttemptAt: now }, now)
+      await before.payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
+      left.push(payment.id)
+    }
+    expect(await deferred.unrun(9)).toEqual([])
+    await deferred.takeOver(now + 1, 9)
+    expect(await deferred.unrun(9)).toEqual([left[0]])
+    await deferred.takeOver(now, 9)
+    expect(await deferred.unrun(9)).toEqual(left)
   })
 
   test('D32 a result whose buyer had left is found by what was asked, of a payment with and without a stored task', async () => {

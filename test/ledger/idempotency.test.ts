@@ -77,12 +77,12 @@ onBothEngines((open, openTwo) => {
     await place(database, left, request(0))
     expect(await keys.find(request(0))).toEqual({ kind: 'execute', id: left.id })
     const error = { code: 'ORDER_CANCELLED', message: 'the caller left', retryable: false }
-    await database.commit(putOrder({ ...left, status: 'failed', error }))
+    await database.commit(putOrder({ ...left, status: 'failed', error }, database.process))
     expect(await keys.find(request(0))).toBeUndefined()
     const again = order({ status: 'executing' })
     expect(await place(database, again, request(1))).toBe('placed')
     await database.commit(run('UPDATE orders SET cancel_requested_at = ? WHERE id = ?', now, again.id))
-    await database.commit(putOrder({ ...again, status: 'failed', error }))
+    await database.commit(putOrder({ ...again, status: 'failed', error }, database.process))
     expect(await place(database, order(), request(2))).toBe(again.id)
   })
 

@@ -5,7 +5,7 @@ import { createApprovalStore, type StoredApproval } from '../../src/store/approv
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createPayments } from '../../src/store/payments.ts'
 import { createPurchases, type Order, type Purchases, type Reservation } from '../../src/store/purchases.ts'
-import { onBothEngines } from '../support/ledgers.ts'
+import { asEnded, onBothEngines } from '../support/ledgers.ts'
 import { agentId, claim, requirements, signed } from '../support/payments.ts'
 
 const now = Date.UTC(2026, 0, 1, 12)
@@ -83,9 +83,11 @@ onBothEngines((open) => {
 
   test('an unsigned order of a run ends with the process; one that is signed for stays', async () => {
     const { order: kept } = await signedFor()
-    const waiting = order({ status: 'pending' })
-    await purchases.finish(waiting)
-    await purchases.reopenUnsigned(now + 1)
+    const [waiting, living] = [order({ status: 'pending' }), order({ status: 'pending' })]
+    await createPurchases(asEnded(database)).finish(waiting)
+    await purchases.finish(living)
+    await purchases.takeOver(now + 1)
+    expect((await purchases.order(living.id))?.status).toBe('pending')
     expect((await purchases.order(kept.id))?.status).toBe('executing')
     expect(await purchases.order(waiting.id)).toMatchObject({ status: 'failed', error: { code: 'ORDER_CANCELLED' } })
   })

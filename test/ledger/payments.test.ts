@@ -5,7 +5,7 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { createExchanges } from '../../src/store/exchanges.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createPayments, type PaymentState, type Payments } from '../../src/store/payments.ts'
-import { onBothEngines } from '../support/ledgers.ts'
+import { asEnded, onBothEngines } from '../support/ledgers.ts'
 import { claim, exchangeOf, randomHex, requirements, testWallet } from '../support/payments.ts'
 
 const now = Date.UTC(2026, 0, 1)
@@ -119,7 +119,7 @@ onBothEngines((open, openTwo) => {
     for (const other of ['authorized', 'owed', 'settled', 'voided', 'unsettled'] as const) {
       await payments.save({ id: payment.id, state: other, txHash: randomHex(), attempts: 9 }, now + 1)
     }
-    await payments.voidRunning('late', now)
+    await payments.takeOver('late', now)
     await payments.hasten(now)
     expect(await payments.get(payment.id)).toMatchObject({ state, txHash, error: 'end', attempts: 3, updatedAt: now })
   })
@@ -150,12 +150,16 @@ onBothEngines((open, openTwo) => {
 
   test('after a restart what was running is void and what is owed is due', async () => {
     const [running, owed, later] = [claim(now), claim(now), claim(now)]
-    for (const payment of [running, owed, later]) await payments.claim(payment, now)
+    const before = createPayments(asEnded(database))
+    for (const payment of [running, owed, later]) await before.claim(payment, now)
+    const living = claim(now)
+    await payments.claim(living, now)
     await payments.save({ id: owed.id, state: 'owed', attempts: 1, nextAttemptAt: now - 5 }, now)
     await payments.save({ id: later.id, state: 'owed', attempts: 2, nextAttemptAt: now + 30_000 }, now)
-    expect(await payments.voidRunning('stopped', now)).toBe(1)
+    expect(await payments.due(now, 10)).toEqual([])
+    expect(await payments.takeOver('stopped', now)).toBe(1)
+    expect((await payments.get(living.id))?.state).toBe('authorized')
     expect(await payments.get(running.id)).toMatchObject({ state: 'voided', error: 'stopped' })
-    await payments.hasten(now)
     expect((await payments.due(now, 10)).map(({ id, attempts }) => [id, attempts])).toEqual([
       [owed.id, 1],
       [later.id, 2],

@@ -9,7 +9,7 @@ import { one, run, steps } from '../../src/store/query.ts'
 import { revisions } from '../../src/store/revisions.ts'
 import { addSpending } from '../../src/store/spending.ts'
 import { createTokenStore } from '../../src/store/tokens.ts'
-import { onBothEngines } from '../support/ledgers.ts'
+import { asEnded, onBothEngines } from '../support/ledgers.ts'
 import { agentId, randomHex, requirements, signed } from '../support/payments.ts'
 
 const now = Date.UTC(2026, 0, 1, 12)
@@ -213,12 +213,14 @@ onBothEngines((open, openTwo) => {
 
   test('T17: an order that a crash left executing is pending again only if nothing was signed for it', async () => {
     const { order: paid } = await reserved()
-    const [free, canceled] = [order(), order()]
-    for (const executing of [free, canceled]) await purchases.finish(executing)
+    const [free, canceled, living] = [order(), order(), order()]
+    for (const executing of [free, canceled]) await createPurchases(asEnded(database)).finish(executing)
+    await purchases.finish(living)
     await createOrderStore(database).cancel(canceled.id, now)
-    await purchases.reopenUnsigned(now + 1)
+    await purchases.takeOver(now + 1)
     const status = async ({ id }: Order) => (await purchases.order(id))?.status
-    expect(await Promise.all([paid, free, canceled].map(status))).toEqual(['executing', 'pending', 'cancelled'])
+    const states = await Promise.all([paid, free, canceled, living].map(status))
+    expect(states).toEqual(['executing', 'pending', 'cancelled', 'executing'])
   })
 
   test('an ended purchase stays as it ended, except for a result that was paid for', async () => {

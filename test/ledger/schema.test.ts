@@ -6,10 +6,10 @@ import { createTestDatabase } from '../support/test-postgres.ts'
 
 /** What belongs to a process alone, and stays in SQLite; and what only PostgreSQL needs. */
 const LOCAL =
-  /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents)$/
+  /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents|processes|roles)$/
 /** Of one challenge there is one payment. On SQLite one process claims at a time, and looks first. */
 const UNIQUE_HERE = 'payments_by_challenge unique partial'
-const OWN = ['schema_version', 'processes', 'locks']
+const OWN = ['schema_version', 'processes', 'roles', 'locks']
 const TYPES: Record<string, string> = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' }
 
 type Column = { name: string; type: string; required: boolean; fallback: string | null; key: number }

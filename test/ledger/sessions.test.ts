@@ -54,7 +54,7 @@ onBothEngines((open) => {
       ...[order('one'), order('ann', { tokenId: 'ann' }), order('waits', { status: 'pending' })],
       order('never ran', { status: 'failed', output: undefined, correlationId: undefined }),
     ]
-    await database.commit(together(...orders.map(putOrder)))
+    await database.commit(together(...orders.map((order) => putOrder(order, database.process))))
     const idsOf = async (owner?: string) =>
       (await store.ownExchanges('a', { limit: 9 }, owner)).items.map(({ id }) => id)
     expect([await idsOf(), await idsOf('ann'), await idsOf('bob')]).toEqual([['one', 'ann'], ['ann'], []])

@@ -146,7 +146,7 @@ onBothEngines((open, openTwo) => {
       order(made, 'a'),
       order(made, 'b'),
     ]
-    for (const each of [old, free, latest, other]) await database.commit(putOrder(each))
+    for (const each of [old, free, latest, other]) await database.commit(putOrder(each, database.process))
     await database.commit(
       together(signed(old.id, 'released', 7n), signed(latest.id, 'reserved', 7n, { settlesFirst: true })),
     )
@@ -170,7 +170,7 @@ onBothEngines((open, openTwo) => {
       order(made, 'b', { status: 'failed' }),
       order(made, 'b', { price: 30n }),
     ]
-    for (const each of orders) await database.commit(putOrder(each))
+    for (const each of orders) await database.commit(putOrder(each, database.process))
     await database.commit(
       together(
         signed(orders[0]!.id, 'spent', huge, { confirmed: true }),
@@ -191,7 +191,7 @@ onBothEngines((open, openTwo) => {
       order(made, 'b', { status: 'failed' }),
       order(made, 'b', { price: 30n }),
     ]
-    for (const each of [paid, failed, open]) await database.commit(putOrder(each))
+    for (const each of [paid, failed, open]) await database.commit(putOrder(each, database.process))
     await database.commit(together(signed(paid.id, 'spent', big + 1n), signed(failed.id, 'reserved', big + 3n)))
     expect(await workflows.spending(made.id)).toEqual({ sure: big + 31n, perhaps: big + 3n })
   })

@@ -16,6 +16,11 @@ export function onBothEngines(declare: (open: Open, openTwo: OpenTwo, engine: En
   describe('on PostgreSQL', () => declare(openOnPostgres, openPostgresTwice, 'PostgreSQL'))
 }
 
+/** A ledger as a process has it that has ended: what it does there is left behind. */
+export function asEnded(database: LedgerDatabase): LedgerDatabase {
+  return { ...database, process: 'a process that has ended' }
+}
+
 async function openSqlite(): Promise<LedgerDatabase> {
   const database = openDatabase({ path: ':memory:' })
   // The test may have closed it.

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
+import { endProcess } from '../../../test/support/end-process.ts'
 import { until } from '../../../test/support/until.ts'
 import { type End, WorkflowBench } from '../../../test/support/workflow-bench.ts'
 import type { CreateWorkflowBody, WorkflowRecord } from '../../schema/workflow.ts'
@@ -19,7 +20,7 @@ async function bench(options: ConstructorParameters<typeof WorkflowBench>[0] = {
 /** The same node, whose process has died and been started again. */
 async function restarted(before: WorkflowBench): Promise<WorkflowBench> {
   await before.workflows.stop()
-  return bench({ database: before.database, clock: before.clock, market: before.market })
+  return bench({ database: endProcess(before.database), clock: before.clock, market: before.market })
 }
 const openSteps = async (on: WorkflowBench) => (await on.open()).map(({ stepId }) => stepId)
 const whenOpen = (on: WorkflowBench, ...steps: string[]) =>

@@ -91,6 +91,12 @@ export class Workflows implements Service {
       const workflowId = this.#owners.get(orderId)
       if (workflowId !== undefined) void this.#turn(workflowId)
     })
+    await this.takeOver()
+  }
+
+  /** Goes on with the workflows of processes that have ended. */
+  async takeOver(): Promise<void> {
+    await this.#deps.store.takeOver()
     for (const id of await this.#deps.store.unfinished()) {
       this.#unwatched.add(id)
       void this.#turn(id)

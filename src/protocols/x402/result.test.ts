@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { endProcess } from '../../../test/support/end-process.ts'
 import { unclear } from '../../../test/support/fake-settlement.ts'
 import { signed, testWallet } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
@@ -172,7 +173,11 @@ describe('D32: a paid result', () => {
     void peer.paidRequest(payment, { correlation_id }).catch(() => {})
     await until(() => first.runs.length === 1)
     // What a killed process leaves: the claim on disk.
-    const second = await start({ database: first.database, settlement: first.settlement, clock: first.clock })
+    const second = await start({
+      database: endProcess(first.database),
+      settlement: first.settlement,
+      clock: first.clock,
+    })
     const answer = await (await second.connect()).askResult(payment)
     expect(answer?.message).toMatchObject({
       error_name: 'EXECUTION_FAILED',
@@ -286,7 +291,7 @@ describe('--settle-first', () => {
     void peer.paidRequest(payment, { correlation_id }).catch(() => {})
     await until(() => first.runs.length === 1)
     const second = await start({
-      database: first.database,
+      database: endProcess(first.database),
       settlement: first.settlement,
       clock: first.clock,
       settleFirst: true,

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
+import { endProcess } from '../../../test/support/end-process.ts'
 import { unclear } from '../../../test/support/fake-settlement.ts'
 import { agentId, randomHex, requirements, signed, testWallet, usdc } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
@@ -624,7 +625,11 @@ describe('T5: one authorization buys one run', () => {
     const first = await start()
     const { payment, correlation_id } = await (await first.connect()).buy()
     await first.stop()
-    const second = await start({ database: first.database, settlement: first.settlement, clock: first.clock })
+    const second = await start({
+      database: endProcess(first.database),
+      settlement: first.settlement,
+      clock: first.clock,
+    })
     const peer = await second.connect()
     expect(told(await peer.paidRequest(payment, { correlation_id }))).toBe('PAYMENT_NONCE_USED')
     expect(told(await peer.request({ payment: { ...payment, server_nonce: 'preemptive' } }))).toBe('PAYMENT_NONCE_USED')

@@ -40,9 +40,13 @@ export class SettledWork implements Service {
   }
 
   async start(): Promise<void> {
+    await this.takeOver()
+  }
+
+  /** Goes on with the work of processes that have ended. */
+  async takeOver(): Promise<void> {
     const { deferred, clock } = this.#deps
-    // After the crash, the buyers of these payments got no answer at all.
-    for (const id of await deferred.unrun(LEFT_MAX, clock.now() - RESTART_MS)) await deferred.defer(id)
+    await deferred.takeOver(clock.now() - RESTART_MS, LEFT_MAX)
     this.wake()
   }
 

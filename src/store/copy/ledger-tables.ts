@@ -16,7 +16,7 @@ export type LedgerTable = {
 
 /** What belongs to one process: it stays in `stoa.db`. Everything else is the ledger. */
 const LOCAL =
-  /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents)$/
+  /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents|processes|roles)$/
 type ColumnRow = { name: string; type: string; pk: number }
 
 /** The tables of the ledger but `kv`, in an order in which each comes after those it refers to. */

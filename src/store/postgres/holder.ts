@@ -8,13 +8,15 @@ import { BEGIN, COMMIT, locking, ROLLBACK, type Sent, sentOf } from './sent.ts'
 import type { PostgresSettings } from './settings.ts'
 
 /** The clock of the database, in ms: those of machines differ. */
-const NOW = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
+export const NOW = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
 const FORGET_AFTER_MS = 7 * 24 * 60 * 60_000
 
 const END_DEAD = `UPDATE processes SET ended_at = ${NOW} WHERE ended_at IS NULL AND lease_until <= ${NOW} AND id <> ?`
-const GET_OTHERS = `SELECT place, lease_until - ${NOW} AS ms FROM processes WHERE ended_at IS NULL AND id <> ?`
-const JOIN = `INSERT INTO processes (id, place, epoch, group_no, started_at, lease_until)
-  VALUES (?1, ?2, ?3, 0, ${NOW}, ${NOW} + ?4)
+/** Processes that share the ledger let each other in. Any other is alone. */
+const GET_OTHERS = `SELECT place, lease_until - ${NOW} AS ms FROM processes
+  WHERE ended_at IS NULL AND id <> ? AND (shared = 0 OR CAST(? AS BIGINT) = 0)`
+const JOIN = `INSERT INTO processes (id, place, epoch, group_no, started_at, lease_until, shared)
+  VALUES (?1, ?2, ?3, 0, ${NOW}, ${NOW} + ?4, ?5)
   ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, lease_until = excluded.lease_until`
 const FORGET = `DELETE FROM processes WHERE ended_at < ${NOW} - ${FORGET_AFTER_MS}`
 /** Divides by zero unless a row is changed: so the whole transaction fails, commit included, without asking first. */
@@ -33,7 +35,7 @@ type HolderDeps = {
   settings: PostgresSettings
   leaseMs: number
   place?: string
-  /** Other processes may hold the ledger too. */
+  /** Other processes may share the ledger. */
   isShared?: boolean
 }
 
@@ -41,7 +43,7 @@ type HolderDeps = {
 export type Fence = { readonly no: number; readonly statement: Sent }
 
 /**
- * The row of this process in the ledger. One process at a time holds a ledger.
+ * The row of this process in the ledger. One process at a time holds a ledger, unless it shares it.
  *
  * Each group of changes writes its number into the row first, which also renews the lease. So a process whose row was
  * ended by another changes nothing more, and one that has lost its connection in a commit finds out there what became of
@@ -49,7 +51,7 @@ export type Fence = { readonly no: number; readonly statement: Sent }
  * late commit follows.
  */
 export class Holder {
-  readonly #id = randomUUID()
+  readonly id = randomUUID()
   readonly #deps: HolderDeps
   readonly #place: string
   #epoch = 0
@@ -68,21 +70,22 @@ export class Holder {
    */
   async take(connection: Connection): Promise<void> {
     this.#epoch += 1
+    const isShared = this.#deps.isShared === true ? 1 : 0
     const begun = await connection.send([
       BEGIN,
       ...locking('holder'),
-      sentOf({ sql: END_DEAD, values: [this.#id], wants: 'changes' }),
-      sentOf({ sql: GET_OTHERS, values: [this.#id], wants: 'rows' }),
+      sentOf({ sql: END_DEAD, values: [this.id], wants: 'changes' }),
+      sentOf({ sql: GET_OTHERS, values: [this.id, isShared], wants: 'rows' }),
     ])
     const [other] = this.#answered(begun).at(-1)!.rows as { place: string; ms: number }[]
-    if (other !== undefined && this.#deps.isShared !== true) {
+    if (other !== undefined) {
       this.#answered(await connection.send([ROLLBACK]))
       const { name } = this.#deps.settings
       const what = `another stoa (${other.place}) holds ${name}`
       const fix = `stop that one, or wait ${Math.ceil(other.ms / 1000)} s if it is dead`
       throw new StoreError('STORE_IN_USE', `${what}: ${fix}`)
     }
-    const values = [this.#id, this.#place, this.#epoch, this.#deps.leaseMs]
+    const values = [this.id, this.#place, this.#epoch, this.#deps.leaseMs, isShared]
     const joined = [
       sentOf({ sql: JOIN, values, wants: 'changes' }),
       sentOf({ sql: FORGET, values: [], wants: 'changes' }),
@@ -94,7 +97,7 @@ export class Holder {
   /** For the next group of changes. */
   fence(): Fence {
     this.#no += 1
-    const values = [this.#id, this.#epoch, this.#no, this.#deps.leaseMs]
+    const values = [this.id, this.#epoch, this.#no, this.#deps.leaseMs]
     return { no: this.#no, statement: sentOf({ sql: FENCE, values, wants: 'changes' }) }
   }
 
@@ -116,8 +119,8 @@ export class Holder {
     const { leaseMs } = this.#deps
     const answers = this.#answered(
       await connection.send([
-        sentOf({ sql: REJOIN, values: [this.#id, this.#epoch, leaseMs], wants: 'rows' }),
-        sentOf({ sql: GET_LAST, values: [this.#id], wants: 'rows' }),
+        sentOf({ sql: REJOIN, values: [this.id, this.#epoch, leaseMs], wants: 'rows' }),
+        sentOf({ sql: GET_LAST, values: [this.id], wants: 'rows' }),
       ]),
     )
     const [rejoined, last] = answers.map(({ rows }) => rows[0] as { no: number } | undefined)
@@ -127,7 +130,7 @@ export class Holder {
 
   /** Lets the next process in at once. */
   async leave(connection: Connection): Promise<void> {
-    this.#answered(await connection.send([sentOf({ sql: LEAVE, values: [this.#id], wants: 'changes' })]))
+    this.#answered(await connection.send([sentOf({ sql: LEAVE, values: [this.id], wants: 'changes' })]))
   }
 
   lostError(): StoreError {

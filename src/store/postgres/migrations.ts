@@ -6,4 +6,18 @@ import { firstMigration } from './first-migration.ts'
  * Never edit a step that has shipped: add a new step at the end. Nodes of the version before run beside it while a seller
  * upgrades one after the other, so a step must leave what they read and write.
  */
-export const migrations: readonly string[] = [firstMigration]
+export const migrations: readonly string[] = [
+  firstMigration,
+  `
+  -- Whether a process lets others in beside it; and what it says of itself, for the others and for people: JSON.
+  ALTER TABLE processes ADD COLUMN shared bigint NOT NULL DEFAULT 0;
+  ALTER TABLE processes ADD COLUMN report text COLLATE "C";
+  CREATE TABLE roles (
+    name text COLLATE "C" PRIMARY KEY,
+    owner text COLLATE "C" NOT NULL
+  );
+  ALTER TABLE payments ADD COLUMN owner text COLLATE "C";
+  ALTER TABLE orders ADD COLUMN owner text COLLATE "C";
+  ALTER TABLE workflows ADD COLUMN owner text COLLATE "C";
+  `,
+]

@@ -69,6 +69,7 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
   const writer = new Writer({ settings, line, renewMs: leaseMs / 3 })
   const readers = new Readers({ settings, connect: reach, waitMs })
   return {
+    process: holder.id,
     query: (query) => readers.query(query),
     commit: (change) => writer.commit(change),
     commitLater: (change) => writer.commitLater(change),

@@ -1,0 +1,98 @@
+import type { Buyer } from '../buying/buyer.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import { hasRole } from '../store/ownership.ts'
+import type { LedgerProcess, Processes, ProcessReport } from '../store/postgres/processes.ts'
+import type { Foundation } from './foundation.ts'
+import type { Selling } from './selling.ts'
+
+/** Shorter than the lease of a process: what a dead one left is taken over soon after its end. */
+const LOOK_EVERY_MS = 3_000
+
+type Watch = Service & {
+  /** The processes that are alive, as this one saw them last. */
+  processes(): readonly LedgerProcess[]
+}
+
+type Fleet = {
+  /** Whether this process cleans the ledger up: one of those that share it does. */
+  isKeeper(): Promise<boolean>
+  services: readonly Service[]
+}
+
+type WatchDeps = {
+  processes: Processes
+  logger: Logger
+  /** What this process says of itself. */
+  report(): Omit<ProcessReport, 'aheadMs'>
+  /** Goes on with the work of processes that have ended. */
+  takeOver(): Promise<void>
+  /** Called when processes came, went or moved. */
+  changed(processes: readonly LedgerProcess[]): void
+}
+
+/**
+ * The processes of one seller on one ledger. Each work of the ledger belongs to one of them (store/ownership.ts). When
+ * one ends, the others go on with its work: who changes a row first has it.
+ */
+function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps): Watch {
+  let seen: readonly LedgerProcess[] = []
+  let known: ReadonlySet<string> | undefined
+  const look = async () => {
+    await processes.report(report())
+    const ended = await processes.endDead()
+    // At its start a process takes over what it finds. So only those count that have ended since.
+    const isNew = known !== undefined && ended.some((id) => !known!.has(id))
+    if (isNew) {
+      logger.info({}, 'a process of this seller has ended: its work goes on here and at the others')
+      await takeOver()
+    }
+    known = new Set(ended)
+    const alive = await processes.alive()
+    const isOther = placesOf(alive) !== placesOf(seen)
+    seen = alive
+    if (isOther) changed(alive)
+  }
+  return {
+    ...periodic(
+      { name: 'fleet', firstMs: 0, everyMs: LOOK_EVERY_MS },
+      { work: look, onError: (err) => logger.warn({ err }, 'the processes of this seller could not be read') },
+    ),
+    processes: () => seen,
+  }
+}
+
+type JoinDeps = Pick<Foundation, 'isShared' | 'database' | 'clock' | 'logger' | 'host' | 'version'> & {
+  selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
+  buyer: Pick<Buyer, 'takeOver'>
+}
+
+/** Lets this node work beside the processes that share its ledger, if it is shared. */
+export async function joinFleet({ isShared, database, selling, buyer, ...deps }: JoinDeps): Promise<Fleet> {
+  if (!isShared) return { isKeeper: async () => true, services: [] }
+  const { createProcesses } = await import('../store/postgres/processes.ts')
+  const { clock, logger, host, version } = deps
+  const { registry, x402 } = selling
+  const watch = watchFleet({
+    logger,
+    processes: createProcesses(database, clock),
+    report: () => ({
+      version,
+      addresses: host.addresses(),
+      agents: registry.list().map(({ id }) => id),
+      running: x402.running.size,
+      isDraining: false,
+    }),
+    async takeOver() {
+      await selling.takeOver()
+      await buyer.takeOver()
+    },
+    changed: () => {},
+  })
+  return { isKeeper: () => hasRole(database, 'housekeeping'), services: [watch] }
+}
+
+function placesOf(processes: readonly LedgerProcess[]): string {
+  return JSON.stringify(processes.map(({ id, report }) => [id, report?.addresses, report?.agents]))
+}
