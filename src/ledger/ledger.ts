@@ -75,6 +75,11 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       if (isClaimed) events.emit({ record: 'payment', id: claim.id, from: undefined, to: 'authorized' })
       return isClaimed
     },
+    async claimExposed(claim, now) {
+      const exposed = await payments.claimExposed(claim, now)
+      if (exposed !== undefined) events.emit({ record: 'payment', id: claim.id, from: undefined, to: 'authorized' })
+      return exposed
+    },
     async deliver(progress, execution, now) {
       await payments.deliver(progress, execution, now)
       progressed(progress)

@@ -1,15 +1,20 @@
-import type { Chain } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
+import { Hold } from '../lib/hold.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { parsePrice } from '../schema/amount.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { Exposed } from '../store/exposed.ts'
 import type { LedgerChange, PaymentChange } from '../store/ledger-changes.ts'
 import { isWorkDone } from '../store/payment-row.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
+import { askFunds, type FundsChain } from './funds.ts'
+import { KnownLosses } from './known-losses.ts'
 import { LatestPayers } from './latest-payers.ts'
-import { DISTRUST_MS, LOSERS_MAX, LOSS_SLOT_MS, type Loss, Losses } from './losses.ts'
+import { lossOf } from './losses.ts'
+import { OpenWork } from './open-work.ts'
+import { Recounts } from './recounts.ts'
 
 export type ExposureOptions = {
   /**
@@ -25,13 +30,16 @@ export type ExposureOptions = {
 export type ExposureDeps = {
   clock: Clock
   logger: Logger
-  payments: Pick<Payments, 'open' | 'lost'>
+  payments: Pick<Payments, 'open' | 'lost' | 'exposed' | 'exposedIds' | 'recount'>
   /** Undefined: balances are unknown. */
-  chain: Pick<Chain, 'usdcBalance' | 'authorizationUse' | 'simulateTransfer'> | undefined
+  chain: FundsChain | undefined
 }
 
 /** `settle first`: the payment is settled before the agent runs, as with `--settle-first`. */
-type ExposureVerdict = { kind: 'run' | 'settle first' } | { kind: 'refuse'; reason: string }
+type ExposureVerdict =
+  | { kind: 'run'; held?: bigint | undefined }
+  | { kind: 'settle first' }
+  | { kind: 'refuse'; reason: string }
 
 export const exposureLimits: ExposureOptions = {
   perPayerMax: parsePrice('10'),
@@ -53,56 +61,70 @@ const PEERS_PER_PAYER_MAX = 16
 const OPEN_MAX = 100_000
 
 /**
- * Counts the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
- * canceled or its account is empty, and a payer can sign many against one balance. Loads what is stored at its start,
- * before the ledger changes, and follows the changes from then on.
+ * Bounds the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
+ * canceled or its account is empty, and a payer can sign many against one balance.
+ *
+ * The ledger decides: each claim is counted there, beside those of other processes, and a claim that is over a
+ * limit settles first. What this process remembers only predicts it, and is checked when it says too much.
  */
 export class Exposure implements Service {
   readonly name = 'exposure'
   readonly #options: ExposureOptions
   readonly #deps: ExposureDeps
-  readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
-  readonly #byPayer = new Map<string, bigint>()
-  #losses = new Losses({ slots: [], payers: [] })
+  readonly #work = new OpenWork()
+  readonly #losses: KnownLosses
+  readonly #recounts: Recounts
   /** Predicts what a peer hears before it signs. The limits themselves count by account. */
   readonly #payers = new LatestPayers({
     peersMax: PEERS_MAX,
     perPayerMax: PEERS_PER_PAYER_MAX,
-    owes: (payer) => this.#byPayer.has(payer),
+    owes: (payer) => this.#work.of(payer) > 0n,
   })
-  #total = 0n
+  /** Work of other processes, as the ledger told it last. */
+  #elsewhere = 0n
+  #compared: Promise<void> | undefined
   /** By the monotonic clock. */
   #chainAwayUntil = 0
 
   constructor(options: ExposureOptions, deps: ExposureDeps) {
     this.#options = options
     this.#deps = deps
+    this.#losses = new KnownLosses(deps)
+    this.#recounts = new Recounts({ ...deps, losses: this.#losses })
   }
 
   async start(): Promise<void> {
-    const { payments, clock } = this.#deps
-    const stored = { slotMs: LOSS_SLOT_MS, payersMax: LOSERS_MAX }
-    const [lost, open] = await Promise.all([payments.lost(clock.now() - DISTRUST_MS, stored), payments.open()])
-    this.#losses = new Losses(lost)
+    const { payments } = this.#deps
+    await this.#recounts.start()
+    const { losses } = await payments.exposed('')
+    const [lost, open] = await Promise.all([this.#losses.read(losses), payments.open()])
     for (const { peerId, payer } of lost.payers) this.#payers.meet(peerId, payer.toLowerCase())
     for (const { id, peerId, payer, amount } of open) {
       this.#payers.meet(peerId, payer.toLowerCase())
-      this.#count(id, payer.toLowerCase(), amount)
+      this.#work.put(id, { payer: payer.toLowerCase(), amount, isClaimed: true })
     }
   }
 
-  async stop(): Promise<void> {}
+  stop(): Promise<void> {
+    return this.#recounts.stop()
+  }
 
-  /** Amount of unsettled work, in atomic units. */
+  /** Amount of unsettled work that this process knows of, in atomic units. */
   get total(): bigint {
-    return this.#total
+    return this.#work.total
   }
 
   /** Predicts if this peer's next payment settles first (D45). The peer may still sign with another account. */
   settlesFirst(peerId: string, amount: bigint): boolean {
     const payer = this.#payers.of(peerId)
-    if (this.#payers.isNoRoomFor(peerId)) return true
-    return this.#isTooMuch(payer, amount) || (payer !== undefined && this.#isDistrusted(payer))
+    return this.#isUnwelcome(peerId, payer) || this.#seemsTooMuch(payer, amount)
+  }
+
+  /** Predicts like `settlesFirst`, and asks the ledger where too much seems to be open. */
+  async willSettleFirst(peerId: string, amount: bigint): Promise<boolean> {
+    const payer = this.#payers.of(peerId)
+    if (this.#isUnwelcome(peerId, payer)) return true
+    return this.#seemsTooMuch(payer, amount) && this.#isTooMuch(await this.#stored(payer), payer, amount)
   }
 
   /**
@@ -115,32 +137,44 @@ export class Exposure implements Service {
     { settleFirst = false } = {},
   ): Promise<ExposureVerdict & { counted: boolean }> {
     const { amount } = claim.requirements
-    const payer = claim.signed.authorization.from.toLowerCase()
+    const payer = payerOf(claim)
     // A counted payment was claimed before: the claim will report it.
-    if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
+    if (this.#work.has(claim.id)) return { kind: 'run', counted: false }
     const hasRoom = this.#payers.meet(claim.peerId, payer)
-    if (settleFirst || !hasRoom || this.#isTooMuch(payer, amount) || this.#isDistrusted(payer)) {
+    const mustSettle = settleFirst || !hasRoom || this.#isDistrusted(payer)
+    const seemsTooMuch = !mustSettle && this.#seemsTooMuch(payer, amount)
+    const stored = seemsTooMuch ? await this.#stored(payer) : undefined
+    // From here to `put` nothing is awaited: calls that wait for the ledger together count one another.
+    if (mustSettle || (stored !== undefined && this.#isTooMuch(stored, payer, amount))) {
       const verdict = await this.#askChain(claim, undefined, signal)
       return { ...(verdict.kind === 'refuse' ? verdict : { kind: 'settle first' }), counted: false }
     }
-    this.#count(claim.id, payer, amount)
+    this.#work.put(claim.id, { payer, amount, isClaimed: false })
+    using hold = new Hold(() => this.leave(claim.id))
     const verdict = await this.#askChain(claim, payer, signal)
-    if (verdict.kind !== 'run') this.leave(claim.id)
+    if (verdict.kind === 'run') hold.keep()
     return { ...verdict, counted: verdict.kind === 'run' }
+  }
+
+  /**
+   * Decides about a payment that was just claimed and counted: true if it has to settle first. What other processes
+   * claimed meanwhile is counted too.
+   *
+   * @param held what the payer was seen to hold, if that was asked for
+   */
+  async isOver(claim: Claim, counted: Exposed, held: bigint | undefined): Promise<boolean> {
+    const payer = payerOf(claim)
+    const isOver = (exposed: Exposed) => this.#exceeds(exposed) || (held !== undefined && exposed.payer > held)
+    await this.#losses.readIfNew(counted.losses)
+    // The sums of a claim may still have what has just ended.
+    if (!isOver(counted) || !isOver(await this.#stored(payer))) return false
+    this.leave(claim.id)
+    return true
   }
 
   /** Stops counting a payment that was not claimed or has ended. */
   leave(id: Hex): void {
-    const entry = this.#open.get(id)
-    if (entry === undefined) return
-    this.#open.delete(id)
-    this.#total -= entry.amount
-    const rest = (this.#byPayer.get(entry.payer) ?? 0n) - entry.amount
-    if (rest > 0n) this.#byPayer.set(entry.payer, rest)
-    else {
-      this.#byPayer.delete(entry.payer)
-      this.#payers.settled()
-    }
+    if (this.#work.leave(id)) this.#payers.settled()
   }
 
   changed(change: LedgerChange): void {
@@ -149,15 +183,17 @@ export class Exposure implements Service {
   }
 
   #paymentChanged({ id, from, to, before, after }: PaymentChange): void {
-    if (from === 'open') {
+    if (from === undefined) this.#work.claim(id)
+    else if (from === 'open') {
       // The hash that a facilitator names is only a claim: the payment counts until the ledger says `settled` (D50).
       if (to === 'authorized' || to === 'owed') return
       this.leave(id)
+      this.#recounts.soon()
       const lost = to === 'unsettled' ? lossOf(after) : undefined
       if (lost !== undefined) this.#losses.add(lost)
     } else if (before !== undefined && isWorkDone(before)) {
-      const lost = lossOf(before)
-      if (lost !== undefined) this.#losses.takeBack(lost)
+      this.#recounts.soon()
+      this.#losses.takeBack(lossOf(before))
       this.#countOwed(before)
     }
   }
@@ -165,31 +201,71 @@ export class Exposure implements Service {
   /** A settlement may be undone while its work runs: the work counts as unsettled from its end. */
   #ran(before: StoredPayment, after: StoredPayment | undefined): void {
     if (isWorkDone(before)) return
-    if (after?.state === 'owed' && !this.#open.has(before.id)) this.#countOwed(after)
+    if (after?.state === 'owed' && !this.#work.has(before.id)) {
+      this.#recounts.soon()
+      this.#countOwed(after)
+    }
     const lost = lossOf(after)
     if (lost !== undefined) this.#losses.add(lost)
   }
 
-  #isTooMuch(payer: string | undefined, amount: bigint): boolean {
+  /** True for a peer or payer that settles first however little is open. */
+  #isUnwelcome(peerId: string, payer: string | undefined): boolean {
+    return this.#payers.isNoRoomFor(peerId) || (payer !== undefined && this.#isDistrusted(payer))
+  }
+
+  /** By what this process knows. It may not know of work elsewhere, or of the end of work. */
+  #seemsTooMuch(payer: string | undefined, amount: bigint): boolean {
+    const { total, size } = this.#work
+    const owes = payer === undefined ? 0n : this.#work.of(payer)
+    return this.#exceeds({ payer: owes + amount, total: total + this.#elsewhere + amount, payments: size + 1 })
+  }
+
+  #isTooMuch(stored: Exposed, payer: string | undefined, amount: bigint): boolean {
+    const { entering, size } = this.#work
+    const owes = stored.payer + (payer === undefined ? 0n : this.#work.enteringOf(payer))
+    const all = { payer: owes + amount, total: stored.total + entering + amount, payments: stored.payments + 1 }
+    const isTooMuch = this.#exceeds(all)
+    if (!isTooMuch && size > 0) this.#compare()
+    return isTooMuch
+  }
+
+  #exceeds({ payer, total, payments }: Pick<Exposed, 'payer' | 'total' | 'payments'>): boolean {
     const { perPayerMax, totalMax } = this.#options
-    const owes = (payer === undefined ? undefined : this.#byPayer.get(payer)) ?? 0n
-    const lost = this.#losses.lately(this.#deps.clock.now())
-    if (this.#open.size >= OPEN_MAX) return true
-    return owes + amount > perPayerMax || this.#total + lost + amount > totalMax
+    const lost = this.#losses.lately()
+    return payments > OPEN_MAX || payer > perPayerMax || total + lost > totalMax
   }
 
   #isDistrusted(payer: string): boolean {
-    return this.#losses.isDistrusted(payer, this.#deps.clock.now())
+    return this.#losses.isDistrusted(payer)
   }
 
-  #countOwed({ id, signed, requirements }: StoredPayment): void {
-    this.#count(id, signed.authorization.from.toLowerCase(), requirements.amount)
+  /** What the ledger says of this payer and of all. */
+  async #stored(payer = ''): Promise<Exposed> {
+    const stored = await this.#deps.payments.exposed(payer)
+    const elsewhere = stored.total - this.#work.claimed
+    this.#elsewhere = elsewhere > 0n ? elsewhere : 0n
+    await this.#losses.readIfNew(stored.losses)
+    return stored
   }
 
-  #count(id: Hex, payer: string, amount: bigint): void {
-    this.#open.set(id, { payer, amount })
-    this.#byPayer.set(payer, (this.#byPayer.get(payer) ?? 0n) + amount)
-    this.#total += amount
+  /** Forgets payments whose end was not reported, such as after a commit whose answer was lost. */
+  #compare(): void {
+    const { payments, logger } = this.#deps
+    this.#compared ??= (async () => {
+      const known = this.#work.claimedIds()
+      const stored = new Set(await payments.exposedIds())
+      for (const id of known) if (!stored.has(id)) this.leave(id)
+    })()
+      .catch((error: unknown) => logger.warn({ err: error }, 'could not compare the unsettled work with the ledger'))
+      .finally(() => {
+        this.#compared = undefined
+      })
+  }
+
+  #countOwed(payment: StoredPayment): void {
+    const { id, requirements } = payment
+    this.#work.put(id, { payer: payerOf(payment), amount: requirements.amount, isClaimed: true })
   }
 
   /**
@@ -203,12 +279,13 @@ export class Exposure implements Service {
     const isCheap = claim.requirements.amount < this.#options.checkFrom
     const unknown = { kind: isCheap ? 'run' : 'settle first' } as const
     if (chain === undefined || (isCheap && performance.now() < this.#chainAwayUntil)) return unknown
+    const isAllAsked = !isCheap && payer !== undefined
+    const owes = isAllAsked ? (await this.#stored(payer)).payer + this.#work.enteringOf(payer) : undefined
     const limit = AbortSignal.timeout(isCheap ? CHEAP_CHECK_TIMEOUT_MS : CHECK_TIMEOUT_MS)
     const signal = AbortSignal.any([outer, limit])
-    const owes = isCheap || payer === undefined ? undefined : this.#byPayer.get(payer)
     try {
-      const reason = await refusalOf(claim, owes, chain, signal)
-      return reason === undefined ? { kind: 'run' } : { kind: 'refuse', reason }
+      const funds = await askFunds(claim, owes, chain, signal)
+      return 'refusal' in funds ? { kind: 'refuse', reason: funds.refusal } : { kind: 'run', held: funds.held }
     } catch (error) {
       if (!outer.aborted) this.#chainAwayUntil = performance.now() + CHAIN_AWAY_MS
       logger.debug({ err: error, payment_id: claim.id }, `could not check the balance of a payer: ${reasonOf(error)}`)
@@ -217,38 +294,6 @@ export class Exposure implements Service {
   }
 }
 
-/** The loss of a payment whose work was done and whose settlement was given up. */
-function lossOf(payment: StoredPayment | undefined): Loss | undefined {
-  if (payment?.state !== 'unsettled' || !isWorkDone(payment)) return undefined
-  const { signed, requirements, updatedAt: at, blamed } = payment
-  return { payer: signed.authorization.from, amount: requirements.amount, at, blamed }
-}
-
-/**
- * Why the chain would refuse this payment; undefined if it would accept it. @throws ChainError
- * @param owes what the account must hold for all open work. Undefined: this payment alone, and only if the transfer
- * cannot be simulated.
- */
-async function refusalOf(
-  { signed, requirements: { asset, amount } }: Claim,
-  owes: bigint | undefined,
-  chain: NonNullable<ExposureDeps['chain']>,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  const { from, nonce } = signed.authorization
-  const balanceOf = () => chain.usdcBalance(from, signal)
-  const [simulated, balance] = await Promise.all([
-    chain.simulateTransfer(asset, signed, signal),
-    owes === undefined ? undefined : balanceOf(),
-  ])
-  if (simulated.kind === 'refused') return `the chain refuses this transfer: ${simulated.reason}; nothing was charged`
-  let held = balance
-  if (simulated.kind === 'untimely') {
-    // The newest block is older than the window, so the transfer cannot be simulated. Nonce and balance can be read.
-    const use = await chain.authorizationUse(asset, from, nonce, signal)
-    if (use.state !== 'unused') return 'the chain shows this authorization as spent or canceled'
-    held ??= await balanceOf()
-  }
-  if (held === undefined || held >= (owes ?? amount)) return undefined
-  return 'the account of the payer holds less than it has signed for; nothing was charged'
+function payerOf({ signed }: Pick<Claim, 'signed'>): string {
+  return signed.authorization.from.toLowerCase()
 }

@@ -1,6 +1,8 @@
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
 import type { StoredLosses } from '../store/losses.ts'
+import { isWorkDone } from '../store/payment-row.ts'
+import type { StoredPayment } from '../store/payments.ts'
 
 /** After a lost payment, its payer settles first for this long. */
 export const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
@@ -81,4 +83,11 @@ export class Losses {
 
 function slotOf(at: UnixMs): number {
   return Math.floor(at / LOSS_SLOT_MS)
+}
+
+/** The loss of a payment whose work was done and whose settlement was given up. */
+export function lossOf(payment: StoredPayment | undefined): Loss | undefined {
+  if (payment?.state !== 'unsettled' || !isWorkDone(payment)) return undefined
+  const { signed, requirements, updatedAt: at, blamed } = payment
+  return { payer: signed.authorization.from, amount: requirements.amount, at, blamed }
 }

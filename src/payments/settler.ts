@@ -108,7 +108,7 @@ export class Settler implements Service {
     await Promise.allSettled(this.#busy.values())
   }
 
-  /** Stores a verified payment before its agent runs. False if its nonce or challenge was used before. */
+  /** Stores a verified payment that settles before its agent runs. False if it was used before. */
   claim(claim: Claim): Promise<boolean> {
     return this.#deps.payments.claim(claim, this.#deps.clock.now())
   }

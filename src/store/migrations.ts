@@ -259,4 +259,17 @@ export const migrations: readonly string[] = [
   ALTER TABLE orders ADD COLUMN owner TEXT;
   ALTER TABLE workflows ADD COLUMN owner TEXT;
   `,
+  `
+  -- Work that has not settled: sums by payer, and of all under ''. Payments with a number in \`counted\` are in the sums: see exposed.ts.
+  CREATE TABLE exposure (
+    payer TEXT PRIMARY KEY,
+    amount INTEGER NOT NULL,
+    payments INTEGER NOT NULL,
+    losses INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  ALTER TABLE payments ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX payments_miscounted ON payments (no) WHERE
+    ((counted > 0 AND NOT (state IN ('authorized', 'owed') AND (task IS NULL OR exchange_id IS NOT NULL)))
+    OR (counted = 0 AND state IN ('authorized', 'owed') AND (task IS NULL OR exchange_id IS NOT NULL)));
+  `,
 ]

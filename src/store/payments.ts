@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchange } from './exchanges.ts'
+import { type ExposedPayments, exposedPayments } from './exposed.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
@@ -38,8 +39,11 @@ export type PaymentProgress = {
 }
 
 /** The seller's ledger: every payment ever accepted, by payment id. */
-export interface Payments extends SettledLooks<StoredPayment> {
-  /** Stores a payment unless its authorization or challenge was seen before. Durable when it resolves. */
+export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments {
+  /**
+   * Stores a payment that settles before its agent runs, unless its authorization or challenge was seen before. Durable
+   * when it resolves.
+   */
   claim(claim: Claim, now: UnixMs): Promise<boolean>
   /** Stores the answer of the agent together with the next state. Durable when it resolves. */
   deliver(progress: PaymentProgress, exchange: NewExchange, now: UnixMs): Promise<void>
@@ -99,9 +103,9 @@ const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
 /** The unique key of the authorization decides between two claims at once, and between two of one challenge. */
 const CLAIM = `
   INSERT INTO payments
-    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, owner, created_at,
-     updated_at)
-  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?
+    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, owner, counted,
+     created_at, updated_at)
+  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?
   WHERE ${WITH_CHALLENGE.map((sql) => `NOT EXISTS (${sql})`).join(' AND ')} ON CONFLICT DO NOTHING`
 
 const PROGRESS = `
@@ -154,7 +158,8 @@ export function createPayments(database: LedgerDatabase): Payments {
 
   return {
     ...settledLooks(database, toPayment),
-    claim: async (claim, now) => (await database.commit(claimed(claim, { process, now }))) === 1,
+    ...exposedPayments(database, claimed),
+    claim: async (claim, now) => (await database.commit(claimed(claim, { process, now, counted: 0 }))) === 1,
     async deliver(progress, exchange, now) {
       await database.commit(delivered(progress, exchange, now))
     },
@@ -209,7 +214,11 @@ export function createPayments(database: LedgerDatabase): Payments {
   }
 }
 
-function claimed(claim: Claim, { process, now }: { process: string; now: UnixMs }): Query<number> {
+/** @param counted see exposed.ts */
+function claimed(
+  claim: Claim,
+  { process, now, counted }: { process: string; now: UnixMs; counted: number },
+): Query<number> {
   const challenge = claim.challengeNonce === undefined ? null : toBytes(claim.challengeNonce)
   return run(
     CLAIM,
@@ -221,6 +230,7 @@ function claimed(claim: Claim, { process, now }: { process: string; now: UnixMs 
     ...authorizationValues(claim.requirements, claim.signed),
     claim.task ?? null,
     process,
+    counted,
     now,
     now,
     challenge,

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { inject } from 'vitest'
-import { firstMigration } from '../../src/store/postgres/first-migration.ts'
+import { migrations } from '../../src/store/postgres/migrations.ts'
 import { askForPostgres, TEMPLATE, type TestPostgres } from './postgres-setup.ts'
 
 let server: Promise<TestPostgres> | undefined
@@ -81,7 +81,7 @@ const EMPTY = `DO $$
   END $$`
 
 function ledgerTables(): string {
-  const tables = firstMigration.matchAll(/CREATE TABLE (\w+)/g)
+  const tables = migrations.join('\n').matchAll(/CREATE TABLE (\w+)/g)
   return [...tables].map(([, name]) => `'${name}'`).join()
 }
 

@@ -13,6 +13,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
+import type { Exposed } from '../../store/exposed.ts'
 import type { Claim, Payments } from '../../store/payments.ts'
 import { StoreError } from '../../store/store-error.ts'
 import type { FramedStream } from '../framed-stream.ts'
@@ -80,7 +81,7 @@ export async function willSettleFirst(
 ): Promise<boolean> {
   const isShownLater = agent.streaming === 'after_settlement' && isStreamed
   if (settleFirst || isShownLater || (await agent.isAhead?.()) === true) return true
-  return exposure.settlesFirst(peerId, agent.amount)
+  return exposure.willSettleFirst(peerId, agent.amount)
 }
 
 /** Who calls, and under which correlation id. `signal` aborts when the node stops or the caller cancels its request. */
@@ -135,11 +136,16 @@ export function asExecutionFailed(cause: unknown): never {
 /**
  * Claims an authorization. A disk that refuses the claim has stored nothing of it, so the buyer is told the last word.
  *
- * @returns false if it was claimed before
+ * @returns whether it was new, and for a payment that is run first, the unsettled work of all processes with it
  */
-export async function storeClaim(claim: Claim, { settler, logger }: PaidRunDeps): Promise<boolean> {
+export async function storeClaim(
+  claim: Claim,
+  { settler, payments, clock, logger }: PaidRunDeps,
+): Promise<{ isClaimed: boolean; exposed?: Exposed }> {
   try {
-    return await settler.claim(claim)
+    if (claim.task !== undefined) return { isClaimed: await settler.claim(claim) }
+    const exposed = await payments.claimExposed(claim, clock.now())
+    return exposed === undefined ? { isClaimed: false } : { isClaimed: true, exposed }
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'STORE_WRITE_FAILED')) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')

@@ -22,6 +22,7 @@ import {
   type ServedAgent,
   storeClaim,
 } from './exchange.ts'
+import { runOverLimit, runTooLate } from './refused-runs.ts'
 
 export type PaidTask = {
   payment: PaymentEnvelope
@@ -67,24 +68,29 @@ export async function runPaid(
   using slot = admit(caller.callerDid, deps)
   const verdict = await checkExposure(agent, claim, caller, deps)
   using exposure = new Hold(verdict.counted ? () => deps.exposure.leave(claim.id) : undefined)
-  const settlesFirst = verdict.kind === 'settle first'
+  const isAgreed = verdict.kind === 'settle first'
 
-  const isClaimed = await storeClaim(settlesFirst ? { ...claim, task: task.input } : claim, deps)
+  const { isClaimed, exposed } = await storeClaim(isAgreed ? { ...claim, task: task.input } : claim, deps)
   if (!isClaimed) throw nonceUsed()
   challenge?.keep()
   exposure.keep()
   faultPoint('seller:claimed')
+  const held = verdict.kind === 'run' ? verdict.held : undefined
+  const isOver = exposed !== undefined && (await deps.exposure.isOver(claim, exposed, held))
+  // Its work may not begin before it settles, whatever becomes of this process.
+  if (isOver && caller.refusesSettleFirst !== true) await deps.deferred.keepTask(claim.id, task.input)
+  const settlesFirst = isAgreed || (isOver && caller.refusesSettleFirst !== true)
   task.onClaimed?.({ id: claim.id, settlesFirst })
 
   let txHash = settlesFirst ? await settleFirst(claim, deps) : undefined
   await slot.turn()
-  const isLate = txHash === undefined && !coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+  const isLate = txHash === undefined && (isOver || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now()))
   if (isLate && caller.refusesSettleFirst !== true) {
     // The run waited too long: the payment's window no longer covers it. Settle first (D51).
     await deps.deferred.keepTask(claim.id, task.input)
     txHash = await settleFirst(claim, deps)
   }
-  const run = isLate && txHash === undefined ? runTooLate : agent.run
+  const run = isLate && txHash === undefined ? (isOver ? runOverLimit : runTooLate) : agent.run
   const outcome = await runAgent({ ...agent, run }, { payment: claim, input: task.input }, caller, deps)
   // Storing shares commits, and settlement is slow: neither needs the slot.
   slot.leave()
@@ -173,13 +179,6 @@ async function settleFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
   const reason =
     'this seller settles before the agent runs, and the payment is not settled yet: send the same payment again later'
   throw new PeerError('SETTLEMENT_FAILED', reason)
-}
-
-/** Replaces a run that could not be settled afterwards, for a buyer that refuses settlement before the run (D45). */
-async function runTooLate(): Promise<never> {
-  const reason =
-    'the turn of this run came too late to settle its payment afterwards, and its buyer does not allow settlement before the run'
-  throw new PeerError('EXECUTION_FAILED', `${reason}: nothing was charged`, { retryable: true })
 }
 
 /** How a run ended, as the store keeps it. */

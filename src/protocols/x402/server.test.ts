@@ -526,13 +526,13 @@ describe('T4: a challenge', () => {
     const seller = await start()
     const peer = await seller.connect()
     const { payment, paymentId, correlation_id } = await peer.challenged()
-    const { claim } = seller.deps.payments
-    seller.deps.payments.claim = () => Promise.reject(new Error('disk full at /home/seller'))
+    const { claimExposed } = seller.deps.payments
+    seller.deps.payments.claimExposed = () => Promise.reject(new Error('disk full at /home/seller'))
     const answer = await peer.paidRequest(payment, { correlation_id })
     expect(answer?.message).toMatchObject({ error_code: 3000, retryable: false })
     expect(JSON.stringify(answer)).not.toContain('/home')
     expect(await seller.payments.get(paymentId)).toBeUndefined()
-    seller.deps.payments.claim = claim
+    seller.deps.payments.claimExposed = claimExposed
     expect(told(await peer.paidRequest(payment, { correlation_id }))).toBe('re: task')
     expect(seller.runs).toHaveLength(1)
   })

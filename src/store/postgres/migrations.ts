@@ -20,4 +20,16 @@ export const migrations: readonly string[] = [
   ALTER TABLE orders ADD COLUMN owner text COLLATE "C";
   ALTER TABLE workflows ADD COLUMN owner text COLLATE "C";
   `,
+  `
+  CREATE TABLE exposure (
+    payer text COLLATE "C" PRIMARY KEY,
+    amount bigint NOT NULL,
+    payments bigint NOT NULL,
+    losses bigint NOT NULL
+  );
+  ALTER TABLE payments ADD COLUMN counted bigint NOT NULL DEFAULT 0;
+  CREATE INDEX payments_miscounted ON payments (no) WHERE
+    ((counted > 0 AND NOT (state IN ('authorized', 'owed') AND (task IS NULL OR exchange_id IS NOT NULL)))
+    OR (counted = 0 AND state IN ('authorized', 'owed') AND (task IS NULL OR exchange_id IS NOT NULL)));
+  `,
 ]
