@@ -48,6 +48,30 @@ test('changes are made once if the connection is lost again and again', async ()
   }
 })
 
+test.each([1, 2, 3])(
+  'a connection that falls silent at its %s. end of a pipeline does not hold up the next',
+  async (at) => {
+    const { ledger, proxy, check } = await open({ answerMs: 1_000, waitMs: 8_000 })
+    let first: number | undefined
+    let second: number | undefined
+    let ends = 0
+    proxy.onMessage(({ from, type, connection }) => {
+      if (from === 'server' || type !== 'S') return 'pass'
+      if (first === undefined) {
+        first = connection
+        return 'leave'
+      }
+      if (connection === first) return 'pass'
+      second ??= connection
+      ends += connection === second ? 1 : 0
+      // The server has run the statements before it, and keeps their locks until it hears of an end.
+      return connection === second && ends === at ? 'hold' : 'pass'
+    })
+    await check(ledger, [stepped])
+    expect(ends).toBeGreaterThanOrEqual(at)
+  },
+)
+
 test('a change that waits in the network is not made any more when it was made again', async () => {
   const { ledger, proxy, check, counted } = await open({ answerMs: 1_000 })
   for (const from of ['client', 'server'] as const) {

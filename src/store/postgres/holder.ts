@@ -9,6 +9,8 @@ import type { PostgresSettings } from './settings.ts'
 
 /** The clock of the database, in ms: those of machines differ. */
 export const NOW = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
+/** Connections of this process that are remembered until another has taken their place. */
+const BACKENDS_MAX = 16
 const FORGET_AFTER_MS = 7 * 24 * 60 * 60_000
 
 const END_DEAD = `UPDATE processes SET ended_at = ${NOW} WHERE ended_at IS NULL AND lease_until <= ${NOW} AND id <> ?`
@@ -56,7 +58,8 @@ export class Holder {
   readonly #place: string
   #epoch = 0
   #no = 0
-  #backend: Connection['backend'] | undefined
+  /** What may still lock the row on the server: the last connection, and those that failed to take its place. */
+  #backends: Connection['backend'][] = []
 
   constructor(deps: HolderDeps) {
     this.#deps = deps
@@ -91,7 +94,7 @@ export class Holder {
       sentOf({ sql: FORGET, values: [], wants: 'changes' }),
     ]
     this.#answered(await connection.send([...joined, COMMIT]))
-    this.#backend = connection.backend
+    this.#backends = [connection.backend]
   }
 
   /** For the next group of changes. */
@@ -108,13 +111,16 @@ export class Holder {
    * @throws StoreError `STORE_AWAY`
    */
   async rejoin(connection: Connection): Promise<{ no: number; isHeld: boolean }> {
-    if (this.#backend !== undefined && this.#backend.pid !== connection.backend.pid) {
-      const { pid, started } = this.#backend
-      const ending = sentOf({ sql: END_BACKEND, values: [pid, started], wants: 'rows' })
-      const ended = await connection.send([ending])
+    const others = this.#backends.filter(({ pid }) => pid !== connection.backend.pid)
+    if (others.length > 0) {
+      const ending = others.map(({ pid, started }) =>
+        sentOf({ sql: END_BACKEND, values: [pid, started], wants: 'rows' }),
+      )
+      const ended = await connection.send(ending)
       // It may not be allowed. Then the server finds out by itself, later.
       if (ended.kind === 'lost') this.#answered(ended)
     }
+    this.#backends = [...others.slice(-BACKENDS_MAX), connection.backend]
     this.#epoch += 1
     const { leaseMs } = this.#deps
     const answers = this.#answered(
@@ -124,7 +130,7 @@ export class Holder {
       ]),
     )
     const [rejoined, last] = answers.map(({ rows }) => rows[0] as { no: number } | undefined)
-    this.#backend = connection.backend
+    this.#backends = [connection.backend]
     return { no: (rejoined ?? last)?.no ?? -1, isHeld: rejoined !== undefined }
   }
 
