@@ -38,7 +38,7 @@ export default defineConfig({
       {
         extends: true,
         // Builds the dashboard and unpacks Chromium, where a test that needs them runs.
-        test: { name: 'browser', include: [inBrowser], globalSetup: 'test/support/browser-setup.ts' },
+        test: { name: 'browser', include: [inBrowser], globalSetup: ['test/support/browser-setup.ts', globalSetup] },
       },
     ],
   },

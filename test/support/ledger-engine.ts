@@ -1,13 +1,8 @@
-import { hostname } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import { afterAll, test } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
-import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
-import { connect } from '../../src/store/postgres/connection.ts'
-import { Readers } from '../../src/store/postgres/readers.ts'
-import { readSettings } from '../../src/store/postgres/settings.ts'
 import type { Query } from '../../src/store/query.ts'
+import { readServer } from './server-ledgers.ts'
 import { createTestDatabase, type TestDatabase } from './test-postgres.ts'
 
 /** Whether the nodes of tests keep their ledgers on a database server. */
@@ -43,24 +38,6 @@ export async function engineEnvironment(dataDir: string | undefined): Promise<{ 
   const database = databases.get(dataDir) ?? createTestDatabase()
   databases.set(dataDir, database)
   return { DATABASE_URL: (await database).address() }
-}
-
-/** Lets the lease of a process that was killed pass at once, instead of 20 s later: the next start need not wait. */
-export async function endLease(address: string, pid: number): Promise<void> {
-  const client = new pg.Client(address)
-  await client.connect()
-  await client.query('UPDATE processes SET lease_until = 0 WHERE ended_at IS NULL AND place = $1', [
-    `${hostname()}, process ${pid}`,
-  ])
-  await client.end()
-}
-
-/** A reader beside the process that holds the ledger. */
-function readServer(address: string): Pick<LedgerDatabase, 'query' | 'close'> {
-  const settings = readSettings(address)
-  const reach = () => connect({ settings, connectMs: 5_000, answerMs: 20_000 })
-  const readers = new Readers({ settings, connect: reach, waitMs: 10_000 })
-  return { query: (query) => readers.query(query), close: () => readers.close() }
 }
 
 /** Asks the ledger of a data directory, beside the node that may use it. */

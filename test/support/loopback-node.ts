@@ -11,7 +11,12 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { engineEnvironment } from './ledger-engine.ts'
 import { until } from './until.ts'
 
-export type TestNodeOptions = Settings & { key: Hex; ports?: Partial<Ports> }
+export type TestNodeOptions = Settings & {
+  key: Hex
+  ports?: Partial<Ports>
+  /** A ledger in PostgreSQL, whatever engine the other tests use. */
+  databaseUrl?: string
+}
 export type TestNode = StoaNode & { readonly dataDir: string }
 
 const nodes = new Set<TestNode>()
@@ -25,7 +30,7 @@ export async function testDir(): Promise<string> {
 }
 
 /** Starts a whole node in this process with `createNode`: on loopback, free ports, no API, its own directory. */
-export async function startTestNode({ key, ports, ...settings }: TestNodeOptions): Promise<TestNode> {
+export async function startTestNode({ key, ports, databaseUrl, ...settings }: TestNodeOptions): Promise<TestNode> {
   const dataDir = settings.dataDir ?? (await testDir())
   const config = createConfig({
     port: 0,
@@ -36,7 +41,8 @@ export async function startTestNode({ key, ports, ...settings }: TestNodeOptions
     ...settings,
     dataDir,
   })
-  const environment = { ETHEREUM_PRIVATE_KEY: key, ...(await engineEnvironment(dataDir)) }
+  const engine = databaseUrl === undefined ? await engineEnvironment(dataDir) : { DATABASE_URL: databaseUrl }
+  const environment = { ETHEREUM_PRIVATE_KEY: key, ...engine }
   const node = await createNode(config, createSecrets(environment, environment), ports)
   await node.start()
   const stop = node.stop.bind(node)

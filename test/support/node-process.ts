@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { endLease, engineEnvironment } from './ledger-engine.ts'
+import { engineEnvironment } from './ledger-engine.ts'
+import { endLease } from './server-ledgers.ts'
 
 const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
 /** Seven nodes that start at once on two busy cores take half a minute. */
