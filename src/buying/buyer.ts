@@ -6,6 +6,7 @@ import type { Chain } from '../chain/chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { createSessions, type Sessions } from '../ledger/sessions.ts'
+import type { Tail } from '../ledger/tail.ts'
 import type { Trading } from '../ledger/trading.ts'
 import { withUnstoredEnds } from '../ledger/unstored-ends.ts'
 import { Changes } from '../lib/changes.ts'
@@ -42,6 +43,7 @@ import { type BudgetRules, createRulesStore, type StoredRules } from './budget-r
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { executeAgain } from './execute-again.ts'
 import type { Flights } from './flights.ts'
+import { followOthers } from './follow-others.ts'
 import { Orders } from './orders.ts'
 import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
@@ -75,6 +77,8 @@ export type BuyerDeps = {
   trading: Pick<Trading, 'check'>
   feed: NodeFeed
   ledger: Pick<Ledger, 'purchases' | 'orders' | 'listen'>
+  /** What other processes change in a shared ledger. */
+  tail?: Pick<Tail, 'listen'>
   wallet: Wallet
   asset: Asset
   catalog: Pick<Catalog, 'resolve' | 'resourceOf'>
@@ -133,6 +137,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const recovery = new Recovery({
     ...shared,
     changed: (orderId) => changes.tell(orderId),
+    workers: ledger.orders,
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
     resourceOf: catalog.resourceOf,
     network: deps.asset.network,
@@ -155,7 +160,17 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const newId = () => risingUuid(clock.now(), deps.random)
   const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running })
   const flights: Flights = new Map()
-  const executing: ExecuteDeps = { ...running, ...shared, recovery, newId, orders, approvals, approvalStore, flights }
+  const executing: ExecuteDeps = {
+    ...running,
+    ...shared,
+    recovery,
+    newId,
+    orders,
+    approvals,
+    approvalStore,
+    flights,
+    workerOf: ledger.orders.workerOf,
+  }
   const agentPurchases = createAgentPurchases({
     ...shared,
     ownId: (name) => agentId(options.sellerId, name),
@@ -171,7 +186,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   })
 
   const workflowChanges = new Changes()
-  workflowChanges.listen((id) => feed.publish('workflow', id, () => workflows.get(id)))
+  workflowChanges.listen((id, origin) => feed.publish('workflow', id, () => workflows.get(id), origin))
   const workflows = new Workflows({
     ...{ clock, logger, newId: randomUUID, purchases, chain: deps.chain, orders, keys },
     store: createWorkflowStore(database),
@@ -180,6 +195,9 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     resolve: (agentId) => catalog.resolve(agentId),
     maxPrice: budget.perCall,
   })
+
+  const following = { ...shared, feed, workflowChanges, store: ledger.orders, orders, recovery, approvals, workflows }
+  deps.tail?.listen(followOthers(following))
 
   return {
     execute: (request) => execute(request, executing),

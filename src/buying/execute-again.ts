@@ -1,10 +1,12 @@
 import type { Changes } from '../lib/changes.ts'
+import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError, resultPending } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { ApprovalStore } from '../store/approvals.ts'
 import { isFinal } from '../store/order-row.ts'
+import type { OrderStore } from '../store/orders.ts'
 import type { Order, OrderError, Purchases } from '../store/purchases.ts'
 import { approvalRequired } from './approvals.ts'
 import type { Flights } from './flights.ts'
@@ -12,7 +14,9 @@ import type { Recovery } from './recovery.ts'
 import { type ActiveOrders, EXECUTION_MS_MAX, resultOf } from './run-order.ts'
 
 export type AgainDeps = {
+  clock: Clock
   purchases: Pick<Purchases, 'order' | 'reservationOf'>
+  workerOf: OrderStore['workerOf']
   active: Pick<ActiveOrders, 'has'>
   flights: Flights
   changes: Changes
@@ -66,9 +70,18 @@ export async function executeAgain(
   if (order.status === 'pending' || active.has(id)) {
     await changes.until(id, isEnded, { limitMs: EXECUTION_MS_MAX, signal })
   } else if (!(await isEnded())) {
-    await deps.recovery.look(id)
+    if ((await deps.workerOf(id)) === 'elsewhere') {
+      await changes.until(id, isEnded, { limitMs: await runMsLeft(id, deps), signal })
+    } else await deps.recovery.look(id)
   }
   return (await isGivenUp(id, deps)) ? 'given up' : recorded(await read(), deps)
+}
+
+/** How long another process may still run an order. After the window of its payment only the recovery looks at it. */
+async function runMsLeft(id: string, { purchases, clock }: AgainDeps): Promise<number> {
+  const reservation = await purchases.reservationOf(id)
+  if (reservation === undefined) return EXECUTION_MS_MAX
+  return Math.min(EXECUTION_MS_MAX, reservation.validBeforeSeconds * 1000 - clock.now())
 }
 
 async function refuseUnapproved({ status, approvalId }: Order, deps: AgainDeps): Promise<void> {

@@ -2,6 +2,7 @@ import type { Changes } from '../lib/changes.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Catalog } from '../listings/catalog.ts'
+import { MarketError } from '../listings/market-error.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
@@ -42,4 +43,8 @@ export type OrdersDeps = {
   recovery: Pick<Recovery, 'look'>
   budget: Pick<Budget, 'perCall'>
   approvals: Pick<Approvals, 'hold'>
+}
+
+export function canceled(id: string): MarketError {
+  return new MarketError('ORDER_CANCELLED', `order ${id} was canceled`)
 }

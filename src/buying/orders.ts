@@ -11,7 +11,7 @@ import type { OpenLimits, PlacementKey } from '../store/orders.ts'
 import type { Order } from '../store/purchases.ts'
 import { checkBuyable, checkTask, permittedPrice } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
-import type { NewOrder, OrderList, OrdersDeps } from './order-requests.ts'
+import { canceled, type NewOrder, type OrderList, type OrdersDeps } from './order-requests.ts'
 import { orderError, runOrder } from './run-order.ts'
 
 /** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
@@ -41,7 +41,6 @@ export class Orders implements Service {
   readonly #running = new Map<string, Promise<void>>()
   #started = false
   #leave = () => {}
-
   constructor(deps: OrdersDeps) {
     this.#deps = deps
   }
@@ -128,17 +127,19 @@ export class Orders implements Service {
     if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
     const order = await store.cancel(id, clock.now())
     if (order?.status === 'executing') {
-      active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was canceled`))
-      const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
+      active.get(id)?.(canceled(id))
+      const isElsewhere = (await store.workerOf(id)) === 'elsewhere'
+      const hasStopped = async () => (isElsewhere ? !(await this.#isOpen(id)) : !active.has(id))
+      const stopped = changes.until(id, hasStopped, { limitMs: CANCEL_WAIT_MS })
       const found = stopped.then(async () => ((await this.#isOpen(id)) ? recovery.look(id) : undefined))
       await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
         const ids = { order_id: id, correlation_id: order.correlationId }
         logger.warn({ ...ids, err: error }, 'the outcome of a canceled order is not known yet')
       })
     } else {
-      this.#forget(id, order?.agentId)
+      this.forget(id, order?.agentId)
       // A turn that read the order before may add it to the waiting orders now.
-      void this.#running.get(id)?.then(() => this.#forget(id, order?.agentId))
+      void this.#running.get(id)?.then(() => this.forget(id, order?.agentId))
       changes.tell(id)
     }
     return this.get(id)
@@ -272,7 +273,8 @@ export class Orders implements Service {
     setTimeout(() => this.enqueue(id), RETRY_MS).unref()
   }
 
-  #forget(id: string, agentId: string | undefined): void {
+  /** Waits for nothing any more: the order has ended. */
+  forget(id: string, agentId: string | undefined): void {
     this.#ready.delete(id)
     if (agentId === undefined) return
     const waiting = this.#waiting.get(agentId)

@@ -6,6 +6,7 @@ import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import { RESULT_HOURS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
+import type { OrderStore } from '../store/orders.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { StoreError } from '../store/store-error.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
@@ -34,6 +35,8 @@ type RecoveryDeps = PaymentCheckDeps & {
   callerDid: string
   /** Orders that this process works on. The recovery does not touch them. */
   active: { has(orderId: string): boolean }
+  /** The processes that share the ledger. An order is looked after by the one that works on it. */
+  workers: Pick<OrderStore, 'workerOf' | 'askWorker'>
   addrsOf(agentId: string): readonly string[]
   /** Returns the seller's own name for an agent. */
   resourceOf?(agentId: string): string
@@ -143,6 +146,8 @@ export class Recovery implements Service {
   async look(orderId: string): Promise<void> {
     const reservation = await this.#deps.purchases.reservationOf(orderId)
     if (reservation === undefined || this.#deps.active.has(orderId)) return
+    const { workers } = this.#deps
+    if ((await workers.workerOf(orderId)) === 'elsewhere') return workers.askWorker(orderId)
     const { network } = reservation.requirements
     if (network !== this.#deps.network) {
       const why = `order ${orderId} was signed for on ${networkText(network)}, and this node runs on another network`

@@ -1,38 +1,76 @@
 import type { Feed } from '../lib/feed.ts'
 import type { NodeEvents } from '../schema/events.ts'
+import type { Hex } from '../schema/primitives.ts'
 import type { LedgerListener } from '../store/ledger-changes.ts'
-import type { LedgerRecords } from './ledger.ts'
+import type { Ledger, LedgerRecords } from './ledger.ts'
 import { type NamesOf, orderRecord } from './order-record.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
+import type { Tail, TailListener } from './tail.ts'
 
 export type NodeFeed = Feed<NodeEvents>
 
-/** Publishes each change of an order or a payment. The records are read when a subscriber takes the event. */
-export function ledgerFeed(
+type FeedRecords = Pick<LedgerRecords, 'payments' | 'purchases'>
+/** Reads the current data of an event. */
+type Reads = {
+  received(id: string): Promise<NodeEvents['payment'] | undefined>
+  made(orderId: string): Promise<NodeEvents['payment'] | undefined>
+  order(id: string): Promise<NodeEvents['order'] | undefined>
+}
+
+/** Publishes what this process and others that share the ledger change. */
+export function publishLedger(
   feed: NodeFeed,
-  { payments, purchases }: Pick<LedgerRecords, 'payments' | 'purchases'>,
+  { ledger, tail }: { ledger: FeedRecords & Pick<Ledger, 'listen'>; tail: Pick<Tail, 'listen'> },
   namesOf: NamesOf,
-): LedgerListener {
-  const nameOf = (agentId: string) => namesOf(agentId)?.name
+): void {
+  ledger.listen(ledgerFeed(feed, ledger, namesOf))
+  tail.listen(sharedFeed(feed, ledger, namesOf))
+}
+
+/** Publishes each change of an order or a payment. The records are read when a subscriber takes the event. @internal */
+export function ledgerFeed(feed: NodeFeed, records: FeedRecords, namesOf: NamesOf): LedgerListener {
+  const { received, made, order } = readsOf(records, namesOf)
   return (change) => {
     if (change.record === 'payment') {
       const { id } = change
-      feed.publish('payment', id, async () => {
-        const payment = await payments.get(id)
-        return payment && receivedPayment(payment, nameOf)
-      })
+      feed.publish('payment', id, () => received(id))
     } else if (change.record === 'reservation') {
       const { orderId } = change
-      feed.publish('payment', orderId, async () => {
-        const made = await purchases.reservationOf(orderId)
-        return made && madePayment(made, nameOf)
-      })
+      feed.publish('payment', orderId, () => made(orderId))
     } else if (change.record === 'order') {
       const { id } = change
-      feed.publish('order', id, async () => {
-        const [order, reservation] = await Promise.all([purchases.order(id), purchases.reservationOf(id)])
-        return order && orderRecord(order, reservation, namesOf(order.agentId))
-      })
+      feed.publish('order', id, () => order(id))
     }
+  }
+}
+
+/** Publishes what other processes change in a shared ledger, in the same words. */
+function sharedFeed(feed: NodeFeed, records: FeedRecords, namesOf: NamesOf): TailListener {
+  const { received, made, order } = readsOf(records, namesOf)
+  return {
+    changed({ record, id }) {
+      if (record === 'payment') feed.publish('payment', id, () => received(id), 'elsewhere')
+      else if (record === 'purchase') feed.publish('payment', id, () => made(id), 'elsewhere')
+      else if (record === 'order') feed.publish('order', id, () => order(id), 'elsewhere')
+    },
+    missed: () => feed.reset(),
+  }
+}
+
+function readsOf({ payments, purchases }: FeedRecords, namesOf: NamesOf): Reads {
+  const nameOf = (agentId: string) => namesOf(agentId)?.name
+  return {
+    async received(id) {
+      const payment = await payments.get(id as Hex)
+      return payment && receivedPayment(payment, nameOf)
+    },
+    async made(orderId) {
+      const made = await purchases.reservationOf(orderId)
+      return made && madePayment(made, nameOf)
+    },
+    async order(id) {
+      const [order, reservation] = await Promise.all([purchases.order(id), purchases.reservationOf(id)])
+      return order && orderRecord(order, reservation, namesOf(order.agentId))
+    },
   }
 }

@@ -1,21 +1,30 @@
+type ChangeListener = (id: string, origin: 'here' | 'elsewhere') => void
+
 /** Notifies listeners that the thing with an id has changed. Errors of listeners are ignored. */
 export class Changes {
-  readonly #listeners = new Set<(id: string) => void>()
+  readonly #listeners = new Set<ChangeListener>()
+  readonly #checks = new Set<() => void>()
 
   /** @returns a function that removes the listener */
-  listen(listener: (id: string) => void): () => void {
+  listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  tell(id: string): void {
+  /** @param origin `elsewhere`: another process that shares the ledger has changed it */
+  tell(id: string, origin: 'here' | 'elsewhere' = 'here'): void {
     for (const listener of [...this.#listeners]) {
       try {
-        listener(id)
+        listener(id, origin)
       } catch {
         // A listener that throws does not fail the change.
       }
     }
+  }
+
+  /** Checks all conditions that `until` waits for: what has changed is not known. */
+  checkAll(): void {
+    for (const check of [...this.#checks]) check()
   }
 
   /**
@@ -44,16 +53,19 @@ export class Changes {
     const ended = () => resolve()
     const timer = setTimeout(resolve, limitMs)
     signal?.addEventListener('abort', ended, { once: true })
+    const checkAgain = () => void check().catch(reject)
     const leave = this.listen((changed) => {
-      if (changed === id) check().catch(reject)
+      if (changed === id) checkAgain()
     })
-    check().catch(reject)
+    this.#checks.add(checkAgain)
+    checkAgain()
     try {
       await promise
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', ended)
       leave()
+      this.#checks.delete(checkAgain)
     }
   }
 }

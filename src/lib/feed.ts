@@ -2,8 +2,10 @@ import { CodedError } from './errors.ts'
 
 /** An event. `read` returns its current data, or undefined if the subject no longer exists. It may ask the ledger. */
 export type FeedEvent<Topics, Topic extends keyof Topics = keyof Topics> = {
-  [T in Topic]: { readonly id: string; readonly type: T; read(): Read<Topics[T]> }
+  [T in Topic]: { readonly id: string; readonly type: T; readonly origin: Origin; read(): Read<Topics[T]> }
 }[Topic]
+/** Which process has published an event: this one, or another one that shares the ledger. */
+type Origin = 'here' | 'elsewhere'
 /** Data that is there, or is read from the ledger. */
 type Read<T> = T | undefined | Promise<T | undefined>
 /** Events before this one were missed. The subscriber must load everything again. */
@@ -18,12 +20,16 @@ type SubscribeOptions<Topics> = {
   signal?: AbortSignal | undefined
   /** A subscription of the node itself. It does not count against the maximum. */
   own?: boolean | undefined
+  /** Only events of this process: those of others are theirs to act on. */
+  hereOnly?: boolean | undefined
 }
 
 type Entry<Topics> = FeedEvent<Topics> & { readonly no: number; readonly key: string }
 type Subscriber<Topics> = {
+  wants(event: { type: keyof Topics; origin: Origin }): boolean
   types: ReadonlySet<keyof Topics> | undefined
   isOwn: boolean
+  hereOnly: boolean
   queue: (FeedEvent<Topics> | FeedReset)[]
   ended: boolean
   wake(): void
@@ -42,6 +48,8 @@ export class Feed<Topics extends object> {
   readonly #history = new Map<number, Entry<Topics>>()
   readonly #subscribers = new Set<Subscriber<Topics>>()
   #last = 0
+  /** Before this one, events of other processes were missed. */
+  #missedUntil = 0
   #closed = false
 
   constructor(options: { life: string; historyMax?: number; queueMax?: number; subscribersMax?: number }) {
@@ -61,14 +69,14 @@ export class Feed<Topics extends object> {
   }
 
   /** @param key the subject. Of several events about one subject, a late subscriber gets the last one. */
-  publish<T extends keyof Topics>(type: T, key: string, read: () => Read<Topics[T]>): void {
+  publish<T extends keyof Topics>(type: T, key: string, read: () => Read<Topics[T]>, origin: Origin = 'here'): void {
     if (this.#closed) return
     const no = ++this.#last
-    const entry = { no, key, id: this.#idOf(no), type, read } as unknown as Entry<Topics>
+    const entry = { no, key, id: this.#idOf(no), type, origin, read } as unknown as Entry<Topics>
     this.#history.set(no, entry)
     this.#history.delete(no - this.#historyMax)
     for (const subscriber of this.#subscribers) {
-      if (subscriber.types?.has(type) === false) continue
+      if (!subscriber.wants(entry)) continue
       if (subscriber.queue.length < this.#queueMax) {
         subscriber.queue.push(entry)
         subscriber.wake()
@@ -79,16 +87,37 @@ export class Feed<Topics extends object> {
     }
   }
 
+  /**
+   * Tells every subscriber to load everything again, because events of other processes were missed. Those who follow this
+   * process only have missed none.
+   */
+  reset(): void {
+    if (this.#closed) return
+    const id = this.#idOf(++this.#last)
+    this.#missedUntil = this.#last
+    for (const subscriber of this.#subscribers) {
+      if (subscriber.hereOnly) continue
+      subscriber.queue = [{ id, type: 'reset' }]
+      this.#end(subscriber)
+    }
+  }
+
   /** Follows events from after `after`, or after a reset if that is too old. @throws CodedError STREAMS_TOO_MANY */
   subscribe(options: SubscribeOptions<Topics> = {}): Subscription<Topics> {
-    const { after, signal, own: isOwn = false } = options
+    const { after, signal, own: isOwn = false, hereOnly = false } = options
     const others = [...this.#subscribers].filter((subscriber) => !subscriber.isOwn).length
     if (!isOwn && others >= this.#subscribersMax) {
       throw new CodedError('STREAMS_TOO_MANY', `${this.#subscribersMax} streams of events are open: close one first`)
     }
     const types = options.types === undefined ? undefined : new Set(options.types)
-    const queue = after === undefined ? [] : this.#since(after, types)
-    const subscriber: Subscriber<Topics> = { types, isOwn, queue, ended: this.#closed, wake: () => {} }
+    const wants: Subscriber<Topics>['wants'] = ({ type, origin }) =>
+      types?.has(type) !== false && (!hereOnly || origin === 'here')
+    const queue = after === undefined ? [] : this.#since(after, { wants, hereOnly })
+    const subscriber: Subscriber<Topics> = {
+      ...{ wants, types, isOwn, hereOnly, queue },
+      ended: this.#closed,
+      wake: () => {},
+    }
     const leave = () => this.#end(subscriber)
     if (!this.#closed && signal?.aborted !== true) this.#subscribers.add(subscriber)
     else subscriber.ended = true
@@ -131,14 +160,19 @@ export class Feed<Topics extends object> {
     subscriber.wake()
   }
 
-  #since(after: string, types: ReadonlySet<keyof Topics> | undefined): (FeedEvent<Topics> | FeedReset)[] {
+  #since(
+    after: string,
+    { wants, hereOnly }: Pick<Subscriber<Topics>, 'wants' | 'hereOnly'>,
+  ): (FeedEvent<Topics> | FeedReset)[] {
     const seen = /^([0-9a-z]+)-([0-9]{1,15})$/.exec(after)
     const no = seen?.[1] === this.#life ? Number(seen[2]) : -1
-    const oldest = this.#last - this.#history.size
-    if (no < oldest || no > this.#last) return [{ id: this.last, type: 'reset' }]
+    const first = this.#history.keys().next().value
+    const oldest = first === undefined ? 0 : first - 1
+    const isMissed = !hereOnly && no < this.#missedUntil
+    if (no < oldest || no > this.#last || isMissed) return [{ id: this.last, type: 'reset' }]
     const latest = new Map<string, Entry<Topics>>()
     for (const entry of this.#history.values()) {
-      if (entry.no <= no || types?.has(entry.type) === false) continue
+      if (entry.no <= no || !wants(entry)) continue
       const name = `${String(entry.type)} ${entry.key}`
       latest.delete(name)
       latest.set(name, entry)

@@ -16,7 +16,18 @@ import type { Listings } from './market.ts'
 
 type BuyingDeps = Pick<
   Foundation,
-  'identity' | 'wallet' | 'asset' | 'database' | 'runTime' | 'trading' | 'feed' | 'clock' | 'logger' | 'pace' | 'random'
+  | 'identity'
+  | 'tail'
+  | 'wallet'
+  | 'asset'
+  | 'database'
+  | 'runTime'
+  | 'trading'
+  | 'feed'
+  | 'clock'
+  | 'logger'
+  | 'pace'
+  | 'random'
 > &
   Pick<BuyerDeps, 'chain' | 'measures'> & {
     host: Pick<Host, 'openStream' | 'superseded'>

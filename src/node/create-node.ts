@@ -4,7 +4,7 @@ import { createNodeApi } from '../http/node-api.ts'
 import type { ApiDeps } from '../http/server/app.ts'
 import { needsToken } from '../http/server/host-name.ts'
 import { createLedger, openRecords } from '../ledger/ledger.ts'
-import { ledgerFeed } from '../ledger/ledger-feed.ts'
+import { publishLedger } from '../ledger/ledger-feed.ts'
 import { ledgerMeters } from '../ledger/ledger-meters.ts'
 import { ServiceStack, together } from '../lib/lifecycle.ts'
 import { silentLogger } from '../lib/logger.ts'
@@ -75,7 +75,7 @@ async function assemble(
   const { payments, exchanges } = ledger
   const meters = new Meters()
   ledger.listen(ledgerMeters(meters, clock))
-  ledger.listen(ledgerFeed(feed, ledger, catalog.resolve))
+  publishLedger(feed, { ledger, tail: base.tail }, catalog.resolve)
 
   const hosting = createHosting(config)
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })

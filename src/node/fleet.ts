@@ -63,7 +63,7 @@ function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps)
   }
 }
 
-type JoinDeps = Pick<Foundation, 'isShared' | 'database' | 'clock' | 'logger' | 'host' | 'version'> & {
+type JoinDeps = Pick<Foundation, 'isShared' | 'database' | 'clock' | 'logger' | 'host' | 'version' | 'feed'> & {
   selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
   buyer: Pick<Buyer, 'takeOver'>
 }
@@ -72,7 +72,7 @@ type JoinDeps = Pick<Foundation, 'isShared' | 'database' | 'clock' | 'logger' | 
 export async function joinFleet({ isShared, database, selling, buyer, ...deps }: JoinDeps): Promise<Fleet> {
   if (!isShared) return { isKeeper: async () => true, services: [] }
   const { createProcesses } = await import('../store/postgres/processes.ts')
-  const { clock, logger, host, version } = deps
+  const { clock, logger, host, version, feed } = deps
   const { registry, x402 } = selling
   const watch = watchFleet({
     logger,
@@ -87,6 +87,8 @@ export async function joinFleet({ isShared, database, selling, buyer, ...deps }:
     async takeOver() {
       await selling.takeOver()
       await buyer.takeOver()
+      // More has changed than can be named, also here.
+      feed.reset()
     },
     changed: () => {},
   })

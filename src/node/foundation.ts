@@ -3,6 +3,7 @@ import { openChain } from '../chain/open-chain.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
+import { createTail, type Tail } from '../ledger/tail.ts'
 import { createTrading } from '../ledger/trading.ts'
 import { systemClock } from '../lib/clock.ts'
 import { Feed } from '../lib/feed.ts'
@@ -41,7 +42,8 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger, pace })
   const chain = await openChain(config, asset, logger)
   const facilitator = ports.facilitator ?? openFacilitator(config, secrets, { clock, logger, chain })
-  const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
+  const feed: NodeFeed = new Feed({ life: `${clock.now().toString(36)}${database.process.slice(0, 8)}` })
+  const tail = await followShared({ isShared, database, logger })
   const closing = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
   return {
     ...{
@@ -68,6 +70,19 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     trading: createTrading({ database, dataDir: config.dataDir, clock, logger }),
     runTime: await createRunTime(database, clock),
     transactions: createTransactions(database),
-    services: [datastore, host, closing],
+    tail,
+    // The tail takes its position before any other service reads the ledger.
+    services: [tail, datastore, host, closing],
   }
+}
+
+/** Follows what the other processes change in a shared ledger. A ledger that is not shared has nobody to follow. */
+async function followShared({
+  isShared,
+  database,
+  logger,
+}: Pick<Databases, 'isShared' | 'database'> & Pick<Ports, 'logger'>): Promise<Tail> {
+  if (!isShared) return { name: 'tail', listen() {}, start: async () => {}, stop: async () => {} }
+  const { createChangeLog } = await import('../store/postgres/change-log.ts')
+  return createTail({ log: createChangeLog(database), logger })
 }

@@ -100,12 +100,15 @@ export function approvedPrice(orderId: string): Query<bigint | undefined> {
 export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
   return {
     ask: (asked, approval, limits, request) =>
-      database.commit(ask(asked, approval, limits, { process: database.process, request })),
-    decide: (id, verdict, now) => database.commit(decide(id, verdict, now)),
+      database.commit(ask(asked, approval, limits, { process: database.process, request }), noted(approval.id), {
+        record: 'order',
+        id: asked.id,
+      }),
+    decide: (id, verdict, now) => database.commit(decide(id, verdict, now), noted(id), ...ofOrder(id)),
     async expire(now) {
       // Runs every second: avoid a write if nothing has expired.
       const overdue = await database.query(one(`SELECT id FROM approvals WHERE ${OVERDUE} LIMIT 1`, now))
-      return overdue === undefined ? [] : database.commit(expire(now))
+      return overdue === undefined ? [] : database.commit(expire(now, database))
     },
     get: (id) => database.query(approvalOf(id)),
     list({ status, ownerId }, limit) {
@@ -118,6 +121,13 @@ export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
     },
   }
 }
+
+const noted = (id: string) => ({ record: 'approval', id }) as const
+/** The order of a decided approval has ended, or whoever works on it goes on. */
+const ofOrder = (approvalId: string) => [
+  { record: 'order', approvalId } as const,
+  { record: 'work', approvalId } as const,
+]
 
 function approvals(sql: string, ...values: readonly Value[]): Query<StoredApproval[]> {
   return steps(function* () {
@@ -182,14 +192,17 @@ function decide(
   })
 }
 
-function expire(now: UnixMs): Query<StoredApproval[]> {
+function expire(now: UnixMs, { note }: Pick<LedgerDatabase, 'note'>): Query<StoredApproval[]> {
   return steps(function* () {
     const expired = yield* all<{ id: string }>(EXPIRE, now)
-    const ended = yield* together(
-      ...expired.map(({ id }) => fail(id, 'APPROVAL_EXPIRED', 'nobody has approved it in time', now)),
-      ...expired.map(({ id }) => approvalOf(id)),
+    const each = expired.map(({ id }) =>
+      together(fail(id, 'APPROVAL_EXPIRED', 'nobody has approved it in time', now), approvalOf(id)),
     )
-    return ended.filter((one) => typeof one === 'object')
+    const [ended] = yield* together(
+      together(...each),
+      note(...expired.flatMap(({ id }) => [noted(id), ...ofOrder(id)])),
+    )
+    return ended.flatMap(([, approval]) => approval ?? [])
   })
 }
 

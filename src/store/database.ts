@@ -5,6 +5,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { migrations } from './migrations.ts'
 import { joinAlone } from './ownership.ts'
+import { nothing } from './query.ts'
 import { runOnSqlite } from './sqlite-query.ts'
 import { StoreError } from './store-error.ts'
 
@@ -52,7 +53,6 @@ const SQLITE_FULL = 13
 const SQLITE_NOTADB = 26
 const RESCUE =
   'nothing is bought or sold any more. Stop the node and restore a backup, or rescue what is left with `sqlite3 stoa.db .recover`'
-
 const STATEMENTS_MAX = 500
 const LATER_MS = 10
 
@@ -156,7 +156,6 @@ export function openDatabase(options: DatabaseOptions): Database {
     if (!scheduled) later ??= setTimeout(flush, LATER_MS)
     return enqueue(fn)
   }
-
   const run: Database['run'] = (sql, ...values) => prepare(sql).run(...(values as SQLInputValue[]))
   const pragma = (name: string) => Object.values(prepare(`PRAGMA ${name}`).get() as object)[0] as number
 
@@ -165,6 +164,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     query: async (query) => runOnSqlite(prepare, query),
     commit: (change) => write(() => runOnSqlite(prepare, change)),
     commitLater: (change) => writeLater(() => runOnSqlite(prepare, change)),
+    note: () => nothing(undefined),
     // A file does not shrink: its free pages are reused.
     usedBytes: async () => (pragma('page_count') - pragma('freelist_count')) * pragma('page_size'),
     prepare,

@@ -129,7 +129,8 @@ export function createExchanges(database: LedgerDatabase, { bytesMax = DATABASE_
         await database.commit(recordExchange(exchange))
         return undefined
       }
-      const [, payment] = await database.commit(recordedWith(exchange.paymentId, exchange))
+      const { paymentId } = exchange
+      const [, payment] = await database.commit(recordedWith(paymentId, exchange), { record: 'payment', id: paymentId })
       return payment && toPayment(payment)
     },
     async history(agentId, callerId, limit) {

@@ -103,7 +103,8 @@ export function exposedPayments(
       // A claim of the same payment may be stored. The number tells the payment that this very claim has stored.
       const counted = randomInt(BY_RECOUNT + 1, 2 ** 47)
       const raise = all<ExposedRow>(RAISE, toBytes(claim.id), counted)
-      const [stored, rows] = await database.commit(together(insert(claim, { process, now, counted }), raise))
+      const claimed = together(insert(claim, { process, now, counted }), raise)
+      const [stored, rows] = await database.commit(claimed, { record: 'payment', id: claim.id })
       return stored === 1 ? exposedIn(rows, claim.signed.authorization.from) : undefined
     },
     exposed: async (payer) => exposedIn(await database.query(all<ExposedRow>(SUMS, payer.toLowerCase())), payer),

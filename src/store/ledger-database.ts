@@ -1,4 +1,5 @@
 import type { Query } from './query.ts'
+import type { Noted } from './shared-changes.ts'
 import type { StoreError } from './store-error.ts'
 
 /** The database of the ledger: SQLite (store/database.ts) or PostgreSQL (store/postgres/). */
@@ -23,10 +24,15 @@ export type LedgerDatabase = {
    * @throws StoreError `STORE_WRITE_FAILED` if the disk refuses, `STORE_DAMAGED` after a damaged page was found,
    * `STORE_AWAY` if the database cannot be reached, or the error of the change. Nothing was written then. But after
    * `STORE_IN_DOUBT` it may be.
+   *
+   * @param noted what the other processes are told of this change, if the ledger is shared. A record that turns out
+   * unchanged may be named too.
    */
-  commit<T>(change: Query<T>): Promise<T>
+  commit<T>(change: Query<T>, ...noted: readonly Noted[]): Promise<T>
   /** Like `commit`, for changes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
-  commitLater<T>(change: Query<T>): Promise<T>
+  commitLater<T>(change: Query<T>, ...noted: readonly Noted[]): Promise<T>
+  /** Notes inside of a change what the other processes are told. Asks for nothing if the ledger is not shared. */
+  note(...noted: readonly Noted[]): Query<unknown>
   /**
    * The bytes that the ledger takes, without what is free for reuse. Exact beyond `enough`: below it, what is free may
    * be counted too.

@@ -4,6 +4,7 @@ import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempoten
 import type { LedgerDatabase } from './ledger-database.ts'
 import { beginningOf, givenTerms, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
 import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { LEFT_BEHIND } from './ownership.ts'
 import { all, nothing, one, type Query, run, steps, together } from './query.ts'
 import { type RowLength, readLongPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
@@ -46,6 +47,10 @@ export interface OrderStore {
   cancel(id: string, now: UnixMs): Promise<Order | undefined>
   /** Pending orders of this process that have a task, oldest first. */
   pending(): Promise<PendingOrder[]>
+  /** Who works on an order, or will. Undefined: a process that has ended, or nobody. */
+  workerOf(id: string): Promise<'here' | 'elsewhere' | undefined>
+  /** Asks whoever works on an order, in another process, to look at it. */
+  askWorker(id: string): Promise<void>
   /** Newest first. A page ends early if its texts are long, and a search page ends after a fixed number of rows. */
   list(query: OrdersQuery): Promise<Page<Order>>
 }
@@ -74,6 +79,8 @@ const OPEN = `status IN ('pending', 'executing')`
 const PENDING = `
   SELECT id, agent_id AS agentId, workflow_id AS workflowId FROM orders
   WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL AND owner = ? ORDER BY no`
+const WORKER = `
+  SELECT CASE WHEN owner = ? THEN 'here' WHEN NOT ${LEFT_BEHIND} THEN 'elsewhere' END AS worker FROM orders WHERE id = ?`
 const FRUITLESS = `status IN ('failed', 'cancelled')`
 const OPEN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN}`
 const OWN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN} AND token_id IS NOT NULL AND token_id = ?`
@@ -83,18 +90,25 @@ const LENGTH = `
 export function createOrderStore(database: LedgerDatabase): OrderStore {
   const { process } = database
   return {
-    place: (order, limits, keyed) => database.commit(place(order, limits, { process, keyed })),
-    giveTask: (id, task, given) => database.commit(giveTask(id, task, given)),
+    place: (order, limits, keyed) => database.commit(place(order, limits, { process, keyed }), noted(order.id)),
+    giveTask: (id, task, given) => database.commit(giveTask(id, task, given), noted(id), { record: 'work', id }),
     begin: (id, { sellerId, correlationId, now }) =>
-      database.commit(oneOrder(BEGIN, sellerId, correlationId, process, now, now, id)),
-    cancel: (id, now) => database.commit(cancel(id, now)),
+      database.commit(oneOrder(BEGIN, sellerId, correlationId, process, now, now, id), noted(id)),
+    cancel: (id, now) => database.commit(cancel(id, now), noted(id), { record: 'work', id }),
     async pending() {
       const rows = await database.query(all<RowOf<PendingOrder>>(PENDING, process))
       return rows.map((row) => ({ ...row, workflowId: row.workflowId ?? undefined }))
     },
+    async workerOf(id) {
+      const row = await database.query(one<{ worker: 'here' | 'elsewhere' | null }>(WORKER, process, id))
+      return row?.worker ?? undefined
+    },
+    askWorker: (id) => database.commit(nothing(undefined), { record: 'work', id }),
     list: (query) => database.query(list(query)),
   }
 }
+
+const noted = (id: string) => ({ record: 'order', id }) as const
 
 function oneOrder(sql: string, ...values: (string | number | null)[]): Query<Order | undefined> {
   return steps(function* () {

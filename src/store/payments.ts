@@ -19,6 +19,7 @@ import { all, one, type Query, run, together, type Value } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
 import { noteRevision } from './revisions.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
+import { EVERYTHING } from './shared-changes.ts'
 import { refundPurpose } from './transactions.ts'
 
 export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
@@ -159,26 +160,27 @@ export function createPayments(database: LedgerDatabase): Payments {
   return {
     ...settledLooks(database, toPayment),
     ...exposedPayments(database, claimed),
-    claim: async (claim, now) => (await database.commit(claimed(claim, { process, now, counted: 0 }))) === 1,
+    claim: async (claim, now) =>
+      (await database.commit(claimed(claim, { process, now, counted: 0 }), payment(claim.id))) === 1,
     async deliver(progress, exchange, now) {
-      await database.commit(delivered(progress, exchange, now))
+      await database.commit(delivered(progress, exchange, now), payment(progress.id))
     },
     async save(progress, now) {
       if (progress.state === 'unsettled') {
-        const row = await database.commitLater(givenUp(progress, now))
+        const row = await database.commitLater(givenUp(progress, now), payment(progress.id))
         return row && toPayment(row)
       }
-      await database.commitLater(progressed(progress, now))
+      await database.commitLater(progressed(progress, now), payment(progress.id))
       return undefined
     },
     async reopen({ id, attempts = 0, nextAttemptAt, unclear = true }, now) {
       const values = [attempts, nextAttemptAt ?? now, unclear ? 1 : 0, process, now, toBytes(id)]
-      const [reopened] = await database.commit(together(run(REOPEN, ...values), noteRevision()))
+      const [reopened] = await database.commit(together(run(REOPEN, ...values), noteRevision()), payment(id))
       return reopened === 1
     },
-    hastenOne: async (id, now) => (await database.commit(run(HASTEN_ONE, now, now, toBytes(id)))) === 1,
+    hastenOne: async (id, now) => (await database.commit(run(HASTEN_ONE, now, now, toBytes(id)), payment(id))) === 1,
     async paidBack(id, txHash, now) {
-      await database.commit(run(PAY_BACK, toBytes(txHash), now, toBytes(id)))
+      await database.commit(run(PAY_BACK, toBytes(txHash), now, toBytes(id)), payment(id))
     },
     isBeingPaidBack: (id) => isThere(PAYING_BACK, refundPurpose(id)),
     get: async (id) => (await rows('SELECT * FROM payments WHERE id = ?', toBytes(id)))[0],
@@ -194,7 +196,7 @@ export function createPayments(database: LedgerDatabase): Payments {
     },
     async takeOver(error, now) {
       const taken = [run(TAKE_OVER_OWED, process, now), run(TAKE_OVER_LOOKS, process)]
-      const [voided] = await database.commit(together(run(VOID_RUNNING, error, now), ...taken))
+      const [voided] = await database.commit(together(run(VOID_RUNNING, error, now), ...taken), EVERYTHING)
       return voided
     },
     oldestOwed: () => first(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`),
@@ -213,6 +215,8 @@ export function createPayments(database: LedgerDatabase): Payments {
     },
   }
 }
+
+const payment = (id: Hex) => ({ record: 'payment', id }) as const
 
 /** @param counted see exposed.ts */
 function claimed(

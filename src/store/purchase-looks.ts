@@ -72,10 +72,12 @@ export function purchaseLooks(
           yield* together(noteRevision(), told, addSpending(expenseOf(row), BigInt(row.amount)))
           return row.order_id
         }),
+        { record: 'purchase', paymentId },
+        { record: 'order', paymentId },
       ),
     async unconfirm(paymentId, now) {
       const unconfirmed = one<ChangedRow>(UNCONFIRM, now, toBytes(paymentId))
-      const [, row] = await database.commit(together(noteRevision(), unconfirmed))
+      const [, row] = await database.commit(together(noteRevision(), unconfirmed), { record: 'purchase', paymentId })
       return row?.order_id
     },
   }

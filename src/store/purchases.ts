@@ -23,6 +23,7 @@ import {
 } from './reservation-row.ts'
 import { type Allowance, type ReserveOutcome, reserve, type Standing, standingOf } from './reserve.ts'
 import { noteRevision } from './revisions.ts'
+import { EVERYTHING, type Noted } from './shared-changes.ts'
 import {
   addSpending,
   type Expense,
@@ -178,36 +179,46 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
   const { process } = database
   const toStored = (row: ReservationRow) => toReservation(row, hasChain)
   /** Changes one reservation. @returns the id of its order, if it changed */
-  const change = async (changed: Query<ChangedRow | undefined>) => (await database.commit(changed))?.order_id
+  const change = async (paymentId: Hex, changed: Query<ChangedRow | undefined>, ...noted: readonly Noted[]) =>
+    (await database.commit(changed, { record: 'purchase', paymentId }, ...noted))?.order_id
   const order = async (found: Query<OrderRow | undefined>) => mapRow(await database.query(found), toOrder)
   const count = async (counted: Query<{ n: number } | undefined>) => Number((await database.query(counted))!.n)
 
   return {
     reserve: (order, reservation, allowance) => reserve(database, order, reservation, allowance),
     async finish(order, paid) {
-      if (paid === undefined) return void (await database.commit(putOrder(order, process)))
+      const ended = { record: 'order', id: order.id } as const
+      if (paid === undefined) return void (await database.commit(putOrder(order, process), ended))
+      const noted = [ended, { record: 'purchase', id: order.id }] as const
       const spent: readonly Value[] = [...spentValues(paid), order.updatedAt, order.id]
-      const [, changes] = await database.commit(together(putOrder(order, process), run(SPEND, ...spent)))
+      const [, changes] = await database.commit(together(putOrder(order, process), run(SPEND, ...spent)), ...noted)
       // The result of a released purchase arrived late: the purchase counts again and may be released once more.
-      if (changes === 0) await database.commit(countAgain(spent))
+      if (changes === 0) await database.commit(countAgain(spent), ...noted)
     },
-    setTxHash: (paymentId, txHash, now) => change(one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId))),
-    confirm: (paymentId, txHash, now) => change(one(CONFIRM, toBytes(txHash), now, toBytes(paymentId))),
+    setTxHash: (paymentId, txHash, now) =>
+      change(paymentId, one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId))),
+    confirm: (paymentId, txHash, now) => change(paymentId, one(CONFIRM, toBytes(txHash), now, toBytes(paymentId))),
     resolve(paymentId, state, txHash, now) {
-      if (state === 'released') return change(release(WAS_RESERVED, paymentId, now))
+      if (state === 'released') return change(paymentId, release(WAS_RESERVED, paymentId, now))
       const id = toBytes(paymentId)
-      return change(txHash === undefined ? one(SPEND_UNPROVEN, id, now) : one(SPEND_PROVEN, id, now, toBytes(txHash)))
+      const spent =
+        txHash === undefined
+          ? one<ChangedRow>(SPEND_UNPROVEN, id, now)
+          : one<ChangedRow>(SPEND_PROVEN, id, now, toBytes(txHash))
+      return change(paymentId, spent)
     },
-    giveBack: (paymentId, now) => change(release(WAS_UNCONFIRMED, paymentId, now)),
+    giveBack: (paymentId, now) => change(paymentId, release(WAS_UNCONFIRMED, paymentId, now)),
     ...purchaseLooks(database, toStored),
     ...openPurchases(database),
     paidBack: (paymentId, txHash, now) =>
       change(
+        paymentId,
         steps(function* () {
           // Two purchases that name one transaction at the same time: the second must see the first.
           yield* lock('refunds received')
           return yield* one<ChangedRow>(PAY_BACK, toBytes(txHash), now, toBytes(paymentId))
         }),
+        { record: 'order', paymentId },
       ),
     order: (id) => order(one('SELECT * FROM orders WHERE id = ?', id)),
     orderOfRun: (run) => order(one(ORDER_OF_RUN, run)),
@@ -220,7 +231,8 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
     },
     async takeOver(now) {
       const owned = hasChain ? run(TAKE_OVER, process, 0) : run(TAKE_OVER_UNNAMED, process, now - UNNAMED_MS)
-      await database.commit(together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now), owned))
+      const changes = together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now), owned)
+      await database.commit(changes, EVERYTHING)
     },
     standingOf: (order) => database.query(standingOf(order)),
     over: async (spent, amount, limits) =>

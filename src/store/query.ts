@@ -111,6 +111,36 @@ function statementsOf(step: Step): readonly Statement[] {
 }
 
 /**
+ * Runs statements with the first step of a query, without a round trip of their own. Nobody reads their answers.
+ *
+ * @param extra a query whose statements are known from the start
+ */
+export function beside<T>(query: Query<T>, extra: Query<unknown>): Query<T> {
+  const more = extra.plain
+  if (more === undefined) throw new TypeError('what runs beside a query must be known from the start')
+  const plain = query.plain && [...query.plain, ...more]
+  return new Query(() => withMore(query, more), plain)
+}
+
+function* withMore<T>(query: Query<T>, more: readonly Statement[]): Generator<Step, T, readonly Answer[]> {
+  const asking = query[Symbol.iterator]()
+  let isAsked = false
+  let result = asking.next()
+  while (result.done !== true) {
+    const step = result.value
+    if (isAsked || 'lock' in step) {
+      result = asking.next(yield step)
+      continue
+    }
+    isAsked = true
+    const answers = yield { statements: [...step.statements, ...more] }
+    result = asking.next(answers.slice(0, step.statements.length))
+  }
+  if (!isAsked) yield { statements: more }
+  return result.value
+}
+
+/**
  * Lets no other change that takes the same lock run until this one is committed, whatever process runs it.
  *
  * For rules that a conditional statement cannot hold, such as a limit over several rows. Take it first: what was read

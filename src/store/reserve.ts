@@ -57,6 +57,8 @@ export async function reserve(
     try {
       return await database.commit(
         attempt(order, reservation, { ...allowance, process: database.process, isLocked: tries > 1 }),
+        { record: 'order', id: order.id },
+        { record: 'purchase', id: order.id },
       )
     } catch (error) {
       if (!(error instanceof LostRace) || tries === TRIES_MAX) throw error

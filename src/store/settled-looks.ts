@@ -37,11 +37,15 @@ export function settledLooks<Row, Payment>(
     nextLookAt: async () => (await database.query(one<{ at: number | null }>(NEXT, database.process)))?.at ?? undefined,
     async lookAgain(id, at, txHash) {
       const hash = txHash === undefined ? null : toBytes(txHash)
-      await database.commitLater(run(LOOK_AGAIN, at ?? null, hash, toBytes(id)))
+      const noted = hash === null ? [] : [{ record: 'payment', id } as const]
+      await database.commitLater(run(LOOK_AGAIN, at ?? null, hash, toBytes(id)), ...noted)
     },
     async takeBack({ id, attempts = 0, nextAttemptAt, error = null }, now) {
       const values = [attempts, nextAttemptAt ?? now, error, now, toBytes(id)]
-      const [taken] = await database.commit(together(run(TAKE_BACK, ...values), noteRevision()))
+      const [taken] = await database.commit(together(run(TAKE_BACK, ...values), noteRevision()), {
+        record: 'payment',
+        id,
+      })
       return taken === 1
     },
   }

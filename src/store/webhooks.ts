@@ -76,6 +76,7 @@ export function createWebhookStore(database: LedgerDatabase): WebhookStore {
           yield* lock('webhooks')
           return (yield* run(ADD, id, url, JSON.stringify(events), secret, createdAt, countMax)) === 1
         }),
+        { record: 'webhook', id },
       ),
     async remove(id) {
       await database.commit(
@@ -83,6 +84,7 @@ export function createWebhookStore(database: LedgerDatabase): WebhookStore {
           run('DELETE FROM webhook_deliveries WHERE webhook_id = ?', id),
           run('DELETE FROM webhooks WHERE id = ?', id),
         ),
+        { record: 'webhook', id },
       )
     },
     async enqueue(deliveries, waitingMax) {

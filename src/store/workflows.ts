@@ -121,8 +121,10 @@ const SPENDING = `
 export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
   const { process } = database
   return {
-    create: (workflow, limits, request) => database.commit(create(workflow, limits, { process, request })),
-    save: (workflow, changes, status, now) => database.commit(save(workflow, changes, { status, now })),
+    create: (workflow, limits, request) =>
+      database.commit(create(workflow, limits, { process, request }), noted(workflow)),
+    save: (workflow, changes, status, now) =>
+      database.commit(save(workflow, changes, { status, now }), noted(workflow)),
     begin(workflow, changed, order, now) {
       const change = {
         ...changed,
@@ -131,7 +133,8 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
         error: undefined,
         refusedAt: undefined,
       } as const
-      return database.commit(save(workflow, [change], { status: 'running', now }, putOrder(order, process)))
+      const begun = save(workflow, [change], { status: 'running', now }, putOrder(order, process))
+      return database.commit(begun, noted(workflow), { record: 'order', id: order.id })
     },
     get: (id) => database.query(get(id)),
     see: (id) =>
@@ -160,6 +163,8 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
     },
   }
 }
+
+const noted = ({ id }: StoredWorkflow) => ({ record: 'workflow', id }) as const
 
 function create(
   workflow: StoredWorkflow,

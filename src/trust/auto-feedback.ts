@@ -71,7 +71,12 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
 
   /** @returns true to subscribe again: while this waits for a transaction, the feed may drop a slow reader */
   async function follow(): Promise<boolean> {
-    for await (const event of feed.subscribe({ types: ['order'], own: true, signal: stopping.signal })) {
+    for await (const event of feed.subscribe({
+      types: ['order'],
+      own: true,
+      hereOnly: true,
+      signal: stopping.signal,
+    })) {
       if (event.type === 'reset') return true
       const order = event.type === 'order' ? await orderOf(event) : undefined
       if (order !== undefined && counted(order)) await rate(order.agent_id)

@@ -142,7 +142,7 @@ export class Webhooks implements Service {
     let lastReset: string | undefined
     for (let goesOn = true; goesOn && !signal.aborted; ) {
       goesOn = false
-      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true, after })) {
+      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true, hereOnly: true, after })) {
         if (event.type === 'reset') {
           goesOn = true
           // A second reset from the same position: the history no longer holds the missed events. Skip them.

@@ -9,7 +9,7 @@ const LOCAL =
   /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents|processes|roles)$/
 /** Of one challenge there is one payment. On SQLite one process claims at a time, and looks first. */
 const UNIQUE_HERE = 'payments_by_challenge unique partial'
-const OWN = ['schema_version', 'processes', 'roles', 'locks']
+const OWN = ['schema_version', 'processes', 'roles', 'changes', 'locks']
 const TYPES: Record<string, string> = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' }
 
 type Column = { name: string; type: string; required: boolean; fallback: string | null; key: number }

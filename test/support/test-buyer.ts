@@ -66,9 +66,12 @@ export class TestBuyer {
     }
     const orders = createOrderStore(this.database)
     const changed = (id: string) => changes.tell(id)
-    this.recovery = new Recovery({ ...shared, changed, addrsOf: () => [], network: usdc.network, chain: options.chain })
+    const { network } = usdc
+    const { chain } = options
+    this.recovery = new Recovery({ ...shared, changed, workers: orders, addrsOf: () => [], network, chain })
     this.deps = {
       ...shared,
+      workerOf: orders.workerOf,
       recovery: this.recovery,
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },

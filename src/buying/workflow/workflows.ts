@@ -75,6 +75,7 @@ export class Workflows implements Service {
   readonly #timers = new Map<string, NodeJS.Timeout>()
   #stopped = false
   #leave = () => {}
+  #ignore = () => {}
 
   constructor(deps: WorkflowsDeps) {
     this.#deps = deps
@@ -91,7 +92,20 @@ export class Workflows implements Service {
       const workflowId = this.#owners.get(orderId)
       if (workflowId !== undefined) void this.#turn(workflowId)
     })
+    this.#ignore = this.#deps.changes.listen((id, origin) => {
+      if (origin === 'elsewhere') void this.#goOn(id)
+    })
     await this.takeOver()
+  }
+
+  /** Advances a workflow of this process that another one has changed, such as canceled. */
+  async #goOn(id: string): Promise<void> {
+    const { store, logger } = this.#deps
+    try {
+      if ((await store.unfinished()).includes(id)) await this.#turn(id)
+    } catch (error) {
+      logger.error({ err: error, workflow_id: id }, 'a workflow that changed elsewhere could not be read')
+    }
   }
 
   /** Goes on with the workflows of processes that have ended. */
@@ -106,6 +120,7 @@ export class Workflows implements Service {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#leave()
+    this.#ignore()
     for (const timer of this.#timers.values()) clearTimeout(timer)
     await within(STOP_WAIT_MS, this.#turns.ended())
   }

@@ -1,7 +1,8 @@
 import { pause } from '../../lib/wait.ts'
 import { EXCHANGE_ROW_BYTES } from '../exchanges.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
-import { all } from '../query.ts'
+import { all, beside, type Query } from '../query.ts'
+import { type Noted, noteChanges } from '../shared-changes.ts'
 import { StoreError } from '../store-error.ts'
 import { type Connection, connect, type Traffic } from './connection.ts'
 import { Holder } from './holder.ts'
@@ -68,11 +69,15 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
   const line = new Line(connection, { settings, holder, connect: reach, waitMs, onLost })
   const writer = new Writer({ settings, line, renewMs: leaseMs / 3 })
   const readers = new Readers({ settings, connect: reach, waitMs })
+  const note = (...noted: readonly Noted[]) => noteChanges(holder.id, isShared ? noted : [])
+  const withNotes = <T>(change: Query<T>, noted: readonly Noted[]) =>
+    isShared && noted.length > 0 ? beside(change, note(...noted)) : change
   return {
     process: holder.id,
     query: (query) => readers.query(query),
-    commit: (change) => writer.commit(change),
-    commitLater: (change) => writer.commitLater(change),
+    commit: (change, ...noted) => writer.commit(withNotes(change, noted)),
+    commitLater: (change, ...noted) => writer.commitLater(withNotes(change, noted)),
+    note,
     async usedBytes(enough = 0) {
       const [files] = await readers.query(all<{ bytes: number; others: number }>(FILE_BYTES))
       if (files!.bytes <= enough) return files!.bytes

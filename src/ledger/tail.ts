@@ -1,0 +1,94 @@
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { idle } from '../lib/wait.ts'
+import type { ChangeLog } from '../store/postgres/change-log.ts'
+import type { SharedChange } from '../store/shared-changes.ts'
+
+/** Pauses between two looks: short while the other processes work, longer while they do nothing. */
+const PAUSE_MIN_MS = 100
+const PAUSE_MAX_MS = 1_000
+const PAUSE_GROWTH = 1.5
+const PURGE_EVERY_MS = 60_000
+
+export type TailListener = {
+  /** Another process has committed a change of this record. */
+  changed(change: SharedChange): void
+  /** Other processes have changed more than is known here: what was derived from the ledger is to be read again. */
+  missed(): void
+}
+
+/** Tells this process what other processes change in a shared ledger, each change at least once and after its commit. */
+export interface Tail extends Service {
+  listen(listener: TailListener): void
+}
+
+export function createTail({ log, logger }: { log: ChangeLog; logger: Logger }): Tail {
+  const listeners: TailListener[] = []
+  const stopping = new AbortController()
+  let following: Promise<void> | undefined
+  let purgedAt = performance.now()
+
+  function tell(call: (listener: TailListener) => void): void {
+    for (const listener of listeners) {
+      try {
+        call(listener)
+      } catch (error) {
+        logger.error({ err: error }, 'a listener failed at a change of another process')
+      }
+    }
+  }
+
+  /** @returns whether other processes have changed anything */
+  async function look(): Promise<boolean> {
+    for (let isNew = false; ; ) {
+      const { changes, isMissed, hasMore } = await log.read()
+      if (isMissed) {
+        logger.warn({}, 'other processes of this seller changed more than could be followed: everything is read again')
+        tell((listener) => listener.missed())
+      }
+      for (const change of changes) {
+        if (change.record === 'all') tell((listener) => listener.missed())
+        else tell((listener) => listener.changed(change))
+      }
+      isNew ||= changes.length > 0
+      if (!hasMore || stopping.signal.aborted) return isNew
+    }
+  }
+
+  async function purge(): Promise<void> {
+    if (performance.now() - purgedAt < PURGE_EVERY_MS) return
+    purgedAt = performance.now()
+    await log.purge()
+  }
+
+  async function follow(): Promise<void> {
+    let pauseMs = PAUSE_MIN_MS
+    let isAway = false
+    while (await idle(pauseMs, stopping.signal)) {
+      try {
+        const isNew = await look()
+        pauseMs = isNew ? PAUSE_MIN_MS : Math.min(PAUSE_MAX_MS, pauseMs * PAUSE_GROWTH)
+        await purge()
+        isAway = false
+      } catch (error) {
+        // The position stays, so that nothing is lost.
+        if (!isAway) logger.warn({ err: error }, 'changes of other processes cannot be read; the node tries again')
+        isAway = true
+        pauseMs = PAUSE_MAX_MS
+      }
+    }
+  }
+
+  return {
+    name: 'tail',
+    listen: (listener) => void listeners.push(listener),
+    async start() {
+      await log.read()
+      following = follow()
+    },
+    async stop() {
+      stopping.abort()
+      await following
+    },
+  }
+}

@@ -1,0 +1,41 @@
+import type { Hex } from '../schema/primitives.ts'
+import { toBytes } from './hex.ts'
+import { nothing, type Query, run, together } from './query.ts'
+
+/** What the other processes of a shared ledger are told of a change: enough to look the record up again. */
+export type SharedChange = {
+  /**
+   * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
+   * it. `all`: more has changed than can be named.
+   */
+  record: 'payment' | 'order' | 'purchase' | 'work' | 'workflow' | 'approval' | 'webhook' | 'all'
+  id: string
+}
+type OfOrder = 'order' | 'purchase' | 'work'
+/** A change that is to be noted. An order may be named by its payment or by its approval. */
+export type Noted = SharedChange | { record: OfOrder; paymentId: Hex } | { record: OfOrder; approvalId: string }
+
+/** For a change of many records. */
+export const EVERYTHING: SharedChange = { record: 'all', id: '' }
+
+const NOTE = 'INSERT INTO changes (process, record, id) VALUES (?, ?, ?)'
+const NOTE_FOUND = 'INSERT INTO changes (process, record, id) SELECT CAST(? AS TEXT), CAST(? AS TEXT),'
+const NOTE_BY_PAYMENT = `
+  ${NOTE_FOUND} o.id FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
+const NOTE_BY_APPROVAL = `${NOTE_FOUND} order_id FROM approvals WHERE id = ?`
+
+/**
+ * Notes changes for the other processes, in the same transaction as the changes.
+ *
+ * A process commits one transaction after the other, so its notes become visible in the order of their numbers. Notes of
+ * different processes do not: whoever reads them keeps a position for each process (store/postgres/change-log.ts).
+ */
+export function noteChanges(process: string, changes: readonly Noted[]): Query<unknown> {
+  if (changes.length === 0) return nothing(undefined)
+  const noted = (change: Noted) => {
+    if ('paymentId' in change) return run(NOTE_BY_PAYMENT, process, change.record, toBytes(change.paymentId))
+    if ('approvalId' in change) return run(NOTE_BY_APPROVAL, process, change.record, change.approvalId)
+    return run(NOTE, process, change.record, change.id)
+  }
+  return together(...changes.map(noted))
+}
