@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { ListingRecord } from '../src/schema/listing.ts'
 import { Authorization, PaymentEnvelope, PaymentRequirements } from '../src/schema/payment.ts'
 import { Receipt } from '../src/schema/receipt.ts'
+import { workMessages } from '../src/schema/work.ts'
 import { x402Errors, x402Messages } from '../src/schema/x402.ts'
 import { fieldRows, type Schema } from './schema-table.ts'
 
@@ -15,12 +16,14 @@ const link = (name: string) => (Object.hasOwn(inner, name) ? `[${name}](#${name.
 
 export function protocolTables(): Record<string, string> {
   const messages = Object.entries(x402Messages).flatMap(([name, type]) => [`### \`${name}\``, '', ...table(type), ''])
+  const work = Object.entries(workMessages).flatMap(([name, type]) => [`### \`${name}\``, '', ...table(type), ''])
   const types = Object.entries(inner).flatMap(([name, type]) => [`### ${name}`, '', ...table(type), ''])
   const errors = Object.entries(x402Errors).map(
     ([name, { code, retryable }]) => `| ${code} | \`${name}\` | ${retryable ? 'yes' : 'no'} |`,
   )
   return {
     messages: messages.join('\n').trimEnd(),
+    work: work.join('\n').trimEnd(),
     types: types.join('\n').trimEnd(),
     errors: ['| Code | Name | Retry |', '|---|---|---|', ...errors].join('\n'),
   }

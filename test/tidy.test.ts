@@ -10,7 +10,7 @@ const tiers = [
   ['store', 'chain', 'p2p'],
   ['payments', 'agents'],
   ['protocols'],
-  ['listings'],
+  ['listings', 'workers'],
   ['search'],
   ['ledger'],
   ['selling', 'trust'],
@@ -27,7 +27,7 @@ const FILE_LINES_MAX = 300
 /** Where a package from outside may be used. One that is not named here may be used by nobody. */
 const homes: Record<string, readonly string[]> = {
   libp2p: ['p2p'],
-  '@libp2p': ['p2p', 'protocols', 'listings', 'buying'],
+  '@libp2p': ['p2p', 'protocols', 'listings', 'workers', 'buying'],
   '@chainsafe': ['p2p'],
   '@multiformats': ['p2p'],
   multiformats: ['p2p', 'agents'],
@@ -64,6 +64,7 @@ const homes: Record<string, readonly string[]> = {
     'agents',
     'protocols',
     'listings',
+    'workers',
     'search',
     'selling',
     'tools',

@@ -21,8 +21,9 @@ import {
   keyVariables,
   providerOfKeyVariable,
 } from './providers.ts'
-import { AgentError, type AgentRuntime, cannotRun, notRunnable, outputBytesMaxOf } from './runtime.ts'
+import { AgentError, type AgentRuntime, cannotRun, notRunnable, outputBytesMaxOf, timeoutMsOf } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
+import { type AgentWorkers, workerRuntime } from './worker-agent.ts'
 
 /** The built-in agent that replaces the model of a free agent without a model key. */
 const STAND_IN = 'summarize'
@@ -40,6 +41,8 @@ export type RuntimeFactoryDeps = {
   logger: Logger
   /** Buys what an `a2a` agent needs. Undefined: such agents buy nothing. */
   agentPurchases?: AgentPurchases | undefined
+  /** Run `worker` agents. Undefined: such agents cannot run. */
+  workers?: AgentWorkers | undefined
 }
 
 /**
@@ -53,7 +56,8 @@ export function createRuntimeFactory(
 ): (definition: AgentDefinition) => Promise<AgentRuntime> {
   return async (definition) => {
     const runtime = await chooseRuntime(definition, options, deps)
-    if (runtime.notice !== undefined)
+    // At the start no worker is connected yet.
+    if (runtime.notice !== undefined && runtime.lacks !== 'worker')
       deps.logger.warn({ agent_name: definition.name, model: runtime.model }, runtime.notice)
     return runtime
   }
@@ -64,7 +68,12 @@ async function chooseRuntime(
   options: RuntimeFactoryOptions,
   deps: RuntimeFactoryDeps,
 ): Promise<AgentRuntime> {
-  const { command, http, module, a2a, model: modelText, api_key_env: keyVariable } = definition
+  const { command, http, module, a2a, worker, model: modelText, api_key_env: keyVariable } = definition
+  if (worker !== undefined) {
+    refuseKey(keyVariable, 'this agent runs on workers: its entry on the worker names the key')
+    const limits = { timeoutMs: timeoutMsOf(definition), outputBytesMax: outputBytesMaxOf(definition) }
+    return workerRuntime({ name: definition.name, ...limits }, deps.workers)
+  }
   if (a2a !== undefined) return a2aRuntime(definition, a2a, options, deps)
   if (http !== undefined) {
     const token = tokenOf('api_key_env', keyVariable, options)

@@ -16,11 +16,11 @@ export type HostedAgent = {
   definition: AgentDefinition
   model: string
   /** A problem for the operator, with its fix. Undefined if there is none. */
-  notice: string | undefined
-  /** What prevents the agent from running. Such an agent is not listed. */
-  lacks: Lack | undefined
+  readonly notice: string | undefined
+  /** What prevents the agent from running now. Such an agent is not listed. */
+  readonly lacks: Lack | undefined
   /** True if its runs need the history of their callers. */
-  readsHistory: boolean
+  readonly readsHistory: boolean
   timeoutMs: number
   /** Runs one task within the agent's time and output limits. @throws AgentError */
   run(call: AgentCall): Promise<string>
@@ -32,9 +32,16 @@ export function hostAgent(id: string, definition: AgentDefinition, runtime: Agen
     id,
     definition,
     model: runtime.model,
-    notice: runtime.notice,
-    lacks: runtime.lacks,
-    readsHistory: runtime.readsHistory === true,
+    // Read each time, because workers come and go.
+    get notice() {
+      return runtime.notice
+    },
+    get lacks() {
+      return runtime.lacks
+    },
+    get readsHistory() {
+      return runtime.readsHistory === true
+    },
     timeoutMs: limits.timeoutMs,
     run: (call) => runBounded(runtime, limits, call),
   }

@@ -33,16 +33,19 @@ export type AgentCall = {
   onCommitted?: () => void
 }
 
-/** What an agent lacks to run: `key`, a model key; `part`, a missing part of its definition. */
-export type Lack = 'key' | 'part'
+/** What an agent lacks to run: `key`, a model key; `part`, a missing part of its definition; `worker`, a machine. */
+export type Lack = 'key' | 'part' | 'worker'
 
 export interface AgentRuntime {
   /** As the listing shows it. */
   readonly model: string
   /** A message for the operator, with the fix: a stand-in runs, or a key is missing. Not shown to buyers. */
-  readonly notice?: string
-  /** Set if the agent cannot run: it is not listed, and `notice` says why. `key`: another environment may have it. */
-  readonly lacks?: Lack
+  readonly notice?: string | undefined
+  /**
+   * Set if the agent cannot run: it is not listed, and `notice` says why. `key`: another environment may have it.
+   * `worker`: it changes while the node runs.
+   */
+  readonly lacks?: Lack | undefined
   /** True if `run` reads `call.history`. It is empty for any other runtime, so that nothing is read in vain. */
   readonly readsHistory?: boolean
   /**

@@ -28,6 +28,8 @@ import { tuiOf } from './commands/tui.ts'
 import { wallet } from './commands/wallet.ts'
 import { walletSend } from './commands/wallet-send.ts'
 import { webhookAdd, webhookList, webhookRemove, webhookTest } from './commands/webhook.ts'
+import { worker } from './commands/worker.ts'
+import { workerInvite, workerList, workerRevoke } from './commands/workers.ts'
 import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './commands/workflow.ts'
 import { completionOf } from './completion.ts'
 import { doctor } from './doctor/doctor.ts'
@@ -87,6 +89,10 @@ export const commands: readonly Command[] = [
   tokenCreate,
   tokenList,
   tokenRevoke,
+  worker,
+  workerInvite,
+  workerList,
+  workerRevoke,
   status,
   alarmsList,
   alarmsDismiss,

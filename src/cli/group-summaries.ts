@@ -9,6 +9,7 @@ export const groupSummaries: Readonly<Record<string, string>> = {
   payment: 'Payments that this node received and made',
   approvals: 'Purchases that wait for your decision',
   alarms: 'Problems that need you: unpaid work, failing agents …',
+  worker: 'Machines that run agents of this node',
   token: 'API tokens: what programs may do',
   'agent config': 'The agents this node sells: agents.yaml',
 }

@@ -5,6 +5,7 @@ import type { MarketCalls } from '../http/client/market.ts'
 import type { OperatorCalls } from '../http/client/operator.ts'
 import type { StreamCalls } from '../http/client/stream.ts'
 import type { WebhookCalls } from '../http/client/webhooks.ts'
+import type { WorkerCalls } from '../http/client/workers.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { patientFetch } from '../lib/http.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -47,6 +48,7 @@ export interface OwnNode {
 export type RemoteNode = MarketCalls &
   OperatorCalls &
   WebhookCalls &
+  WorkerCalls &
   StreamCalls &
   Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'balance'>
 

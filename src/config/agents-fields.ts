@@ -48,6 +48,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     isUnshown: true,
   },
   max_price: { kind: 'price', expected: 'USDC above 0 and up to 1000000 with at most 6 decimals, such as 0.05' },
+  worker: { kind: 'boolean', expected: 'true, for an agent that workers run' },
   mcp: {
     kind: 'servers',
     expected:

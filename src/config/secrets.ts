@@ -27,7 +27,7 @@ export type Secrets = {
 
 /** Refused in `api_key_env`: an agent that named one would send the node's money or keys to a model provider. */
 export const ownSecrets =
-  /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL|CDP_API_KEY_SECRET)$/
+  /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|STOA_API_TOKEN|STOA_JOIN_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL|CDP_API_KEY_SECRET)$/
 
 /** @throws ConfigError if the role keys contradict each other */
 export function createSecrets(env: Env, environment: Environment): Secrets {

@@ -32,6 +32,7 @@ import { createReporting } from './reporting.ts'
 import { createHosting, createSelling } from './selling.ts'
 import { createStoaNode } from './stoa-node.ts'
 import { createTrust } from './trust.ts'
+import { createWorkers } from './workers.ts'
 
 /**
  * Builds a complete node from its configuration. Nothing listens before `start`.
@@ -57,13 +58,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
   }
 }
 
+type Lock = { release(): void }
+
 /** Builds the parts in the order in which they need each other. */
-async function assemble(
-  config: Config,
-  secrets: Secrets,
-  base: Foundation,
-  lock: { release(): void },
-): Promise<StoaNode> {
+async function assemble(config: Config, secrets: Secrets, base: Foundation, lock: Lock): Promise<StoaNode> {
   const { database, localDatabase, clock, logger, identity, asset, chain, feed, version, runTime } = base
   const uptime = new Uptime(clock)
   const measures = createMeasures({ store: createMeasureStore(localDatabase), clock, logger })
@@ -77,10 +75,11 @@ async function assemble(
   ledger.listen(ledgerMeters(meters, clock))
   publishLedger(feed, { ledger, tail: base.tail }, catalog.resolve)
 
-  const hosting = createHosting(config)
+  const hosting = createHosting(config, base)
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
   const { agentPurchases } = buyer
   const selling = createSelling(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases })
+  const workers = createWorkers({ ...base, ...hosting, selling })
   const { agents, registry } = selling
   const { ownAgents, register } = createOwnAgentsApi({ clock, catalog, selling })
   const trust = createTrust(config, { ...base, catalog, measures, selling })
@@ -101,7 +100,7 @@ async function assemble(
   )
   const served: ApiDeps = {
     ...{ clock, logger, version, ...books, market: market.search, events: feed, buyer },
-    ownAgents: { ...ownAgents, register, models: selling.models },
+    ...{ ownAgents: { ...ownAgents, register, models: selling.models }, workers: workers.roll },
     imports: importing(listings.imports, asset.address, buyer.askPrice),
     ...{ ...trust.api, ...protocols.api, ...reporting.api },
   }
@@ -117,7 +116,7 @@ async function assemble(
       ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, ...fleet }),
       ...[...buyer.services, ...fleet.services],
     ]),
-    together('doors', [...selling.doors, protocols.service, ...(api === undefined ? [] : [api])]),
+    together('doors', [...selling.doors, ...workers.doors, protocols.service, ...(api === undefined ? [] : [api])]),
   ])
   async function release(): Promise<void> {
     await base.closeDatabases()

@@ -14,6 +14,7 @@ import { exposureLimits } from '../payments/exposure.ts'
 import { withPause } from '../payments/facilitator-pause.ts'
 import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
+import { WorkerPool } from '../workers/worker-pool.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 import { createSales } from './sales.ts'
@@ -45,12 +46,15 @@ type SellingDeps = Pick<
     agentPurchases: AgentPurchases
   }
 
-/** The agents of this node, by id, and the slots in which they run, for peers and for the node's own API. */
-type Hosting = { hosted: Map<string, HostedAgent>; slots: RunSlots }
+/**
+ * The agents of this node, by id, the slots in which they run, for peers and for the node's own API, and the machines
+ * elsewhere that run some of them.
+ */
+type Hosting = { hosted: Map<string, HostedAgent>; slots: RunSlots; workers: WorkerPool }
 
-export function createHosting({ seller }: Config): Hosting {
+export function createHosting({ seller }: Config, { logger }: Pick<Foundation, 'logger'>): Hosting {
   const slots = new RunSlots({ concurrentMax: seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
-  return { hosted: new Map(), slots }
+  return { hosted: new Map(), slots, workers: new WorkerPool({ logger }) }
 }
 
 export type Selling = ReturnType<typeof createSelling>
@@ -68,7 +72,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       dataDir: config.dataDir,
       loadModules: true,
     },
-    { fetch: deps.fetch, logger, agentPurchases },
+    { fetch: deps.fetch, logger, agentPurchases, workers: deps.workers },
   )
   const registry = createRegistry(
     { sellerId: identity.peerId, agentsMax: AGENTS_MAX },

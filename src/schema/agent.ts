@@ -113,7 +113,7 @@ export type ToolServer = z.infer<typeof ToolServer>
 export const modelFields = ['instructions', 'instructions_file', ...modelParameters] as const
 
 /** Fields that name what does the work instead of a model. */
-export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
+export const ownRuns = ['command', 'http', 'module', 'a2a', 'worker'] as const
 
 /** The most that one run may pay for the agent behind `a2a`. */
 export const MaxPrice = Price.refine((price) => price > 0n, 'must be more than 0; omit it to pay nothing').meta({
@@ -146,6 +146,9 @@ export const AgentDefinition = z
     }),
     a2a: HttpUrl.optional().meta({ description: 'a remote agent that speaks A2A: URL of the agent or of its card' }),
     max_price: MaxPrice.optional(),
+    worker: z.literal(true).optional().meta({
+      description: 'true: workers run the agent, each by the entry of this name in its own agents.yaml',
+    }),
     mcp: z
       .array(ToolServer)
       .min(1)
@@ -189,12 +192,16 @@ export const AgentDefinition = z
     const given = (['model', ...ownRuns] as const).filter((name) => agent[name] !== undefined)
     const last = given.at(-1)
     if (given.length > 1 && last !== 'command') {
-      context.addIssue({ code: 'custom', path: [last!], message: 'give one of model, command, http, module and a2a' })
+      context.addIssue({
+        code: 'custom',
+        path: [last!],
+        message: 'give one of model, command, http, module, a2a and worker',
+      })
     }
   })
   .refine((agent) => agent.mcp === undefined || !ownRuns.some((name) => agent[name] !== undefined), {
     path: ['mcp'],
-    message: 'only a language model uses tools: give no command, http, module or a2a',
+    message: 'only a language model uses tools: give no command, http, module, a2a or worker',
   })
   .refine((agent) => agent.max_price === undefined || agent.a2a !== undefined, {
     path: ['max_price'],
@@ -208,7 +215,7 @@ export const AgentDefinition = z
     if (!ownRuns.some((name) => agent[name] !== undefined)) return
     const given = modelFields.find((name) => agent[name] !== undefined)
     if (given === undefined) return
-    const message = 'needs a language model: give no command, http, module or a2a'
+    const message = 'needs a language model: give no command, http, module, a2a or worker'
     context.addIssue({ code: 'custom', path: [given], message })
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>

@@ -9,7 +9,16 @@ export const BODY_BYTES_MAX = 8.5 * 1024 * 1024
 export const CONNECTIONS_PER_ADDRESS = 64
 
 /** Fields of an agent that only the operator may write, in agents.yaml. */
-export const operatorFields = ['command', 'http', 'module', 'a2a', 'mcp', 'api_key_env', 'instructions_file'] as const
+export const operatorFields = [
+  'command',
+  'http',
+  'module',
+  'a2a',
+  'worker',
+  'mcp',
+  'api_key_env',
+  'instructions_file',
+] as const
 
 /** Items per page of a list: the maximum and the default. */
 export const PAGE_ITEMS_MAX = 200

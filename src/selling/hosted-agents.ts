@@ -53,6 +53,8 @@ export interface OwnAgents {
   served(id: string): ServedAgent | undefined
   /** Publishes the agent's listing again, if the agent is on the market. */
   relist(id: string): Promise<void>
+  /** Puts agents that workers run on the market or takes them off, as workers have come or gone. */
+  followWorkers(): Promise<void>
   /** Runs an own agent for the node's own API, unpaid (D17). */
   run(id: string, call: OwnCall): Promise<string>
   delistAll(): Promise<void>
@@ -141,6 +143,12 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       }
     },
     relist: (id) => offer(hosted(id)),
+    async followWorkers() {
+      for (const agent of registry.list().filter(({ definition }) => definition.worker !== undefined)) {
+        const isOffered = agent.definition.paused !== true && agent.lacks === undefined
+        if (isOffered !== (replica.get(agent.id) !== undefined)) await offer(agent)
+      }
+    },
     run: (id, call) => runOwnAgent(id, call, { ...deps, agents: registry }),
     async delistUnknown() {
       const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined)
@@ -165,8 +173,14 @@ export function createServedAgents(
         throw new PeerError('OVERLOADED', reason)
       }
       const agent = agents.served(id)
+      const hosted = registry.get(id)
+      if (hosted?.lacks === 'worker' && hosted.definition.paused !== true) {
+        const reason =
+          'no machine that runs this agent is connected to its seller now: nobody was charged, try again later'
+        throw new PeerError('OVERLOADED', reason)
+      }
       // After a crash, our listings are still published while agents register one by one.
-      if (agent === undefined && registry.get(id) === undefined && replica.get(id)?.seller_id === sellerId) {
+      if (agent === undefined && hosted === undefined && replica.get(id)?.seller_id === sellerId) {
         throw new PeerError('OVERLOADED', 'this node has just started and does not offer this agent yet; try again')
       }
       return agent

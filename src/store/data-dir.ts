@@ -8,6 +8,7 @@ import { loadOrCreateSecret, modeOf, tighten } from './secret-file.ts'
 /** Files of the data directory (D3). */
 export const dataFiles = {
   identity: 'identity.key',
+  worker: 'worker.key',
   wallet: 'wallet.key',
   apiToken: 'api.token',
   agents: 'agents.yaml',
@@ -20,7 +21,13 @@ export const dataFiles = {
   lockPid: 'lock.pid',
   node: 'node.json',
 } as const
-export const secretFiles = [dataFiles.identity, dataFiles.wallet, dataFiles.apiToken, dataFiles.keys] as const
+export const secretFiles = [
+  dataFiles.identity,
+  dataFiles.worker,
+  dataFiles.wallet,
+  dataFiles.apiToken,
+  dataFiles.keys,
+] as const
 
 const PROBE_BYTES = 4096
 const TOKEN_LENGTH_MIN = 16

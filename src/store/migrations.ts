@@ -272,4 +272,18 @@ export const migrations: readonly string[] = [
     ((counted > 0 AND NOT (state IN ('authorized', 'owed') AND (task IS NULL OR exchange_id IS NOT NULL)))
     OR (counted = 0 AND state IN ('authorized', 'owed') AND (task IS NULL OR exchange_id IS NOT NULL)));
   `,
+  `
+  -- Machines that run agents of this node. peer_id: the key that used the join token first, and the only one that may.
+  CREATE TABLE workers (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    peer_id TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    seen_at INTEGER,
+    revoked_at INTEGER
+  );
+  `,
 ]

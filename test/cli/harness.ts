@@ -12,6 +12,7 @@ import type { MarketCalls } from '../../src/http/client/market.ts'
 import type { OperatorCalls } from '../../src/http/client/operator.ts'
 import type { StreamCalls } from '../../src/http/client/stream.ts'
 import type { WebhookCalls } from '../../src/http/client/webhooks.ts'
+import type { WorkerCalls } from '../../src/http/client/workers.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
@@ -238,9 +239,12 @@ const unasked = Object.fromEntries(
       'approvals',
       'decideApproval',
       'decideApprovals',
+      'workers',
+      'inviteWorker',
+      'revokeWorker',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
-) as unknown as MarketCalls & OperatorCalls & StreamCalls & WebhookCalls
+) as unknown as MarketCalls & OperatorCalls & StreamCalls & WebhookCalls & WorkerCalls
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {

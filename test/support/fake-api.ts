@@ -15,6 +15,7 @@ import type { Listing } from '../../src/schema/listing.ts'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
 import type { Webhook } from '../../src/schema/webhook.ts'
+import type { WorkerRecord } from '../../src/schema/worker.ts'
 import { fakeLedger } from './fake-ledger.ts'
 import { createFakeMarket } from './fake-market.ts'
 import { fakeReceipts } from './fake-receipts.ts'
@@ -196,6 +197,7 @@ export function fakeDeps({
     },
     events: endedFeed(),
     webhooks: fakeWebhooks(),
+    workers: fakeWorkers(),
     metrics: {
       meters: new Meters(),
       status: async () => statusFixture,
@@ -266,6 +268,21 @@ function fakeWebhooks(): ApiDeps['webhooks'] {
     create: async ({ url, events }) => ({ ...webhook, url, events }),
     remove: async (id) => found(id),
     test: async (id) => ({ delivered: found(id) !== undefined, status: 200, duration_ms: 1 }),
+  }
+}
+
+function fakeWorkers(): ApiDeps['workers'] {
+  const worker: WorkerRecord = {
+    ...{ id: 'fresh0fresh0', name: 'gpu-1', state: 'invited', agents: [], running: 0, runs_max: 0 },
+    ...{ created_at: '2026-11-23T10:00:00Z', expires_at: '2026-11-24T10:00:00Z' },
+  }
+  return {
+    list: async () => [worker],
+    invite: async ({ name = worker.name }) => ({ ...worker, name, token: 'stoa-join_x' }),
+    async revoke(id) {
+      if (id !== worker.id) throw new CodedError('UNKNOWN_WORKER', 'no such worker')
+      return { ...worker, state: 'revoked' }
+    },
   }
 }
 

@@ -184,6 +184,7 @@ test('what is sent is what the document says', async () => {
     removeWebhook: { url: '/webhooks/fresh0fresh0', method: 'DELETE' },
     testWebhook: { url: '/webhooks/fresh0fresh0/test', method: 'POST' },
     createToken: { url: '/tokens', method: 'POST', payload: { name: 'a', scope: 'read' } },
+    revokeWorker: { url: '/workers/fresh0fresh0', method: 'DELETE' },
     revokeToken: { url: `/tokens/${token.id}`, method: 'DELETE' },
     changeBudget: { url: '/budget', method: 'PUT', payload: { per_month: '100', auto_approve_below: null } },
     getApproval: { url: `/approvals/${asked}` },

@@ -11,6 +11,7 @@ import type { Logger } from '../../lib/logger.ts'
 import type { Transfers } from '../../payments/transfers.ts'
 import type { Search } from '../../search/search.ts'
 import type { ReputationCalls } from '../../trust/reputation.ts'
+import type { WorkerRoll } from '../../workers/worker-roll.ts'
 import type { MetricSources } from './metrics.ts'
 import { type OpenApi, openApiDocument } from './openapi.ts'
 import type { Operation } from './operation.ts'
@@ -34,6 +35,7 @@ import { tokenRoutes } from './routes/tokens.ts'
 import { transactionRoutes } from './routes/transactions.ts'
 import { walletRoutes } from './routes/wallet.ts'
 import { type WebhooksPart, webhookRoutes } from './routes/webhooks.ts'
+import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
 
 /** What the API serves: the parts of a node, as the rooms below make them. */
@@ -41,6 +43,7 @@ export type ApiParts = {
   node: NodePart
   market: Pick<Search, 'page' | 'find'>
   ownAgents: OwnAgentsPart
+  workers: Pick<WorkerRoll, 'invite' | 'list' | 'revoke'>
   imports: ImportsPart
   buyer: Pick<Buyer, 'execute'> & {
     orders: OrdersApi
@@ -73,6 +76,7 @@ export function apiOperations(parts: ApiParts): Operation[] {
     ...nodeRoutes(node),
     ...agentRoutes(market, ownAgents),
     ...ownAgentRoutes(ownAgents),
+    ...workerRoutes(parts.workers),
     ...importRoutes(parts.imports),
     ...executeRoutes(buyer, logger),
     ...orderRoutes(orders),

@@ -54,7 +54,7 @@ describe('D16 T12 every operation has a scope', () => {
     operators.push('deny', 'dismissAlarm', 'getConfig', 'getDiagnosis', 'giveFeedback', 'importAgent', 'listModels')
     operators.push('listTokens', 'listWebhooks', 'pauseAgent', 'registerAgent', 'registerOnchain', 'removeAgent')
     operators.push('removeImport', 'removeWebhook', 'replaceTransaction', 'resumeAgent', 'retryPayment', 'revokeToken')
-    operators.push('refundPayment', 'sendFromWallet')
+    operators.push('refundPayment', 'sendFromWallet', 'inviteWorker', 'listWorkers', 'revokeWorker')
     operators.push('testAgent', 'testWebhook', 'tryAgent', 'updateAgent')
     const admin = rows.filter(({ scope }) => scope === 'admin').map(({ id }) => id)
     // What left this list would be open to every token that may execute.

@@ -21,6 +21,7 @@ import { type OperatorCalls, operatorCalls } from './operator.ts'
 import { bodyOf, type ExecuteCall, type Options, type Requests } from './requests.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './stream.ts'
 import { type WebhookCalls, webhookCalls } from './webhooks.ts'
+import { type WorkerCalls, workerCalls } from './workers.ts'
 
 /** Time limit of an answer. An execution may take as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
@@ -36,7 +37,8 @@ const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/
 export type ApiClient = MarketCalls &
   OperatorCalls &
   StreamCalls &
-  WebhookCalls & {
+  WebhookCalls &
+  WorkerCalls & {
     health(options?: Options): Promise<Health>
     /** All known agents: local and discovered. */
     agents(options?: Options): Promise<Listing[]>
@@ -127,6 +129,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     ...operatorCalls({ request, linked }),
     ...streamCalls(openStream),
     ...webhookCalls({ request, linked }),
+    ...workerCalls({ request, linked }),
     health: (call) => request('/health', Health, call),
     agents: (call) => request('/agents', Listings, call),
     localAgents: (call) => request('/agents/local', Listings, call),

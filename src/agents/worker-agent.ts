@@ -1,0 +1,54 @@
+import { type AgentCall, type AgentRuntime, cannotRun, type Lack } from './runtime.ts'
+
+/** A task for a worker, with the limits of its agent. */
+export type WorkerTask = Pick<AgentCall, 'input' | 'callerId' | 'history' | 'signal' | 'onOutput'> & {
+  timeoutSeconds: number
+  outputBytesMax: number
+}
+
+/** The machines elsewhere that run agents of this node. */
+export interface AgentWorkers {
+  canRun(agentName: string): boolean
+  /** True if a worker that can run the agent reads earlier exchanges. */
+  readsHistory(agentName: string): boolean
+  /** @throws AgentError */
+  run(agentName: string, task: WorkerTask): Promise<string>
+}
+
+/** Where no worker can join, such as in a command that only inspects agents. */
+const nobody: AgentWorkers = {
+  canRun: () => false,
+  readsHistory: () => false,
+  async run() {
+    throw cannotRun('this agent runs on workers, and none can join here')
+  },
+}
+
+const NOBODY =
+  'no worker that can run it is connected, so it is not on the market: `stoa worker list` shows who is, `stoa worker invite` makes a token for another machine'
+
+/** An agent that runs on other machines. It can run while a worker is connected that can run it. */
+export function workerRuntime(
+  { name, timeoutMs, outputBytesMax }: { name: string; timeoutMs: number; outputBytesMax: number },
+  workers: AgentWorkers = nobody,
+): AgentRuntime {
+  return {
+    // Not what the worker runs: workers may differ.
+    model: 'worker',
+    get lacks(): Lack | undefined {
+      return workers.canRun(name) ? undefined : 'worker'
+    },
+    get notice(): string | undefined {
+      return workers.canRun(name) ? undefined : NOBODY
+    },
+    get readsHistory(): boolean {
+      return workers.readsHistory(name)
+    },
+    run: ({ input, callerId, history, signal, onOutput }) =>
+      workers.run(name, {
+        ...{ input, callerId, history, signal, outputBytesMax },
+        timeoutSeconds: Math.ceil(timeoutMs / 1000),
+        ...(onOutput && { onOutput }),
+      }),
+  }
+}

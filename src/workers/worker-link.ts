@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto'
+import { AgentError, type Exchange, outputTooLarge, runCanceled } from '../agents/runtime.ts'
+import type { WorkerTask } from '../agents/worker-agent.ts'
+import type { UnixMs } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
+import { fromWorker, type WorkMessage } from '../schema/work.ts'
+import { WorkError, WorkerGone } from './work-error.ts'
+import { bodyOf, parseWork, textOf, writeWork } from './work-messages.ts'
+
+/** A worker that was let in: who it is and what it said that it can do. */
+type JoinedWorker = {
+  id: string
+  name: string
+  peerId: string
+  /** Agents that it can run: whether each reads earlier exchanges. */
+  agents: ReadonlyMap<string, { readsHistory: boolean }>
+  runsMax: number
+  /** When it joined. */
+  since: UnixMs
+}
+
+/** A worker must say within this time that a canceled run has stopped. Its programs have 3 s. */
+const CANCEL_MS_MAX = 15_000
+/** Characters of a caller's history that a worker is told. A language model reads no more. */
+const HISTORY_LENGTH_MAX = 100_000
+
+type Run = {
+  task: WorkerTask
+  outputBytes: number
+  isCanceled: boolean
+  cancelTimer?: NodeJS.Timeout
+  resolve(output: string): void
+  reject(error: unknown): void
+}
+
+/** The seller's end of the stream of one worker: hands runs over and takes what comes back. */
+export class WorkerLink {
+  readonly worker: JoinedWorker
+  readonly #stream: FramedStream
+  readonly #cancelMs: number
+  readonly #onFree: () => void
+  readonly #runs = new Map<string, Run>()
+  readonly #ending = new AbortController()
+  /** Slots that are given away, whether their runs have begun or not. */
+  #taken = 0
+
+  constructor(worker: JoinedWorker, stream: FramedStream, { onFree, cancelMs = CANCEL_MS_MAX }: LinkOptions) {
+    this.worker = worker
+    this.#stream = stream
+    this.#onFree = onFree
+    this.#cancelMs = cancelMs
+  }
+
+  get running(): number {
+    return this.#taken
+  }
+
+  get hasSlot(): boolean {
+    return this.#taken < this.worker.runsMax && !this.#ending.signal.aborted
+  }
+
+  /** Takes a slot, which belongs to the next call of `run`. */
+  take(): void {
+    this.#taken += 1
+  }
+
+  /** Runs a task in a slot that was taken. @throws WorkerGone, AgentError */
+  async run(agent: string, task: WorkerTask): Promise<string> {
+    const id = randomUUID()
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    // It may end before anybody waits for it.
+    promise.catch(() => {})
+    if (task.signal.aborted || this.#ending.signal.aborted) {
+      this.#free()
+      throw task.signal.aborted ? runCanceled() : gone(this.#ending.signal.reason)
+    }
+    this.#runs.set(id, { task, outputBytes: 0, isCanceled: false, resolve, reject })
+    const onCancel = () => this.#cancel(id)
+    task.signal.addEventListener('abort', onCancel, { once: true })
+    try {
+      await this.#send(id, agent, task)
+      return await promise
+    } finally {
+      task.signal.removeEventListener('abort', onCancel)
+    }
+  }
+
+  /** Reads until the worker leaves or breaks a rule. @returns why it ended; undefined if the worker left */
+  async serve(signal: AbortSignal): Promise<unknown> {
+    const both = AbortSignal.any([signal, this.#ending.signal])
+    let reason: unknown
+    try {
+      for (;;) {
+        const frame = await this.#stream.read(both)
+        if (frame === undefined) break
+        const { type, message } = parseWork(frame, fromWorker)
+        if (type === 'work.join') throw new WorkError('INVALID_MESSAGE', 'a worker joins once')
+        if (type === 'work.output') this.#takeOutput(message)
+        else if (type === 'work.result') this.#takeResult(message)
+        else this.#takeFailure(message)
+      }
+    } catch (error) {
+      reason = error
+    }
+    this.cut(reason ?? new Error('the worker left'))
+    return reason
+  }
+
+  /** Ends the link. Its runs go to others, or fail. */
+  cut(reason: unknown): void {
+    if (this.#ending.signal.aborted) return
+    this.#ending.abort(reason)
+    for (const [id, run] of this.#runs) {
+      this.#runs.delete(id)
+      clearTimeout(run.cancelTimer)
+      run.reject(gone(reason))
+    }
+  }
+
+  async #send(run: string, agent: string, task: WorkerTask): Promise<void> {
+    const { signal } = this.#ending
+    const { input, callerId, history, onOutput, timeoutSeconds, outputBytesMax } = task
+    const exchanges = this.worker.agents.get(agent)?.readsHistory === true ? latest(history) : []
+    try {
+      if (exchanges.length > 0) await writeWork(this.#stream, 'work.history', { run, exchanges }, signal)
+      const message = {
+        ...{ run, agent, caller: callerId.slice(0, 256), body: bodyOf(input), stream: onOutput !== undefined },
+        ...{ timeout_seconds: timeoutSeconds, output_bytes_max: outputBytesMax },
+      }
+      await writeWork(this.#stream, 'work.task', message, signal)
+    } catch (error) {
+      this.cut(error)
+    }
+  }
+
+  /** The run ends here at once. Its slot is free once the worker says that it has stopped. */
+  #cancel(id: string): void {
+    const run = this.#runs.get(id)
+    if (run === undefined) return
+    run.isCanceled = true
+    run.reject(runCanceled())
+    const late = () => this.cut(new Error('the worker did not stop a canceled run in time'))
+    run.cancelTimer = setTimeout(late, this.#cancelMs).unref()
+    writeWork(this.#stream, 'work.cancel', { run: id }, this.#ending.signal).catch((error) => this.cut(error))
+  }
+
+  #takeOutput({ run: id, text }: WorkMessage<'work.output'>): void {
+    const run = this.#runOf(id)
+    run.outputBytes += Buffer.byteLength(text)
+    if (run.outputBytes > run.task.outputBytesMax) throw this.#tooLarge(id, run)
+    if (!run.isCanceled) run.task.onOutput?.(text)
+  }
+
+  #takeResult({ run: id, body }: WorkMessage<'work.result'>): void {
+    const run = this.#runOf(id)
+    // Before it is decoded.
+    if (Buffer.byteLength(body, 'base64') > run.task.outputBytesMax) throw this.#tooLarge(id, run)
+    const output = textOf(body)
+    this.#end(id, run)
+    run.resolve(output)
+  }
+
+  #takeFailure({ run: id, code, message }: WorkMessage<'work.failed'>): void {
+    const run = this.#runOf(id)
+    this.#end(id, run)
+    run.reject(new AgentError(code, message))
+  }
+
+  #runOf(id: string): Run {
+    const run = this.#runs.get(id)
+    if (run !== undefined) return run
+    throw new WorkError('INVALID_MESSAGE', 'it answered a run that it was not given, or has answered already')
+  }
+
+  #tooLarge(id: string, run: Run): WorkError {
+    this.#end(id, run)
+    run.reject(outputTooLarge(run.task.outputBytesMax))
+    return new WorkError('INVALID_MESSAGE', 'it sent more than the limit of the run')
+  }
+
+  #end(id: string, run: Run): void {
+    clearTimeout(run.cancelTimer)
+    this.#runs.delete(id)
+    this.#free()
+  }
+
+  #free(): void {
+    this.#taken -= 1
+    this.#onFree()
+  }
+}
+
+type LinkOptions = { onFree(): void; cancelMs?: number | undefined }
+
+function gone(reason: unknown): WorkerGone {
+  return new WorkerGone(`the worker went away: ${reasonOf(reason)}`, { cause: reason })
+}
+
+/** The newest exchanges that fit, oldest first. */
+function latest(history: readonly Exchange[]): Exchange[] {
+  let length = 0
+  const from = history.findLastIndex(({ input, output }) => {
+    length += input.length + output.length
+    return length > HISTORY_LENGTH_MAX
+  })
+  return history.slice(from + 1).map(({ input, output }) => ({ input, output }))
+}
