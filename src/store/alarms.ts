@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { all, type Query, run, steps, together, type Value } from './query.ts'
+import { all, type Query, run, together, type Value } from './query.ts'
 
 /** Payments that share an error. */
 export type FailedPayments = { error: string; count: number; amount: bigint; newestAt: UnixMs }
@@ -79,10 +79,9 @@ export function createAlarmStore(database: LedgerDatabase): AlarmStore {
 }
 
 function sums(sql: string, ...values: Value[]): Query<FailedPayments[]> {
-  return steps(function* () {
-    const rows = yield* all<SumsRow>(sql, ...values)
-    return rows.map(({ error, count, amount, newest }) => ({ error, count, amount: BigInt(amount), newestAt: newest }))
-  })
+  return all<SumsRow>(sql, ...values).map((rows) =>
+    rows.map(({ error, count, amount, newest }) => ({ error, count, amount: BigInt(amount), newestAt: newest })),
+  )
 }
 
 function runsOf(

@@ -91,10 +91,9 @@ const APPROVED = `SELECT max(amount) AS amount FROM approvals WHERE order_id = ?
 
 /** The highest price that the operator has approved for an order, in atomic units. */
 export function approvedPrice(orderId: string): Query<bigint | undefined> {
-  return steps(function* () {
-    const row = (yield* one<{ amount: number | null }>(APPROVED, orderId))!
-    return row.amount === null ? undefined : BigInt(row.amount)
-  })
+  return one<{ amount: number | null }>(APPROVED, orderId).map((row) =>
+    row!.amount === null ? undefined : BigInt(row!.amount),
+  )
 }
 
 export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
@@ -130,16 +129,11 @@ const ofOrder = (approvalId: string) => [
 ]
 
 function approvals(sql: string, ...values: readonly Value[]): Query<StoredApproval[]> {
-  return steps(function* () {
-    return (yield* all<ApprovalRow>(sql, ...values)).map(fromRow)
-  })
+  return all<ApprovalRow>(sql, ...values).map((rows) => rows.map(fromRow))
 }
 
 function approvalOf(id: string): Query<StoredApproval | undefined> {
-  return steps(function* () {
-    const row = yield* one<ApprovalRow>(`${SELECT} WHERE a.id = ?`, id)
-    return row && fromRow(row)
-  })
+  return one<ApprovalRow>(`${SELECT} WHERE a.id = ?`, id).map((row) => row && fromRow(row))
 }
 
 /** Waits for its turn, so that of two requests for the same purchase one finds the approval of the other. */

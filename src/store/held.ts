@@ -1,5 +1,5 @@
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, type Query, steps } from './query.ts'
+import { one, type Query } from './query.ts'
 
 /**
  * The rule for `held` (D42): signed, and neither released, refunded, nor shown by the chain. Every sum and list of held
@@ -36,7 +36,5 @@ export function heldInPeriod(period: string): Query<bigint> {
 }
 
 function sumOf(sum: Query<{ held: string } | undefined>): Query<bigint> {
-  return steps(function* () {
-    return BigInt((yield* sum)!.held)
-  })
+  return sum.map((row) => BigInt(row!.held))
 }

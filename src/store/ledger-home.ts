@@ -5,7 +5,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { dataFile } from './data-dir.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, type Query, run, steps, together } from './query.ts'
+import { one, type Query, run, together } from './query.ts'
 import { readSecretFile } from './secret-file.ts'
 
 /** Where a ledger was last used. Stored in the ledger itself, so that a copy includes it. */
@@ -149,8 +149,5 @@ export function copiedError(
 }
 
 function entry(key: string): Query<string | undefined> {
-  return steps(function* () {
-    const row = yield* one<{ value: string }>('SELECT value FROM kv WHERE key = ?', key)
-    return row?.value
-  })
+  return one<{ value: string }>('SELECT value FROM kv WHERE key = ?', key).map((row) => row?.value)
 }

@@ -159,10 +159,8 @@ export function createLedgerReader(
   { hasChain = true, network }: { hasChain?: boolean; network?: string } = {},
 ): LedgerReader {
   function entries(direction: LedgerDirection, sql: string, ...values: Value[]): Query<LedgerEntry[]> {
-    return steps(function* () {
-      if (direction === 'in') return (yield* all<PaymentRow>(sql, ...values)).map(received)
-      return (yield* all<ReservationRow>(sql, ...values)).map((row) => made(row, hasChain))
-    })
+    if (direction === 'in') return all<PaymentRow>(sql, ...values).map((rows) => rows.map(received))
+    return all<ReservationRow>(sql, ...values).map((rows) => rows.map((row) => made(row, hasChain)))
   }
 
   function newest(direction: LedgerDirection, before: number, query: LedgerQuery): Query<LedgerEntry[]> {

@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { WORK_DONE } from './payment-row.ts'
-import { all, type Query, steps, together } from './query.ts'
+import { all, type Query, together } from './query.ts'
 
 /** Work that was never paid: sums by slot of time, and counts by payer at fault. */
 export type StoredLosses = {
@@ -33,15 +33,12 @@ export function storedLosses(
   { slotMs, payersMax }: { slotMs: number; payersMax: number },
 ): Query<StoredLosses> {
   const created = since - LOSING_MAX_MS
-  return steps(function* () {
-    const [slots, payers] = yield* together(
-      all<SlotRow>(BY_TIME, slotMs, created, since),
-      all<PayerRow>(BY_PAYER, created, since, payersMax),
-    )
-    return {
-      // Sums are read as text: they can exceed a JavaScript number.
-      slots: slots.map(({ slot, amount }) => ({ at: slot * slotMs, amount: BigInt(amount) })),
-      payers: payers.map(({ payer, peer_id: peerId, losses: count, at }) => ({ payer, peerId, count, at })).reverse(),
-    }
-  })
+  return together(
+    all<SlotRow>(BY_TIME, slotMs, created, since),
+    all<PayerRow>(BY_PAYER, created, since, payersMax),
+  ).map(([slots, payers]) => ({
+    // Sums are read as text: they can exceed a JavaScript number.
+    slots: slots.map(({ slot, amount }) => ({ at: slot * slotMs, amount: BigInt(amount) })),
+    payers: payers.map(({ payer, peer_id: peerId, losses: count, at }) => ({ payer, peerId, count, at })).reverse(),
+  }))
 }

@@ -111,10 +111,7 @@ export function createOrderStore(database: LedgerDatabase): OrderStore {
 const noted = (id: string) => ({ record: 'order', id }) as const
 
 function oneOrder(sql: string, ...values: (string | number | null)[]): Query<Order | undefined> {
-  return steps(function* () {
-    const row = yield* one<OrderRow>(sql, ...values)
-    return row && toOrder(row)
-  })
+  return one<OrderRow>(sql, ...values).map((row) => row && toOrder(row))
 }
 
 function place(
@@ -154,10 +151,7 @@ function giveTask(
 }
 
 function cancel(id: string, now: UnixMs): Query<Order | undefined> {
-  return steps(function* () {
-    const [, row] = yield* together(run(CANCEL, now, now, id), one<OrderRow>(ONE, id))
-    return row && toOrder(row)
-  })
+  return together(run(CANCEL, now, now, id), oneOrder(ONE, id)).map(([, order]) => order)
 }
 
 function list({ limit, ...query }: OrdersQuery): Query<Page<Order>> {

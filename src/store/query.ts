@@ -16,25 +16,68 @@ export type Step = { readonly statements: readonly Statement[] } | { readonly lo
 
 type Steps<T> = Iterator<Step, T, readonly Answer[]>
 
+type Read<T> = (answers: readonly Answer[]) => T
+
 /**
  * Statements and what to make of their answers, without the engine that runs them.
  *
  * A query reads and writes the ledger, and nothing else: an engine may run it again, from its start, after a lost
  * connection or beside another change that failed. Compose queries with `yield*`. Each `yield*` of a statement is a
- * round trip on PostgreSQL, so statements that do not need each other's answers go `together`.
+ * round trip on PostgreSQL, so statements that do not need each other's answers go `together`. What only converts an
+ * answer goes into `map`: the query then stays plain.
  */
 export class Query<T> {
   /** The statements, if all of them are known from the start. The engine then sends them with the commit. */
   readonly plain: readonly Statement[] | undefined
+  /** What a plain query makes of its answers. SQLite runs it without steps: a generator costs as much as a read. */
+  readonly read: Read<T> | undefined
   readonly #start: () => Steps<T>
 
-  constructor(start: () => Steps<T>, plain?: readonly Statement[]) {
+  constructor(start: () => Steps<T>, plain?: { statements: readonly Statement[]; read: Read<T> }) {
     this.#start = start
-    this.plain = plain
+    this.plain = plain?.statements
+    this.read = plain?.read
   }
 
   [Symbol.iterator](): Steps<T> {
     return this.#start()
+  }
+
+  /** The same query with another value. `convert` may run after the commit, so it must not refuse. */
+  map<U>(convert: (value: T) => U): Query<U> {
+    const query: Query<T> = this
+    if (isPlain(query)) return plainly(query.plain, (answers) => convert(query.read(answers)))
+    return steps(function* () {
+      return convert(yield* query)
+    })
+  }
+}
+
+type PlainQuery<T> = Query<T> & { readonly plain: readonly Statement[]; readonly read: Read<T> }
+
+function isPlain<T>(query: Query<T>): query is PlainQuery<T> {
+  return query.plain !== undefined
+}
+
+function plainly<T>(statements: readonly Statement[], read: Read<T>): Query<T> {
+  return new Query(() => new OneStep(statements, read), { statements, read })
+}
+
+/** The only step of a plain query. By hand, since it runs in every change: a generator takes several times as long. */
+class OneStep<T> implements Steps<T> {
+  readonly #statements: readonly Statement[]
+  readonly #read: Read<T>
+  #isAsked = false
+
+  constructor(statements: readonly Statement[], read: Read<T>) {
+    this.#statements = statements
+    this.#read = read
+  }
+
+  next(answers: readonly Answer[] = []): IteratorResult<Step, T> {
+    if (this.#isAsked || this.#statements.length === 0) return { done: true, value: this.#read(answers) }
+    this.#isAsked = true
+    return { done: false, value: { statements: this.#statements } }
   }
 }
 
@@ -44,11 +87,7 @@ export function steps<T>(start: () => Generator<Step, T, readonly Answer[]>): Qu
 }
 
 function single<T>(statement: Statement, read: (answer: Answer) => T): Query<T> {
-  const statements = [statement]
-  return new Query(function* () {
-    const [answer] = yield { statements }
-    return read(answer!)
-  }, statements)
+  return plainly([statement], ([answer]) => read(answer!))
 }
 
 /** The rows of a statement, typed by the caller. */
@@ -68,10 +107,7 @@ export function run(sql: string, ...values: readonly Value[]): Query<number> {
 
 /** A query that asks for nothing. */
 export function nothing<T>(value: T): Query<T> {
-  // biome-ignore lint/correctness/useYield: there is nothing to ask for
-  return new Query(function* () {
-    return value
-  }, [])
+  return plainly([], () => value)
 }
 
 type Values<Q extends readonly Query<unknown>[]> = { -readonly [I in keyof Q]: Q[I] extends Query<infer T> ? T : never }
@@ -82,8 +118,24 @@ type Values<Q extends readonly Query<unknown>[]> = { -readonly [I in keyof Q]: Q
  * The statements of one step run in the order of the queries. None of the queries may take a lock.
  */
 export function together<Q extends readonly Query<unknown>[]>(...queries: Q): Query<Values<Q>> {
-  const plain = queries.every((each) => each.plain !== undefined) ? queries.flatMap((each) => each.plain!) : undefined
-  return new Query(() => sideBySide(queries) as Steps<Values<Q>>, plain)
+  const given: readonly Query<unknown>[] = queries
+  const joined = given.every(isPlain) ? plainTogether(given) : new Query<unknown[]>(() => sideBySide(given))
+  return joined as Query<Values<Q>>
+}
+
+function plainTogether(queries: readonly PlainQuery<unknown>[]): Query<unknown[]> {
+  const read = (answers: readonly Answer[]) => {
+    let from = 0
+    return queries.map((query) => {
+      const own = answers.slice(from, from + query.plain.length)
+      from += own.length
+      return query.read(own)
+    })
+  }
+  return plainly(
+    queries.flatMap(({ plain }) => plain),
+    read,
+  )
 }
 
 function* sideBySide(queries: readonly Query<unknown>[]): Generator<Step, unknown[], readonly Answer[]> {
@@ -118,8 +170,9 @@ function statementsOf(step: Step): readonly Statement[] {
 export function beside<T>(query: Query<T>, extra: Query<unknown>): Query<T> {
   const more = extra.plain
   if (more === undefined) throw new TypeError('what runs beside a query must be known from the start')
-  const plain = query.plain && [...query.plain, ...more]
-  return new Query(() => withMore(query, more), plain)
+  if (!isPlain(query)) return new Query(() => withMore(query, more))
+  const own = query.plain.length
+  return plainly([...query.plain, ...more], (answers) => query.read(answers.slice(0, own)))
 }
 
 function* withMore<T>(query: Query<T>, more: readonly Statement[]): Generator<Step, T, readonly Answer[]> {

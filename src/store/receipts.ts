@@ -7,7 +7,7 @@ import type { Direction } from '../schema/receipt-record.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { all, nothing, type Query, steps, together, type Value } from './query.ts'
+import { all, nothing, type Query, together, type Value } from './query.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
 /** A receipt that this node gave (`in`) or received (`out`), with its payment. */
@@ -107,10 +107,8 @@ export function createReceiptStore(database: LedgerDatabase): ReceiptStore {
 }
 
 function matches(direction: Direction, more: string, ...values: Value[]): Query<ReceiptMatch[]> {
-  return steps(function* () {
-    const rows = yield* all<LedgerReceiptRow>(`${ledgers[direction].rows} ${more}`, ...values)
-    return rows.map((row) => ({ direction, row }))
-  })
+  const found = all<LedgerReceiptRow>(`${ledgers[direction].rows} ${more}`, ...values)
+  return found.map((rows) => rows.map((row) => ({ direction, row })))
 }
 
 /** Tokens only receive receipts and never give any. */

@@ -119,11 +119,6 @@ function insertAuthorization(order: Order, reservation: Reservation, day: string
 }
 
 export function standingOf({ id, tokenId }: Pick<Order, 'id' | 'tokenId'>): Query<Standing> {
-  return steps(function* () {
-    const [token, approved] = yield* together(
-      tokenId === undefined ? nothing(undefined) : tokenNamed(tokenId),
-      approvedPrice(id),
-    )
-    return { token, approved }
-  })
+  const token = tokenId === undefined ? nothing(undefined) : tokenNamed(tokenId)
+  return together(token, approvedPrice(id)).map(([token, approved]) => ({ token, approved }))
 }

@@ -1,4 +1,4 @@
-import { one, type Query, run, steps } from './query.ts'
+import { one, type Query, run } from './query.ts'
 
 const REVISIONS = `
   SELECT (SELECT count(*) FROM payments WHERE refund_tx IS NOT NULL)
@@ -16,7 +16,5 @@ export function noteRevision(): Query<number> {
  * Rises when a final payment of either direction changes, also by a refund. Sums over final payments are then outdated.
  */
 export function revisions(): Query<number> {
-  return steps(function* () {
-    return Number((yield* one<{ n: number }>(REVISIONS))!.n)
-  })
+  return one<{ n: number }>(REVISIONS).map((row) => Number(row!.n))
 }

@@ -5,7 +5,7 @@ import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type Order, type OrderRow, toOrder } from './order-row.ts'
 import type { PaymentState } from './payments.ts'
-import { all, one, type Query, steps, together, type Value } from './query.ts'
+import { all, one, type Query, together, type Value } from './query.ts'
 import { type RowLength, readLongPage } from './read-page.ts'
 import type { RowOf } from './row.ts'
 
@@ -110,13 +110,10 @@ export function createSessionStore(database: LedgerDatabase): SessionStore {
 }
 
 function spanOf(sql: string, ...values: Value[]): Query<SessionSpan | undefined> {
-  return steps(function* () {
-    const [first, last] = yield* together(
-      one<SessionSpan>(`${sql} LIMIT 1`, ...values),
-      one<SessionSpan>(`${sql} DESC LIMIT 1`, ...values),
-    )
-    return first && last && { createdAt: first.createdAt, updatedAt: last.updatedAt }
-  })
+  return together(
+    one<SessionSpan>(`${sql} LIMIT 1`, ...values),
+    one<SessionSpan>(`${sql} DESC LIMIT 1`, ...values),
+  ).map(([first, last]) => first && last && { createdAt: first.createdAt, updatedAt: last.updatedAt })
 }
 
 /** Turns a page that was read newest first. */

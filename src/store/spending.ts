@@ -1,4 +1,4 @@
-import { all, one, type Query, run, steps, together } from './query.ts'
+import { all, one, type Query, run, together } from './query.ts'
 
 /** The limits of a purchase: the most that may be spent or reserved under each, in atomic units. */
 export type SpendingLimits = { [name in LimitName]?: bigint | undefined }
@@ -46,10 +46,8 @@ export function sumsFor(spent: Expense): Query<Sums> {
   const places = placesOf(spent)
   const where = places.map(() => '(period = ? AND scope = ?)').join(' OR ')
   const named = places.flatMap(({ period, scope }) => [period, scope])
-  return steps(function* () {
-    const rows = yield* all<SumRow>(`SELECT period, scope, amount FROM spending WHERE ${where}`, ...named)
-    return new Map(rows.map(({ period, scope, amount }) => [keyOf({ period, scope }), BigInt(amount)]))
-  })
+  const found = all<SumRow>(`SELECT period, scope, amount FROM spending WHERE ${where}`, ...named)
+  return found.map((rows) => new Map(rows.map((row) => [keyOf(row), BigInt(row.amount)])))
 }
 
 /** The first limit that an amount would exceed beside these sums. Undefined: it exceeds none. */
@@ -82,9 +80,7 @@ export function addWithin(spent: Expense, amount: bigint, limits: SpendingLimits
     const max = limits[name]
     return max === undefined ? run(ADD, period, scope, amount) : run(ADD_WITHIN, period, scope, amount, max)
   })
-  return steps(function* () {
-    return (yield* together(...additions)).every((changes) => changes === 1)
-  })
+  return together(...additions).map((added) => added.every((changes) => changes === 1))
 }
 
 /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
@@ -93,9 +89,7 @@ export function spentIn(period: string): Query<bigint> {
 }
 
 function sumAt({ period, scope }: Pick<Place, 'period' | 'scope'>): Query<bigint> {
-  return steps(function* () {
-    return BigInt((yield* one<{ amount: number }>(ONE, period, scope))?.amount ?? 0)
-  })
+  return one<{ amount: number }>(ONE, period, scope).map((row) => BigInt(row?.amount ?? 0))
 }
 
 /** A period contains no space. */

@@ -7,6 +7,7 @@ import type { Answer, Query, Statement } from './query.ts'
  * Locks are not needed: one process has the file, and one change runs at a time.
  */
 export function runOnSqlite<T>(prepare: (sql: string) => StatementSync, query: Query<T>): T {
+  if (query.plain !== undefined) return query.read!(query.plain.map((statement) => answerOf(prepare, statement)))
   const asking = query[Symbol.iterator]()
   let step = asking.next()
   while (step.done !== true) {

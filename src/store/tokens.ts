@@ -51,10 +51,7 @@ const REVOKE = 'UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS 
 
 /** Returns a token, also if it is revoked or expired. */
 export function tokenNamed(id: string): Query<StoredToken | undefined> {
-  return steps(function* () {
-    const row = yield* one<TokenRow>(`SELECT ${COLUMNS} FROM tokens WHERE id = ?`, id)
-    return row && fromRow(row)
-  })
+  return one<TokenRow>(`SELECT ${COLUMNS} FROM tokens WHERE id = ?`, id).map((row) => row && fromRow(row))
 }
 
 export function createTokenStore(database: LedgerDatabase): TokenStore {

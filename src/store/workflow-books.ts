@@ -1,5 +1,5 @@
 import { IS_HELD } from './held.ts'
-import { all, type Query, steps } from './query.ts'
+import { all, type Query } from './query.ts'
 
 /** The amounts signed for a workflow, by book (D42). */
 export type WorkflowBooks = { paid: bigint; held: bigint; notCharged: bigint }
@@ -11,9 +11,8 @@ const BOOKS = `
   FROM orders o JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ? GROUP BY 1`
 
 export function workflowBooks(id: string): Query<WorkflowBooks> {
-  return steps(function* () {
+  return all<{ book: keyof WorkflowBooks; amount: string }>(BOOKS, id).map((rows) => {
     const books: WorkflowBooks = { paid: 0n, held: 0n, notCharged: 0n }
-    const rows = yield* all<{ book: keyof WorkflowBooks; amount: string }>(BOOKS, id)
     for (const { book, amount } of rows) books[book] = BigInt(amount)
     return books
   })
