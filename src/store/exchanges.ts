@@ -47,8 +47,13 @@ const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
 /** How long a session remembers an exchange. */
 const SESSION_KEPT_MS = SESSION_DAYS * 24 * 60 * 60 * 1000
 const PURGE_ROWS_MAX = 5_000
-/** Size limit of the whole database in bytes. Tasks and results, up to 6 MiB each, take most of it. */
+/**
+ * Size limit of the database in bytes, beside its payments. Tasks and results, up to 6 MiB each, take most of it. Payments do
+ * not count: a seller with millions of them would lose all sessions and results, and free no room by that.
+ */
 const DATABASE_BYTES_MAX = 4 * 1024 ** 3
+/** What a payment or a purchase takes at most, with its places in the indices. They are kept for ever and never trimmed. */
+const PAYMENT_ROW_BYTES = 1_500
 const TRIM_ROWS = 50
 const TRIM_STEPS_MAX = 200
 /** What a row takes beside its texts, with its places in the indices. */
@@ -106,6 +111,11 @@ const DROP_OLDEST = `
     ORDER BY e.id LIMIT ?)
   RETURNING octet_length(input) + coalesce(octet_length(output), 0) AS length`
 
+/** Numbers rise and no row is deleted. */
+const KEPT = `SELECT (SELECT coalesce(max(no), 0) FROM payments) AS payments,
+  (SELECT coalesce(max(order_no), 0) FROM authorizations) AS purchases`
+type KeptRow = { payments: number; purchases: number }
+
 /** Reads one row first: as a rule nothing is old enough. */
 function purged(now: UnixMs): Query<void> {
   return steps(function* () {
@@ -142,8 +152,10 @@ export function createExchanges(database: LedgerDatabase, { bytesMax = DATABASE_
       return found?.output ?? undefined
     },
     async trim(now) {
-      let used = await database.usedBytes(bytesMax)
-      for (let step = 0; step < TRIM_STEPS_MAX && used > bytesMax; step++) {
+      const { payments, purchases } = (await database.query(one<KeptRow>(KEPT)))!
+      const limit = bytesMax + (payments + purchases) * PAYMENT_ROW_BYTES
+      let used = await database.usedBytes(limit)
+      for (let step = 0; step < TRIM_STEPS_MAX && used > limit; step++) {
         const dropped = await database.commit(all<{ length: number }>(DROP_OLDEST, now - RESULT_KEPT_MS, TRIM_ROWS))
         if (dropped.length === 0) return
         for (const { length } of dropped) used -= length + EXCHANGE_ROW_BYTES

@@ -119,4 +119,16 @@ onBothEngines((open) => {
     await bounded.trim(now)
     expect(await count()).toBe(rest)
   })
+
+  test('payments fill no room: a seller with many loses no session by them', async () => {
+    const database = await open()
+    const payments = createPayments(database)
+    const bytesMax = await database.usedBytes()
+    const exchanges = createExchanges(database, { bytesMax })
+    await exchanges.record(exchange({}))
+    await Promise.all(Array.from({ length: 600 }, () => payments.claim(claim(now), now)))
+    expect(await database.usedBytes()).toBeGreaterThan(bytesMax)
+    await exchanges.trim(now)
+    expect(await database.query(one('SELECT count(*) AS n FROM exchanges'))).toEqual({ n: 1 })
+  })
 })
