@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Book } from '../schema/book.ts'
-import type { ExecutionFact, LedgerDirection, PaymentFact } from '../store/ledger-reader.ts'
+import type { ExecutionFact } from '../store/ledger-reader.ts'
+import type { LedgerDirection, PaymentFact, PaymentSum } from '../store/payment-facts.ts'
 import type { PaymentState } from '../store/payments.ts'
 import type { ReservationState } from '../store/purchases.ts'
 import { madeBook, receivedBook } from './payment-view.ts'
@@ -12,6 +13,7 @@ const DURATIONS_MAX = 200
 
 type Hour = { earned: bigint; paid: bigint; executions: number; failed: number }
 type Day = Hour & { bought: number }
+type SummedPayments = Omit<PaymentSum, 'last' | 'newestAt'>
 type AgentSums = { calls: number; failed: number; earned: bigint; durations: number[]; lastAt: UnixMs }
 
 /** Sums counted so far. The keys of `days` and `hours` count days and hours since 1970, UTC. */
@@ -35,10 +37,14 @@ export class Sums {
     return getOr(this.agents, id, () => ({ calls: 0, failed: 0, earned: 0n, durations: [], lastAt: 0 }))
   }
 
-  addPayment(direction: LedgerDirection, { owner, ...fact }: PaymentFact): void {
-    if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addPayment(direction, fact)
-    const { amount, createdAt, agentId } = fact
-    const book = bookOf(direction, fact)
+  addPayment(direction: LedgerDirection, { refundTx, createdAt, ...fact }: PaymentFact): void {
+    this.addPayments(direction, { ...fact, refunded: refundTx !== undefined, slot: createdAt, payments: 1 })
+  }
+
+  addPayments(direction: LedgerDirection, { owner, ...sum }: SummedPayments): void {
+    if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addPayments(direction, sum)
+    const { amount, slot: createdAt, agentId, payments } = sum
+    const book = bookOf(direction, sum)
     if (book === 'earned') {
       for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.earned += amount
       this.agent(agentId).earned += amount
@@ -46,8 +52,8 @@ export class Sums {
       for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.paid += amount
     }
     // Received payments that are voided or still running are not summed.
-    else if (direction === 'out' || (book !== 'held' && book !== 'not_charged')) addTo(this.open[book], amount)
-    if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += 1
+    else if (direction === 'out' || (book !== 'held' && book !== 'not_charged')) addTo(this.open[book], sum)
+    if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += payments
   }
 
   addExecution({ owner, ...fact }: ExecutionFact): void {
@@ -126,14 +132,15 @@ function none(): { amount: bigint; payments: number } {
 }
 
 /** Classifies a payment as the books name it (D42). */
-function bookOf(direction: LedgerDirection, { state, proven, refundTx }: PaymentFact): Book {
+function bookOf(direction: LedgerDirection, { state, proven, refunded }: SummedPayments): Book {
+  const refundTx = refunded ? '0x' : undefined
   if (direction === 'in') return receivedBook({ state: state as PaymentState, ran: proven, refundTx })
   return madeBook({ state: state as ReservationState, confirmation: proven ? 'chain' : 'awaited', refundTx })
 }
 
-function addTo(sum: { amount: bigint; payments: number }, amount: bigint): void {
+function addTo(sum: { amount: bigint; payments: number }, { amount, payments }: SummedPayments): void {
   sum.amount += amount
-  sum.payments += 1
+  sum.payments += payments
 }
 
 function getOr<K, V>(map: Map<K, V>, key: K, make: () => V): V {

@@ -12,9 +12,9 @@ import type {
   LedgerEntry,
   LedgerQuery,
   LedgerReader,
-  LedgerState,
   StoredExecution,
 } from '../store/ledger-reader.ts'
+import type { LedgerState } from '../store/payment-facts.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 type LedgerApiDeps = {

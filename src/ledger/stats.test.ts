@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import type { ExecutionFact, LedgerDirection, LedgerState, PaymentFact } from '../store/ledger-reader.ts'
+import type { ExecutionFact } from '../store/ledger-reader.ts'
+import type { LedgerDirection, LedgerState, PaymentFact, PaymentSum } from '../store/payment-facts.ts'
 import { createEarnings } from './stats.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -17,6 +18,8 @@ function setup() {
     nameOf: (id) => (id === 'a' ? 'Agent' : undefined),
     ledger: {
       paymentFacts: async (direction, after, limit) => rows[direction].filter(({ no }) => no > after).slice(0, limit),
+      paymentSums: async (direction, after, { limit, hoursSince }) =>
+        summed(rows[direction].filter(({ no }) => no > after).slice(0, limit), hoursSince),
       revisions: async () => 0,
       executionFacts: async (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
     },
@@ -28,6 +31,21 @@ function setup() {
     return row
   }
   return { clock, rows, executions, add, earnings, stats: (days = 30) => earnings.stats({ days }) }
+}
+
+/** What the ledger makes of payments: see test/ledger/ledger-reader.test.ts. */
+function summed(facts: readonly PaymentFact[], hoursSince: number): PaymentSum[] {
+  const sums = new Map<string, PaymentSum>()
+  for (const { no, createdAt, refundTx, amount, ...kind } of facts) {
+    const slotMs = createdAt >= hoursSince ? DAY_MS / 24 : DAY_MS
+    const same = { ...kind, refunded: refundTx !== undefined, slot: Math.floor(createdAt / slotMs) * slotMs }
+    const key = JSON.stringify(same)
+    const sum = sums.get(key) ?? { ...same, amount: 0n, payments: 0, newestAt: 0, last: 0 }
+    const { newestAt, last, payments } = sum
+    const times = { newestAt: Math.max(newestAt, createdAt), last: Math.max(last, no) }
+    sums.set(key, { ...sum, ...times, amount: sum.amount + amount, payments: payments + 1 })
+  }
+  return [...sums.values()]
 }
 
 test('D42: the sums are earned, owed, lost and refused, and paid, held and not charged, by UTC day', async () => {
@@ -152,6 +170,23 @@ test('what is committed after a row with a higher number is counted too', async 
     const { not_charged, agents } = await stats()
     expect([not_charged.amount_atomic, agents[0]?.calls, agents[0]?.failed]).toEqual(['21', 2, 1])
     clock.advance(3 * 60_000)
+  }
+})
+
+test('many payments are summed up in parts, also around one that is still open', async () => {
+  const { add, rows, stats } = setup()
+  for (let i = 0; i < 9_000; i++) add('in', 'settled', 1n, 9_000 / (i + 300))
+  rows.in[5_000]!.state = 'owed'
+  for (let look = 0; look < 2; look++) {
+    const { earned, owed, days } = await stats(40)
+    expect([earned.total_atomic, owed.payments]).toEqual(['8999', 1])
+    expect(days.reduce((sum, { earned_atomic }) => sum + Number(earned_atomic), 0)).toBe(8_999)
+  }
+  rows.in[5_000]!.state = 'settled'
+  add('in', 'owed', 1n)
+  for (let look = 0; look < 2; look++) {
+    const { earned, owed } = await stats()
+    expect([earned.total_atomic, owed.payments]).toEqual(['9000', 1])
   }
 })
 

@@ -3,7 +3,8 @@ import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { createLane } from '../lib/lane.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { Stats } from '../schema/ledger.ts'
-import type { LedgerDirection, LedgerReader, PaymentFact } from '../store/ledger-reader.ts'
+import type { LedgerReader } from '../store/ledger-reader.ts'
+import type { LedgerDirection, PaymentFact } from '../store/payment-facts.ts'
 import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedHours, Sums } from './earning-sums.ts'
 
 /** After this time no reorganization is expected to undo a settlement. */
@@ -14,10 +15,12 @@ const HOURS_SHOWN = 48
 const IN_ORDER_MS = 2 * 60 * 1000
 /** Rows per read. The event loop runs between two reads. */
 const BATCH_ROWS = 500
+/** Rows per sum that the ledger computes. More would keep the event loop waiting where the ledger is SQLite. */
+const SUM_ROWS = 4_000
 
 type EarningsDeps = {
   clock: Clock
-  ledger: Pick<LedgerReader, 'paymentFacts' | 'executionFacts' | 'revisions'>
+  ledger: Pick<LedgerReader, 'paymentFacts' | 'paymentSums' | 'executionFacts' | 'revisions'>
   decimals: number
   nameOf(agentId: string): string | undefined
 }
@@ -30,7 +33,7 @@ export interface Earnings {
 /**
  * Computes sums over the ledgers. Final payments are counted once and cached, until the ledger reports that a final
  * payment changed. From the first payment that is not final, all are counted again at each request. Nothing is written
- * to the store.
+ * to the store. The ledger sums up some thousand payments at a time, so a large one is not read row by row.
  */
 export function createEarnings(deps: EarningsDeps): Earnings {
   const { ledger, clock } = deps
@@ -43,14 +46,39 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     let after = counted[direction]
     let isFinalSoFar = true
     for (;;) {
-      const facts = await ledger.paymentFacts(direction, after, BATCH_ROWS)
+      const now = clock.now()
+      const hoursSince = (Math.floor(now / HOUR_MS) - HOURS_SHOWN) * HOUR_MS
+      const sums = await ledger.paymentSums(direction, after, { limit: SUM_ROWS, hoursSince })
+      const last = Math.max(after, ...sums.map((sum) => sum.last))
+      const areFinal = sums.every(({ newestAt, ...sum }) => isFinal({ ...sum, createdAt: newestAt }, now))
+      if (isFinalSoFar && !areFinal) {
+        await countOneByOne(direction, { after, last }, open)
+        isFinalSoFar = false
+      } else {
+        if (isFinalSoFar) counted[direction] = last
+        for (const sum of sums) (isFinalSoFar ? kept : open).addPayments(direction, sum)
+      }
+      if (sums.reduce((count, { payments }) => count + payments, 0) < SUM_ROWS) return
+      after = last
+      await nextTurn()
+    }
+  }
+
+  /** Counts the payments among which the first is that is not final. */
+  async function countOneByOne(
+    direction: LedgerDirection,
+    { after, last }: { after: number; last: number },
+    open: Sums,
+  ): Promise<void> {
+    let isFinalSoFar = true
+    for (let from = after; from < last; ) {
+      const facts = (await ledger.paymentFacts(direction, from, BATCH_ROWS)).filter(({ no }) => no <= last)
       for (const fact of facts) {
         isFinalSoFar &&= isFinal(fact, clock.now())
         if (isFinalSoFar) counted[direction] = fact.no
         ;(isFinalSoFar ? kept : open).addPayment(direction, fact)
       }
-      if (facts.length < BATCH_ROWS) return
-      after = facts.at(-1)!.no
+      from = facts.at(-1)?.no ?? last
       await nextTurn()
     }
   }
@@ -168,7 +196,10 @@ function statsOf(
  * Returns true if the counted fields of a payment hardly change any more. A failed payment may be retried while its
  * window is open. The chain may undo a recent settlement. A spent payment waits for the chain's confirmation.
  */
-function isFinal({ state, proven, createdAt }: PaymentFact, now: UnixMs): boolean {
+function isFinal(
+  { state, proven, createdAt }: Pick<PaymentFact, 'state' | 'proven' | 'createdAt'>,
+  now: UnixMs,
+): boolean {
   if (now - createdAt <= IN_ORDER_MS) return false
   if (state === 'unsettled') return now - createdAt > DAY_MS
   if (state === 'settled') return now - createdAt > SETTLED_MS

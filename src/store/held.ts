@@ -9,6 +9,14 @@ import { one, type Query } from './query.ts'
  */
 export const IS_HELD = "a.state <> 'released' AND a.confirmed_at IS NULL AND a.refund_tx IS NULL"
 
+/** SQL for spent authorizations that the chain does not show yet, found by their index. */
+export const IS_UNCONFIRMED = `a.order_no IN (
+  SELECT order_no FROM authorizations WHERE state = 'spent' AND confirmed_at IS NULL)`
+/** SQL for all authorizations that may be held, found by the two indices of those. */
+export const MAY_BE_HELD = `a.order_no IN (
+  SELECT order_no FROM authorizations WHERE state = 'reserved'
+  UNION ALL SELECT order_no FROM authorizations WHERE state = 'spent' AND confirmed_at IS NULL)`
+
 /** The same rule, in two parts for the two indices of open payments. */
 const HELD = `
   SELECT a.amount, a.network, a.day, a.created_at FROM authorizations a WHERE a.state = 'reserved' AND ${IS_HELD}

@@ -60,10 +60,12 @@ const PUT = `
     created_at = excluded.created_at, run_ms = excluded.run_ms
   WHERE k.run_ms <= ? OR ${GIVEN_UP}`
 
+/** Asks for each order alone: a list of all that were ever signed would be read for each. */
+export const IS_UNSIGNED = 'NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = orders.no)'
 const END = `
-  UPDATE orders SET status = 'failed', error = ?, updated_at = ?
-  WHERE no NOT IN (SELECT order_no FROM authorizations) AND ${LEFT_BEHIND}`
-const UNATTENDED = `status = 'executing' AND approval_id IS NULL AND cancel_requested_at IS NULL
+  UPDATE orders SET status = 'failed', error = ?, updated_at = ? WHERE ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
+const UNATTENDED = `status IN ('pending', 'executing') AND status = 'executing'
+  AND approval_id IS NULL AND cancel_requested_at IS NULL
   AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`
 const OF_RUNS = `status IN ('pending', 'executing') AND for_run IS NOT NULL`
 

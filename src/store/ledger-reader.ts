@@ -4,25 +4,18 @@ import { a2aCaller, localCaller, ownerOfCaller } from '../schema/caller.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { BOOK_ROWS } from './book-rows.ts'
+import { IS_UNCONFIRMED } from './held.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { beginningOf, isSearch, type LookBackQuery, lookBack } from './look-back.ts'
+import { type LedgerDirection, type LedgerState, type PaymentFacts, paymentFacts } from './payment-facts.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
-import type { PaymentState, StoredPayment } from './payments.ts'
+import type { StoredPayment } from './payments.ts'
 import { all, nothing, one, type Query, steps, together, type Value } from './query.ts'
 import { type RowLength, readLongPage } from './read-page.ts'
-import {
-  RESERVATIONS,
-  type ReservationRow,
-  type ReservationState,
-  type StoredReservation,
-  toReservation,
-} from './reservation-row.ts'
+import { RESERVATIONS, type ReservationRow, type StoredReservation, toReservation } from './reservation-row.ts'
 import { revisions } from './revisions.ts'
 import type { RowOf } from './row.ts'
-
-export type LedgerDirection = 'in' | 'out'
-export type LedgerState = PaymentState | ReservationState
 
 /** A payment of either direction. `no` rises in the order of creation, per direction. */
 export type LedgerEntry = { no: number; createdAt: UnixMs } & (
@@ -66,20 +59,6 @@ export type ExecutionsQuery = {
   cursor?: string | undefined
 } & LookBackQuery
 
-/** The figures of one payment, used for sums over many rows. */
-export type PaymentFact = {
-  no: number
-  state: LedgerState
-  /** Incoming: true if the agent did its work. Outgoing: true if the chain shows the payment. */
-  proven: boolean
-  /** The transaction that refunded the payment. */
-  refundTx?: Hex | undefined
-  agentId: string
-  amount: bigint
-  createdAt: UnixMs
-  /** The token that requested the payment. */
-  owner?: string | undefined
-}
 export type ExecutionFact = {
   no: number
   agentId: string
@@ -90,7 +69,7 @@ export type ExecutionFact = {
 }
 
 /** Reads over both ledgers, the seller's and the buyer's, and over the executions of own agents. */
-export interface LedgerReader {
+export interface LedgerReader extends PaymentFacts {
   /** Newest first, both directions merged by time. */
   payments(query: LedgerQuery): Promise<Page<LedgerEntry>>
   payment(id: Hex): Promise<LedgerEntry | undefined>
@@ -98,7 +77,6 @@ export interface LedgerReader {
   executions(query: ExecutionsQuery): Promise<Page<StoredExecution>>
   execution(id: number): Promise<StoredExecution | undefined>
   /** The oldest `limit` rows after number `after`. */
-  paymentFacts(direction: LedgerDirection, after: number, limit: number): Promise<PaymentFact[]>
   executionFacts(after: number, limit: number): Promise<ExecutionFact[]>
   /** Rises when a payment that counted as final has changed. */
   revisions(): Promise<number>
@@ -108,14 +86,6 @@ const SELECT = { in: 'SELECT * FROM payments', out: RESERVATIONS } as const
 const NUMBER = { in: 'no', out: 'a.order_no' } as const
 const STATE = { in: 'state', out: 'a.state' } as const
 const ID = { in: 'id', out: 'a.payment_id' } as const
-const FACTS = {
-  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, refund_tx, agent_id, amount, created_at, NULL AS owner
-    FROM payments WHERE no > ?1 AND network = coalesce(?3, network) ORDER BY no LIMIT ?2`,
-  out: `SELECT a.order_no AS no, a.state, a.confirmed_at IS NOT NULL AS proven, a.refund_tx, a.agent_id, a.amount, a.created_at,
-      o.token_id AS owner
-    FROM authorizations a JOIN orders o ON o.no = a.order_no
-    WHERE a.order_no > ?1 AND a.network = coalesce(?3, a.network) ORDER BY a.order_no LIMIT ?2`,
-} as const
 const LENGTHS =
   'SELECT e.id AS no, octet_length(e.input) + coalesce(octet_length(e.output), 0) AS length FROM exchanges e'
 const EXECUTIONS = `
@@ -134,16 +104,6 @@ const EXCHANGES = {
 } as const
 const NEWEST = Number.MAX_SAFE_INTEGER
 
-type FactRow = {
-  no: number
-  state: LedgerState
-  proven: number
-  refund_tx: Uint8Array | null
-  agent_id: string
-  amount: number
-  created_at: number
-  owner: string | null
-}
 type ExecutionFactRow = RowOf<Omit<ExecutionFact, 'failed' | 'owner'>> & { failed: number; callerId: string }
 type ExecutionRow = RowOf<StoredExecution>
 
@@ -172,9 +132,11 @@ export function createLedgerReader(
     if (isOther || isNobodys || wanted?.length === 0 || inBook === undefined) return nothing([])
     const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
     const settled = direction === 'in' || transaction === undefined ? '' : `AND ${TRANSACTION[transaction]}`
+    const isUnconfirmed = settled !== '' && transaction !== 'confirmed' && wanted?.join() === 'spent'
+    const indexed = isUnconfirmed ? `AND ${IS_UNCONFIRMED}` : ''
     const owned = ownerId === undefined ? '' : 'AND o.token_id = ?'
     const number = NUMBER[direction]
-    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} AND (${inBook}) ${owned}
+    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ${indexed} AND (${inBook}) ${owned}
       ORDER BY ${number} DESC LIMIT ?`
     return entries(direction, sql, before, ...(wanted ?? []), ...(ownerId === undefined ? [] : [ownerId]), limit + 1)
   }
@@ -205,10 +167,7 @@ export function createLedgerReader(
       const row = await database.query(one<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id))
       return row && toExecution(row)
     },
-    async paymentFacts(direction, after, limit) {
-      const rows = await database.query(all<FactRow>(FACTS[direction], after, limit, network ?? null))
-      return rows.map(toPaymentFact)
-    },
+    ...paymentFacts(database, network),
     revisions: () => database.query(revisions()),
     async executionFacts(after, limit) {
       const rows = await database.query(all<ExecutionFactRow>(EXECUTION_FACTS, after, limit))
@@ -262,19 +221,6 @@ function received(row: PaymentRow): LedgerEntry {
 
 function made(row: ReservationRow, hasChain: boolean): LedgerEntry {
   return { direction: 'out', no: row.order_no, createdAt: row.created_at, made: toReservation(row, hasChain) }
-}
-
-function toPaymentFact(row: FactRow): PaymentFact {
-  return {
-    no: row.no,
-    state: row.state,
-    proven: row.proven === 1,
-    ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
-    agentId: row.agent_id,
-    amount: BigInt(row.amount),
-    createdAt: row.created_at,
-    owner: row.owner ?? undefined,
-  }
 }
 
 function toExecution(row: ExecutionRow): StoredExecution {

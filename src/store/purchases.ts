@@ -3,7 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
 import { heldInPeriod } from './held.ts'
 import { toBytes } from './hex.ts'
-import { endOrdersOfRuns, endUnattended } from './idempotency.ts'
+import { endOrdersOfRuns, endUnattended, IS_UNSIGNED } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type OpenPurchases, openPurchases } from './open-purchases.ts'
 import { type Order, type OrderRow, putOrder, toOrder } from './order-row.ts'
@@ -159,7 +159,7 @@ const PAY_BACK = `
 const REOPEN = `
   UPDATE orders SET status = CASE WHEN cancel_requested_at IS NULL THEN 'pending' ELSE 'cancelled' END, updated_at = ?
   WHERE status IN ('pending', 'executing') AND status = 'executing'
-    AND no NOT IN (SELECT order_no FROM authorizations) AND ${LEFT_BEHIND}`
+    AND ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
 /** Open orders, and orders whose payment is not final yet. */
 const takeOver = (unconfirmed: string) => `
   UPDATE orders SET owner = ? WHERE ${LEFT_BEHIND} AND (status IN ('pending', 'executing') OR no IN (

@@ -108,6 +108,38 @@ onBothEngines((open) => {
     expect(await ledger.revisions()).toBe(0)
   })
 
+  test('payments are summed up by kind and time: by hour, and before that by day', async () => {
+    const { ledger, payments, receive, pay } = setup(await open())
+    const hour = 60 * 60 * 1000
+    await receive(start + 1)
+    const settled = await receive(start + 2 * hour)
+    await payments.save({ id: settled, state: 'settled', txHash: randomHex() }, start)
+    await receive(start + 2 * hour)
+    for (const at of [25 * hour, 25 * hour + 1, 26 * hour]) await receive(start + at)
+    await pay(start + 26 * hour)
+    const options = { limit: 9, hoursSince: start + 24 * hour }
+    const sums = (await ledger.paymentSums('in', 0, options)).sort((a, b) => a.last - b.last)
+    const owed = {
+      state: 'owed',
+      proven: true,
+      refunded: false,
+      agentId: 'paidagent234567paidagent234567aa',
+      owner: undefined,
+    }
+    const one = { ...owed, amount: 10_000n, payments: 1 }
+    expect(sums).toEqual([
+      { ...one, state: 'settled', slot: start, newestAt: start + 2 * hour, last: 2 },
+      { ...owed, amount: 20_000n, payments: 2, slot: start, newestAt: start + 2 * hour, last: 3 },
+      { ...owed, amount: 20_000n, payments: 2, slot: start + 25 * hour, newestAt: start + 25 * hour + 1, last: 5 },
+      { ...one, slot: start + 26 * hour, newestAt: start + 26 * hour, last: 6 },
+    ])
+    expect(await ledger.paymentSums('in', 2, { ...options, limit: 1 })).toMatchObject([{ payments: 1, last: 3 }])
+    expect(await ledger.paymentSums('in', 6, options)).toEqual([])
+    expect(await ledger.paymentSums('out', 0, options)).toMatchObject([
+      { state: 'reserved', proven: false, slot: start + 26 * hour, payments: 1, last: 1 },
+    ])
+  })
+
   test('every book and every kind of settlement can be listed', async () => {
     const { ledger, receive, pay } = setup(await open())
     await receive(start)
