@@ -8,6 +8,10 @@
  * - floor C: floor B and the four signature operations: payment and receipt, each signed and recovered
  * - HTTP: an @x402/express seller, a buyer with @x402/fetch and a viem account, the same facilitator
  *
+ * - ours on PostgreSQL: the same nodes with a server of each on this machine; then the seller's, then both, 5 ms away for
+ *   each round trip
+ * - floor B on PostgreSQL: floor B with a bare INSERT and its commit at each place
+ *
  * A call runs in two processes. The instant facilitator takes no time and answers inside the seller's process, ours and
  * HTTP alike. With `--facilitator http` it runs in a third process for both, and the figures include the seller's HTTP
  * requests. The floors never call a facilitator. All databases lie in one directory, on one disk, at
@@ -15,10 +19,19 @@
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { DurableLog } from './paid-call/durable-log.ts'
-import { allLoads, goalsOf, reportLines, rowsOf, type Sample } from './paid-call/report.ts'
+import { type FloorLog, openLog } from './paid-call/floor-log.ts'
+import {
+  allLoads,
+  farGoalsOf,
+  goalLines,
+  goalsOf,
+  ledgerLines,
+  reportLines,
+  rowsOf,
+  type Sample,
+} from './paid-call/report.ts'
 import { TASK } from './paid-call/terms.ts'
-import { startVariants, type Variant } from './paid-call/variants.ts'
+import { type Servers, startVariants, type Variant } from './paid-call/variants.ts'
 import { median } from './statistics.ts'
 
 const { values } = parseArgs({
@@ -32,6 +45,8 @@ const { values } = parseArgs({
     only: { type: 'string' },
     /** Numbers of concurrent calls, separated by commas. The bench then judges no goals. */
     loads: { type: 'string' },
+    /** Time of a round trip to a far database, in ms. */
+    far: { type: 'string', default: '5' },
     /** Directory for the CPU profiles of all processes. */
     profile: { type: 'string' },
   },
@@ -47,15 +62,18 @@ const transport = values.quic ? 'quic' : 'tcp'
 
 const facilitator = values.facilitator === 'http' ? 'http' : 'in-process'
 
-const started = await startVariants({ transport, facilitator, profileDir: values.profile })
+const farMs = Number(values.far)
+const started = await startVariants({ transport, facilitator, profileDir: values.profile, only, farMs })
 try {
-  const variants = started.variants.filter(({ name }) => only?.includes(name) ?? true)
-  const commitMs = await measureCommit(started.directory)
+  const { variants, servers } = started
+  const commitMs = await measureCommit(await openLog(started.directory, ''))
+  const serverCommitMs = servers && (await measureCommit(await openLog('', await servers.seller.address())))
   for (const { name, measure } of variants) {
     note(`warming up: ${name}`)
     await measure({ concurrent: 16, durationMs: warmUpMs })
   }
   const samples: Sample[] = []
+  const before = await useOf(servers)
   for (let round = 1; round <= rounds; round++) {
     note(`round ${round} of ${rounds}`)
     samples.push(...(await measureRound(variants, round)))
@@ -67,16 +85,24 @@ try {
     rounds,
     durationMs,
     commitMs,
+    ...(serverCommitMs !== undefined && { serverCommitMs, farMs }),
+    ...flushed(before, await useOf(servers), samples),
     node: process.version,
     cpus: availableParallelism(),
     notes: 'no RPC is configured: what the facilitator says stands; request limit and budget are raised',
   }
   const rows = rowsOf(samples, loads)
-  const goals = only === undefined && values.loads === undefined ? goalsOf(samples) : []
-  if (values.json) process.stdout.write(`${JSON.stringify({ setting, rows, goals, samples }, undefined, 2)}\n`)
+  const isWhole = only === undefined && values.loads === undefined
+  const goals = isWhole ? goalsOf(samples) : []
+  const farGoals = isWhole ? farGoalsOf(samples, farMs) : []
+  if (values.json)
+    process.stdout.write(
+      `${JSON.stringify({ setting, rows, goals: [...goals, ...farGoals], samples }, undefined, 2)}\n`,
+    )
   else {
     const text = Object.entries(setting).map(([name, value]) => `${name}: ${value}`)
-    process.stdout.write(`${[...text, '', ...reportLines(rows, goals, loads)].join('\n')}\n`)
+    const tables = [...reportLines(rows, loads), ...ledgerLines(samples, loads), ...goalLines(goals, farGoals)]
+    process.stdout.write(`${[...text, '', ...tables].join('\n')}\n`)
   }
 } finally {
   await started.stop()
@@ -93,15 +119,40 @@ async function measureRound(variants: readonly Variant[], round: number): Promis
   return samples
 }
 
+/** What the servers did so far, together. */
+async function useOf(servers: Servers | undefined) {
+  const uses = servers === undefined ? [] : [await servers.seller.use(), await servers.buyer.use()]
+  const sum = (figure: 'flushes' | 'walBytes') => uses.reduce((all, use) => all + use[figure], 0)
+  return { flushes: sum('flushes'), walBytes: sum('walBytes') }
+}
+
+/** What the servers flushed for each group of changes, and wrote for each call, over the whole run. */
+function flushed(
+  before: Awaited<ReturnType<typeof useOf>>,
+  after: Awaited<ReturnType<typeof useOf>>,
+  samples: readonly Sample[],
+): Record<string, number> {
+  const onServers = samples.filter(({ variant }) => variant.startsWith('ours') && variant.includes('PostgreSQL'))
+  const calls = onServers.reduce((sum, one) => sum + one.calls, 0)
+  const groups = onServers.reduce(
+    (sum, { calls, ledger }) => sum + calls * (ledger!.seller.groups + ledger!.buyer.groups),
+    0,
+  )
+  if (calls === 0) return {}
+  return {
+    flushesPerGroup: Math.round(((after.flushes - before.flushes) / groups) * 100) / 100,
+    walBytesPerCall: Math.round((after.walBytes - before.walBytes) / calls),
+  }
+}
+
 /** Time of one commit on this disk. It explains most of the cost of a single call. */
-async function measureCommit(directory: string): Promise<number> {
-  const log = new DurableLog(directory)
+async function measureCommit(log: FloorLog): Promise<number> {
   const times: number[] = []
   for (let turn = 0; turn < 100; turn++) {
     const from = performance.now()
     await log.append('x'.repeat(TASK.length))
     times.push(performance.now() - from)
   }
-  log.close()
+  await log.close()
   return Math.round(median(times) * 1000) / 1000
 }

@@ -3,8 +3,8 @@ import type { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { StreamPool } from '../../src/protocols/streams.ts'
 import { type LoadPlan, runLoad } from '../load.ts'
 import { servePart } from '../part.ts'
-import { DurableLog } from './durable-log.ts'
 import { createFloorHost, type Floor, floors, STREAMS_MAX } from './floor-host.ts'
+import { openLog } from './floor-log.ts'
 import { type FloorMessage, frames, messages } from './floor-messages.ts'
 import { makeSignature, recoverSignature } from './floor-signatures.ts'
 
@@ -16,8 +16,8 @@ const kept = {
 }
 
 /** The buyer's side of all floors. */
-servePart(async ({ dataDir = '', seller = '', transport = 'tcp' }) => {
-  const log = new DurableLog(dataDir)
+servePart(async ({ dataDir = '', seller = '', databaseUrl = '', transport = 'tcp' }) => {
+  const log = await openLog(dataDir, databaseUrl)
   const host = await createFloorHost(transport)
   const connection = await host.dial(multiaddr(seller))
   const peer = { peerId: String(connection.remotePeer), addrs: [] }
@@ -46,7 +46,7 @@ servePart(async ({ dataDir = '', seller = '', transport = 'tcp' }) => {
     },
     async stop() {
       await host.stop()
-      log.close()
+      await log.close()
     },
   }
 })

@@ -1,8 +1,8 @@
 import type { Stream } from '@libp2p/interface'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { servePart } from '../part.ts'
-import { DurableLog } from './durable-log.ts'
 import { createFloorHost, type Floor, floors, STREAMS_MAX } from './floor-host.ts'
+import { type FloorLog, openLog } from './floor-log.ts'
 import { type FloorMessage, frames, messages } from './floor-messages.ts'
 import { makeSignature, recoverSignature } from './floor-signatures.ts'
 
@@ -14,8 +14,8 @@ const kept = {
 }
 
 /** The seller's side of all floors. */
-servePart(async ({ dataDir = '', transport = 'tcp' }) => {
-  const log = new DurableLog(dataDir)
+servePart(async ({ dataDir = '', databaseUrl = '', transport = 'tcp' }) => {
+  const log = await openLog(dataDir, databaseUrl)
   const host = await createFloorHost(transport)
   for (const floor of ['A', 'B', 'C'] as const) {
     const limits = { maxInboundStreams: STREAMS_MAX, maxOutboundStreams: STREAMS_MAX }
@@ -23,12 +23,12 @@ servePart(async ({ dataDir = '', transport = 'tcp' }) => {
   }
   const stop = async () => {
     await host.stop()
-    log.close()
+    await log.close()
   }
   return { ready: { address: String(host.getMultiaddrs()[0]) }, stop }
 })
 
-async function serve(libp2pStream: Stream, floor: Floor, log: DurableLog): Promise<void> {
+async function serve(libp2pStream: Stream, floor: Floor, log: FloorLog): Promise<void> {
   const stream = new FramedStream(libp2pStream)
   for (;;) {
     const frame = await stream.read(signal).catch(() => undefined)

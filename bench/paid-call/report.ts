@@ -1,13 +1,14 @@
-import type { Load } from '../load.ts'
 import { median } from '../statistics.ts'
 import { aligned } from '../table.ts'
-import type { Cpu, VariantName } from './variants.ts'
+import type { Cpu, LedgerCost, Measured, VariantName } from './variants.ts'
 
 export const allLoads: readonly number[] = [1, 16, 64]
-export type Sample = Load & { cpuMicros: Cpu; variant: VariantName; concurrent: number; round: number }
+export type Sample = Measured & { variant: VariantName; concurrent: number; round: number }
 
 /** `floor`: the value of floor C. */
 export type Goal = { name: string; value: number; wanted: string; floor: number; met: boolean }
+/** `value` is a ratio, or a count. */
+export type FarGoal = { name: string; value: number; wanted: string; met: boolean }
 export type Row = { variant: VariantName; p50Ms: number; p99Ms: number; perSecond: number[]; cpuMicros: Cpu }
 
 /** The median of each figure over all rounds: latency at the first load, CPU time at the last. */
@@ -54,7 +55,73 @@ export function goalsOf(samples: readonly Sample[]): Goal[] {
   ]
 }
 
-export function reportLines(rows: readonly Row[], goals: readonly Goal[], loads: readonly number[]): string[] {
+/**
+ * What a seller may lose by a database that is `farMs` away for each round trip: half of its calls a second, and four
+ * round trips of time.
+ */
+export function farGoalsOf(samples: readonly Sample[], farMs: number): FarGoal[] {
+  const of = (variant: VariantName, concurrent: number, figure: (sample: Sample) => number) =>
+    samples.filter((sample) => sample.variant === variant && sample.concurrent === concurrent).map(figure)
+  const paired = (
+    concurrent: number,
+    figure: (sample: Sample) => number,
+    compare: (far: number, near: number) => number,
+  ) => {
+    const near = of('ours (PostgreSQL)', concurrent, figure)
+    return median(
+      of("ours (seller's PostgreSQL far)", concurrent, figure).map((far, round) => compare(far, near[round]!)),
+    )
+  }
+  const share = paired(
+    64,
+    ({ perSecond }) => perSecond,
+    (far, near) => far / near,
+  )
+  const later =
+    paired(
+      1,
+      ({ p50Ms }) => p50Ms,
+      (far, near) => far - near,
+    ) / farMs
+  const groups = median(of('ours (PostgreSQL)', 1, ({ ledger }) => ledger!.seller.groups))
+  return [
+    {
+      name: "the seller's groups of a call, one at a time",
+      value: groups,
+      wanted: 'at most 3',
+      met: Math.round(groups * 10) <= 30,
+    },
+    { name: 'far: 64 concurrent, throughput beside near', value: share, wanted: 'at least 0.5', met: share >= 0.5 },
+    { name: 'far: one at a time, p50 later by round trips', value: later, wanted: 'at most 4', met: later <= 4 },
+  ]
+}
+
+/** What a call asks of the ledgers, at each load: the median over the rounds. */
+export function ledgerLines(samples: readonly Sample[], loads: readonly number[]): string[] {
+  const counted = samples.filter(({ ledger }) => ledger !== undefined)
+  const variants = [...new Set(counted.map(({ variant }) => variant))]
+  const head = ['ledger, of a call', 'conc.', 'statements', 'round trips', 'groups', 'bytes', 'server CPU µs']
+  const lines = variants.flatMap((variant) =>
+    (['seller', 'buyer'] as const).flatMap((side) =>
+      loads.map((concurrent) => {
+        const found = counted.filter((one) => one.variant === variant && one.concurrent === concurrent)
+        const of = (figure: keyof LedgerCost) => median(found.map(({ ledger }) => ledger![side][figure]))
+        return [
+          `${variant}: ${side}`,
+          String(concurrent),
+          of('statements').toFixed(1),
+          of('roundTrips').toFixed(2),
+          of('groups').toFixed(2),
+          of('bytes').toFixed(0),
+          of('serverMicros').toFixed(0),
+        ]
+      }),
+    ),
+  )
+  return lines.length === 0 ? [] : ['', ...aligned([head, ...lines])]
+}
+
+export function reportLines(rows: readonly Row[], loads: readonly number[]): string[] {
   const head = [
     '',
     'p50 ms',
@@ -71,12 +138,18 @@ export function reportLines(rows: readonly Row[], goals: readonly Goal[], loads:
     ...perSecond.map((value) => `${Math.round(value)}/s`),
     ...Object.values(cpuMicros).map((value) => String(Math.round(value))),
   ])
+  return aligned([head, ...table])
+}
+
+export function goalLines(goals: readonly Goal[], far: readonly FarGoal[]): string[] {
   return [
-    ...aligned([head, ...table]),
     '',
     ...goals.map(({ name, value, wanted, floor, met }) => {
       const beside = `goal: ${wanted}; floor C: ${floor.toFixed(2)} ×`
       return `${met ? 'met   ' : 'missed'}  ${name}: ${value.toFixed(2)} × (${beside})`
     }),
+    ...far.map(
+      ({ name, value, wanted, met }) => `${met ? 'met   ' : 'missed'}  ${name}: ${value.toFixed(2)} (goal: ${wanted})`,
+    ),
   ]
 }

@@ -6,12 +6,14 @@ import { type LoadPlan, runLoad } from '../load.ts'
 import { servePart } from '../part.ts'
 import { benchConfig } from './stoa-config.ts'
 import { TASK } from './terms.ts'
+import { countTraffic, TRAFFIC } from './traffic.ts'
 
 const FIND_MS_MAX = 15_000
 
 /** Our buyer: the real node, called in process as the HTTP API calls it. */
-servePart(async ({ dataDir = '', seller = '', agentId = '', transport = 'tcp' }) => {
-  const { config, secrets } = benchConfig({ dataDir, bootstrap: seller })
+servePart(async ({ dataDir = '', seller = '', agentId = '', databaseUrl = '', transport = 'tcp' }) => {
+  const traffic = countTraffic()
+  const { config, secrets } = benchConfig({ dataDir, bootstrap: seller, databaseUrl })
   const node = await createNode(config, secrets)
   await node.start()
   await found(node, agentId)
@@ -25,6 +27,7 @@ servePart(async ({ dataDir = '', seller = '', agentId = '', transport = 'tcp' })
   return {
     ready: {},
     async answer(question) {
+      if (question === TRAFFIC) return traffic()
       const { reuse, ...plan } = question as LoadPlan & { reuse: boolean }
       reuseStreams(reuse)
       const load = await runLoad(plan, call)

@@ -6,7 +6,13 @@ import { BUDGET_ATOMIC, NETWORK } from './terms.ts'
  * The default configuration with four changes: no API, loopback only, and a budget and a request limit that no run
  * reaches.
  */
-export function benchConfig(part: { dataDir: string; bootstrap?: string; facilitatorUrl?: string }): {
+export function benchConfig(part: {
+  dataDir: string
+  bootstrap?: string
+  facilitatorUrl?: string
+  /** Empty: SQLite. */
+  databaseUrl: string
+}): {
   config: Config
   secrets: Secrets
 } {
@@ -25,6 +31,6 @@ export function benchConfig(part: { dataDir: string; bootstrap?: string; facilit
   // The node calls nothing outside this machine. A missing address means no address, and not the default.
   return {
     config: { ...config, rpcUrl: undefined, facilitatorUrl: part.facilitatorUrl },
-    secrets: createSecrets({}, {}),
+    secrets: createSecrets(part.databaseUrl === '' ? {} : { DATABASE_URL: part.databaseUrl }, {}),
   }
 }

@@ -4,6 +4,7 @@ import { servePart } from '../part.ts'
 import { instantFacilitator } from './instant-facilitator.ts'
 import { benchConfig } from './stoa-config.ts'
 import { PRICE_ATOMIC } from './terms.ts'
+import { countTraffic } from './traffic.ts'
 
 const inProcess: Facilitator = {
   settle: async () => ({ kind: 'settled', txHash: instantFacilitator.settle().transaction }),
@@ -12,9 +13,10 @@ const inProcess: Facilitator = {
 }
 
 /** Our seller: the real node with `builtin/echo`. */
-servePart(async ({ dataDir = '', facilitatorUrl = '', transport = 'tcp' }) => {
+servePart(async ({ dataDir = '', facilitatorUrl = '', databaseUrl = '', transport = 'tcp' }) => {
+  const traffic = countTraffic()
   const asked = facilitatorUrl === '' ? { ports: { facilitator: inProcess } } : { facilitatorUrl, ports: {} }
-  const { config, secrets } = benchConfig({ dataDir, ...asked })
+  const { config, secrets } = benchConfig({ dataDir, databaseUrl, ...asked })
   const node = await createNode(config, secrets, asked.ports)
   await node.start()
   const { id } = await node.registerAgent(
@@ -23,5 +25,5 @@ servePart(async ({ dataDir = '', facilitatorUrl = '', transport = 'tcp' }) => {
   )
   const address = node.addresses().find((one) => one.includes(transport === 'tcp' ? '/tcp/' : '/quic-v1'))
   if (address === undefined) throw new Error(`the seller does not listen on ${transport}`)
-  return { ready: { address, agentId: id }, stop: () => node.stop() }
+  return { ready: { address, agentId: id }, answer: async () => traffic(), stop: () => node.stop() }
 })

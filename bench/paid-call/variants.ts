@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Load, LoadPlan } from '../load.ts'
 import { type Part, startPart } from '../part.ts'
+import { type BenchPostgres, startBenchPostgres } from './postgres.ts'
+import { TRAFFIC, type Traffic } from './traffic.ts'
 
-export const variantNames = [
+const onSqlite = [
   'ours',
   'floor A',
   'floor B',
@@ -14,65 +16,122 @@ export const variantNames = [
   'floor A (new streams)',
   'floor B (new streams)',
 ] as const
+const onPostgres = [
+  'ours (PostgreSQL)',
+  "ours (seller's PostgreSQL far)",
+  'ours (PostgreSQL far)',
+  'floor B (PostgreSQL)',
+] as const
+export const variantNames = [...onSqlite, ...onPostgres] as const
 export type VariantName = (typeof variantNames)[number]
 
 /** CPU time per call, in µs. It stays meaningful when the machine is busy with other work. */
 export type Cpu = { buyer: number; seller: number; facilitator: number }
-export type Variant = { name: VariantName; measure(plan: LoadPlan): Promise<Load & { cpuMicros: Cpu }> }
+/** What the ledger of one side was asked for by one call, and the CPU time that its database server took, in µs. */
+export type LedgerCost = Traffic & { serverMicros: number }
+export type Measured = Load & { cpuMicros: Cpu; ledger?: { seller: LedgerCost; buyer: LedgerCost } }
+export type Variant = { name: VariantName; measure(plan: LoadPlan): Promise<Measured> }
+
+/** A database server for the ledgers of all sellers, and one for those of all buyers. */
+export type Servers = { seller: BenchPostgres; buyer: BenchPostgres }
 
 export type VariantsOptions = {
   transport: 'tcp' | 'quic'
   facilitator: 'in-process' | 'http'
   profileDir: string | undefined
+  /** Names of the variants to start, or all. */
+  only: readonly string[] | undefined
+  /** What a round trip to a far database takes. */
+  farMs: number
 }
 
 /** Starts every process of the bench. Each database has its own directory in the system's temporary directory. */
-export async function startVariants({ transport, facilitator: where, profileDir }: VariantsOptions) {
+export async function startVariants({ transport, facilitator: where, profileDir, only, farMs }: VariantsOptions) {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-'))
-  const parts: Part[] = []
-  const start = async (file: string, setup: Record<string, string> = {}) => {
+  const stops: (() => Promise<void>)[] = []
+  const start: StartPart = async (file, setup = {}) => {
     const dataDir = await mkdtemp(join(directory, 'part-'))
     const part = await startPart({ file: `./paid-call/${file}`, setup: { dataDir, transport, ...setup }, profileDir })
-    parts.push(part)
+    stops.push(part.stop)
     return part
   }
   const stop = async () => {
-    for (const part of parts.toReversed()) await part.stop()
+    for (const each of stops.toReversed()) await each()
     await rm(directory, { recursive: true, force: true })
   }
+  const wants = (names: readonly string[]) => only === undefined || names.some((name) => only.includes(name))
 
   try {
     const facilitator = where === 'http' ? await start('facilitator.ts') : undefined
-    const facilitatorUrl = facilitator?.ready.url ?? ''
-    const stoaSeller = await start('stoa-seller.ts', { facilitatorUrl })
-    const { address = '', agentId = '' } = stoaSeller.ready
-    const stoaBuyer = await start('stoa-buyer.ts', { seller: address, agentId })
-    const floorSeller = await start('floor-seller.ts')
-    const floorBuyer = await start('floor-buyer.ts', { seller: floorSeller.ready.address ?? '' })
-    const httpSeller = await start('http-seller.ts', { facilitatorUrl })
-    const httpBuyer = await start('http-buyer.ts', { seller: httpSeller.ready.url ?? '' })
-
-    const ours = { buyer: stoaBuyer, seller: stoaSeller, facilitator }
-    const floor = { buyer: floorBuyer, seller: floorSeller, facilitator }
-    const http = { buyer: httpBuyer, seller: httpSeller, facilitator }
-    const variants: Variant[] = [
-      variant('ours', ours, { reuse: true }),
-      variant('floor A', floor, { floor: 'A', reuse: true }),
-      variant('floor B', floor, { floor: 'B', reuse: true }),
-      variant('floor C', floor, { floor: 'C', reuse: true }),
-      variant('HTTP', http, {}),
-      variant('ours (new streams)', ours, { reuse: false }),
-      variant('floor A (new streams)', floor, { floor: 'A', reuse: false }),
-      variant('floor B (new streams)', floor, { floor: 'B', reuse: false }),
-    ]
-    return { variants, directory, stop }
+    const variants: Variant[] = []
+    if (wants(onSqlite)) variants.push(...(await sqliteVariants(start, facilitator)))
+    let servers: Servers | undefined
+    if (wants(onPostgres)) {
+      const started = { seller: await startBenchPostgres(), buyer: await startBenchPostgres() }
+      stops.unshift(started.seller.stop, started.buyer.stop)
+      variants.push(...(await postgresVariants(start, { facilitator, servers: started, farMs })))
+      servers = started
+    }
+    return { variants: variants.filter(({ name }) => wants([name])), directory, servers, stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
+type StartPart = (file: string, setup?: Record<string, string>) => Promise<Part>
 type Parts = { buyer: Part; seller: Part; facilitator: Part | undefined }
+type DatabaseUrls = { seller?: string; buyer?: string }
+
+async function sqliteVariants(start: StartPart, facilitator: Part | undefined): Promise<Variant[]> {
+  const ours = await startOurs(start, facilitator, {})
+  const floor = await startFloor(start, {})
+  const httpSeller = await start('http-seller.ts', { facilitatorUrl: facilitator?.ready.url ?? '' })
+  const httpBuyer = await start('http-buyer.ts', { seller: httpSeller.ready.url ?? '' })
+  const http = { buyer: httpBuyer, seller: httpSeller, facilitator }
+  return [
+    ourVariant('ours', ours, { reuse: true }),
+    variant('floor A', floor, { floor: 'A', reuse: true }),
+    variant('floor B', floor, { floor: 'B', reuse: true }),
+    variant('floor C', floor, { floor: 'C', reuse: true }),
+    variant('HTTP', http, {}),
+    ourVariant('ours (new streams)', ours, { reuse: false }),
+    variant('floor A (new streams)', floor, { floor: 'A', reuse: false }),
+    variant('floor B (new streams)', floor, { floor: 'B', reuse: false }),
+  ]
+}
+
+type OnServers = { facilitator: Part | undefined; servers: Servers; farMs: number }
+
+async function postgresVariants(start: StartPart, { facilitator, servers, farMs }: OnServers): Promise<Variant[]> {
+  const { seller, buyer } = servers
+  const near = { seller: await seller.address(), buyer: await buyer.address() }
+  const half = { seller: await seller.address(farMs), buyer: await buyer.address() }
+  const far = { seller: await seller.address(farMs), buyer: await buyer.address(farMs) }
+  const logs = { seller: await seller.address(), buyer: await buyer.address() }
+  const ours = async (name: VariantName, urls: DatabaseUrls) =>
+    ourVariant(name, await startOurs(start, facilitator, urls), { reuse: true, servers })
+  return [
+    await ours('ours (PostgreSQL)', near),
+    await ours("ours (seller's PostgreSQL far)", half),
+    await ours('ours (PostgreSQL far)', far),
+    variant('floor B (PostgreSQL)', await startFloor(start, logs), { floor: 'B', reuse: true }),
+  ]
+}
+
+async function startOurs(start: StartPart, facilitator: Part | undefined, urls: DatabaseUrls): Promise<Parts> {
+  const facilitatorUrl = facilitator?.ready.url ?? ''
+  const seller = await start('stoa-seller.ts', { facilitatorUrl, databaseUrl: urls.seller ?? '' })
+  const { address = '', agentId = '' } = seller.ready
+  const buyer = await start('stoa-buyer.ts', { seller: address, agentId, databaseUrl: urls.buyer ?? '' })
+  return { buyer, seller, facilitator }
+}
+
+async function startFloor(start: StartPart, urls: DatabaseUrls): Promise<Parts> {
+  const seller = await start('floor-seller.ts', { databaseUrl: urls.seller ?? '' })
+  const buyer = await start('floor-buyer.ts', { seller: seller.ready.address ?? '', databaseUrl: urls.buyer ?? '' })
+  return { buyer, seller, facilitator: undefined }
+}
 
 function variant(name: VariantName, parts: Parts, question: Record<string, unknown>): Variant {
   const cpu = () => Promise.all([parts.buyer.cpuMs(), parts.seller.cpuMs(), parts.facilitator?.cpuMs() ?? 0])
@@ -85,5 +144,39 @@ function variant(name: VariantName, parts: Parts, question: Record<string, unkno
       const micros = (index: number) => ((after[index]! - before[index]!) * 1000) / load.calls
       return { ...load, cpuMicros: { buyer: micros(0), seller: micros(1), facilitator: micros(2) } }
     },
+  }
+}
+
+/** A variant of ours: what its ledgers are asked for is counted too. */
+function ourVariant(
+  name: VariantName,
+  parts: Parts,
+  { reuse, servers }: { reuse: boolean; servers?: Servers },
+): Variant {
+  const inner = variant(name, parts, { reuse })
+  const counted = async (side: 'seller' | 'buyer') => {
+    const traffic = await parts[side].ask<Traffic>(TRAFFIC)
+    return { ...traffic, serverMicros: ((await servers?.[side].use())?.cpuMs ?? 0) * 1000 }
+  }
+  return {
+    name,
+    async measure(plan) {
+      const before = { seller: await counted('seller'), buyer: await counted('buyer') }
+      const measured = await inner.measure(plan)
+      const after = { seller: await counted('seller'), buyer: await counted('buyer') }
+      const each = (side: 'seller' | 'buyer') => perCall(before[side], after[side], measured.calls)
+      return { ...measured, ledger: { seller: each('seller'), buyer: each('buyer') } }
+    },
+  }
+}
+
+function perCall(before: LedgerCost, after: LedgerCost, calls: number): LedgerCost {
+  const each = (figure: keyof LedgerCost) => (after[figure] - before[figure]) / calls
+  return {
+    statements: each('statements'),
+    roundTrips: each('roundTrips'),
+    groups: each('groups'),
+    bytes: each('bytes'),
+    serverMicros: each('serverMicros'),
   }
 }
