@@ -9,9 +9,6 @@ import { one, type Query } from './query.ts'
  */
 export const IS_HELD = "a.state <> 'released' AND a.confirmed_at IS NULL AND a.refund_tx IS NULL"
 
-/** SQL for spent authorizations that the chain does not show yet, found by their index. */
-export const IS_UNCONFIRMED = `a.order_no IN (
-  SELECT order_no FROM authorizations WHERE state = 'spent' AND confirmed_at IS NULL)`
 /** SQL for all authorizations that may be held, found by the two indices of those. */
 export const MAY_BE_HELD = `a.order_no IN (
   SELECT order_no FROM authorizations WHERE state = 'reserved'

@@ -4,7 +4,7 @@ import { a2aCaller, localCaller, ownerOfCaller } from '../schema/caller.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { BOOK_ROWS } from './book-rows.ts'
-import { IS_UNCONFIRMED } from './held.ts'
+import { MAY_BE_HELD } from './held.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { beginningOf, isSearch, type LookBackQuery, lookBack } from './look-back.ts'
@@ -133,7 +133,7 @@ export function createLedgerReader(
     const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
     const settled = direction === 'in' || transaction === undefined ? '' : `AND ${TRANSACTION[transaction]}`
     const isUnconfirmed = settled !== '' && transaction !== 'confirmed' && wanted?.join() === 'spent'
-    const indexed = isUnconfirmed ? `AND ${IS_UNCONFIRMED}` : ''
+    const indexed = isUnconfirmed ? `AND ${MAY_BE_HELD}` : ''
     const owned = ownerId === undefined ? '' : 'AND o.token_id = ?'
     const number = NUMBER[direction]
     const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ${indexed} AND (${inBook}) ${owned}

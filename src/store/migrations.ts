@@ -286,4 +286,11 @@ export const migrations: readonly string[] = [
     revoked_at INTEGER
   );
   `,
+  `
+  -- Work that was never paid, and payments for which nothing ran: few among many. Metrics and alarms sum up the former, and
+  -- so have all that they need in the index.
+  CREATE INDEX payments_lost ON payments (error, updated_at, amount, exchange_id, state)
+    WHERE state = 'unsettled' AND exchange_id IS NOT NULL;
+  CREATE INDEX payments_refused ON payments (no) WHERE state = 'unsettled' AND exchange_id IS NULL;
+  `,
 ]

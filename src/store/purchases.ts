@@ -160,13 +160,14 @@ const REOPEN = `
   UPDATE orders SET status = CASE WHEN cancel_requested_at IS NULL THEN 'pending' ELSE 'cancelled' END, updated_at = ?
   WHERE status IN ('pending', 'executing') AND status = 'executing'
     AND ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
-/** Open orders, and orders whose payment is not final yet. */
+/** Open orders, and orders whose payment is not final yet. Each by its own index: an `OR` would read all orders. */
 const takeOver = (unconfirmed: string) => `
-  UPDATE orders SET owner = ? WHERE ${LEFT_BEHIND} AND (status IN ('pending', 'executing') OR no IN (
-    SELECT order_no FROM authorizations WHERE state = 'reserved'
+  UPDATE orders SET owner = ? WHERE ${LEFT_BEHIND} AND no IN (
+    SELECT o.no FROM orders o WHERE o.status IN ('pending', 'executing')
+    UNION ALL SELECT order_no FROM authorizations WHERE state = 'reserved'
     UNION ALL SELECT order_no FROM authorizations WHERE unreceived = 1
     UNION ALL SELECT order_no FROM authorizations WHERE look_at IS NOT NULL
-    UNION ALL SELECT order_no FROM authorizations WHERE ${unconfirmed} AND created_at >= ?))`
+    UNION ALL SELECT order_no FROM authorizations WHERE ${unconfirmed} AND created_at >= ?)`
 const TAKE_OVER = takeOver("state = 'spent' AND confirmed_at IS NULL")
 /** Without an RPC only the seller can say more, and it is asked for some days. */
 const TAKE_OVER_UNNAMED = takeOver("state = 'spent' AND confirmed_at IS NULL AND tx_hash IS NULL")
