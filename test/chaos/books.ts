@@ -2,7 +2,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { usdcEvents } from '../../devnet/chain.ts'
-import type { World } from './world.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { all } from '../../src/store/query.ts'
+import { readServer } from '../support/server-ledgers.ts'
+import type { Member, World } from './world.ts'
 
 /** A purchase as the buyer's book records it. */
 export type Bought = {
@@ -41,21 +44,18 @@ export type Books = {
   unsound: string[]
 }
 
-export function readBooks(world: World): Books {
+export async function readBooks(world: World): Promise<Books> {
   const books: Books = { bought: new Map(), sold: new Map(), runs: new Map(), unsound: [] }
   for (const member of world.members()) {
     const { name } = member.node
     if (world.sellers.includes(name)) books.runs.set(name, readRuns(member.runs))
-    const database = new DatabaseSync(join(member.dataDir, 'stoa.db'))
     try {
-      const [check] = database.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
-      if (check?.integrity_check !== 'ok') books.unsound.push(`the database of ${name}: ${check?.integrity_check}`)
-      if (world.buyers.includes(name)) books.bought.set(name, readBought(database))
-      else books.sold.set(name, readSold(database))
+      const unsound = checkFile(join(member.dataDir, 'stoa.db'))
+      if (unsound !== undefined) books.unsound.push(`the database of ${name}: ${unsound}`)
+      if (world.buyers.includes(name)) books.bought.set(name, (await read(member, BOUGHT)).map(toBought))
+      else books.sold.set(name, (await read(member, SOLD)).map(toSold))
     } catch (error) {
       books.unsound.push(`the database of ${name} cannot be read: ${(error as Error).message}`)
-    } finally {
-      database.close()
     }
   }
   return books
@@ -68,12 +68,36 @@ function readRuns(path: string): Map<string, number> {
   return runs
 }
 
-function readBought(database: DatabaseSync): Bought[] {
-  const rows = database.prepare(`
-    SELECT o.id, o.status, o.task, o.output, o.error, o.workflow_id, o.step_id,
-      a.authorization_nonce AS nonce, a.state, a.amount, a.valid_before_s
-    FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no ORDER BY o.no`)
-  return (rows.all() as Record<string, never>[]).map((row) => ({
+/** What is wrong with a file of SQLite. On PostgreSQL it holds what belongs to the process alone. */
+function checkFile(path: string): string | undefined {
+  const database = new DatabaseSync(path)
+  try {
+    const [check] = database.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
+    return check?.integrity_check === 'ok' ? undefined : String(check?.integrity_check)
+  } finally {
+    database.close()
+  }
+}
+
+type Row = Record<string, never>
+
+async function read({ dataDir, databaseUrl }: Member, sql: string): Promise<Row[]> {
+  const path = join(dataDir, 'stoa.db')
+  const ledger = databaseUrl === undefined ? openDatabase({ path }) : readServer(databaseUrl)
+  try {
+    return await ledger.query(all<Row>(sql))
+  } finally {
+    await ledger.close()
+  }
+}
+
+const BOUGHT = `
+  SELECT o.id, o.status, o.task, o.output, o.error, o.workflow_id, o.step_id,
+    a.authorization_nonce AS nonce, a.state, a.amount, a.valid_before_s
+  FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no ORDER BY o.no`
+
+function toBought(row: Row): Bought {
+  return {
     order: row.id!,
     status: row.status!,
     task: row.task ?? '',
@@ -87,21 +111,20 @@ function readBought(database: DatabaseSync): Bought[] {
       amount: BigInt(row.amount!),
       validBeforeSeconds: Number(row.valid_before_s),
     }),
-  }))
+  }
 }
 
-function readSold(database: DatabaseSync): Sold[] {
-  const rows = database
-    .prepare('SELECT authorization_nonce AS nonce, state, amount, error, tx_hash, task FROM payments')
-    .all()
-  return (rows as Record<string, never>[]).map((row) => ({
+const SOLD = 'SELECT authorization_nonce AS nonce, state, amount, error, tx_hash, task FROM payments'
+
+function toSold(row: Row): Sold {
+  return {
     nonce: hex(row.nonce!),
     state: row.state!,
     amount: BigInt(row.amount!),
     error: row.error ?? null,
     txHash: row.tx_hash === null ? null : hex(row.tx_hash!),
     settledFirst: row.task !== null,
-  }))
+  }
 }
 
 function hex(bytes: Uint8Array): string {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { endLease } from '../support/server-ledgers.ts'
 import type { ChaosMessage } from './chaos-node.ts'
 import type { LoopReport } from './loop-watch.ts'
 
@@ -22,6 +23,8 @@ export class ChaosNode {
   readonly unasked: string[] = []
   peerId = ''
   starts = 0
+  /** The process before this one. */
+  #lastPid: number | undefined
 
   constructor(options: NodeOptions) {
     this.name = options.name
@@ -42,12 +45,16 @@ export class ChaosNode {
 
   async start(): Promise<void> {
     const { PATH = '', HOME = '' } = process.env
+    const { DATABASE_URL } = this.#options.environment
+    // A short run has no time to wait for the lease of a process that is known to be dead.
+    if (DATABASE_URL !== undefined && this.#lastPid !== undefined) await endLease(DATABASE_URL, this.#lastPid)
     const quiet = ['--json', '--api-port', '0', '--no-mdns', '--log-level', 'info']
     const child = spawn(process.execPath, ['--no-warnings', PROGRAM, 'start', ...quiet, ...this.#options.args], {
       env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...this.#options.environment },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
     this.#child = child
+    this.#lastPid = child.pid
     this.#log += `--- start ${++this.starts}\n`
     child.stderr!.setEncoding('utf8').on('data', (part: string) => {
       this.#log = (this.#log + part).slice(-LOG_CHARS_MAX)

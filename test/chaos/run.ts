@@ -53,7 +53,7 @@ export async function runChaos(options: RunOptions): Promise<Report> {
       world.members().find((member) => member.account.toLowerCase() === account.toLowerCase())?.node.name
     const { timestamp } = await world.devnet.chain.client.getBlock()
     const verdict = judge({
-      books: readBooks(world),
+      books: await readBooks(world),
       charges: await readCharges(world),
       wishes: load.wishes,
       ...{ budgets, buyerOf: nameOf, sellerOf: nameOf, nowSeconds: Number(timestamp), exposureMax: EXPOSURE_MAX },

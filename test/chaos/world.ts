@@ -1,12 +1,14 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import pg from 'pg'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { type FaultyRpc, startFaultyRpc } from '../support/faulty-rpc.ts'
 import { freePort } from '../support/loopback.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { type Disk, mountDisk } from './disk.ts'
 import { type Link, startLink } from './link.ts'
 import { ChaosNode } from './node.ts'
@@ -35,6 +37,8 @@ export type Member = {
   /** The file in which a seller's agents write one line for each run: the name of the task. */
   readonly runs: string
   readonly account: Hex
+  /** The ledger, if it is in PostgreSQL. */
+  readonly databaseUrl: string | undefined
   readonly rpc: FaultyRpc
   readonly disk: Disk | undefined
   /** All network links of the node. */
@@ -45,6 +49,8 @@ export type Member = {
 export type World = {
   readonly devnet: Devnet
   readonly facilitator: FaultyFacilitator
+  /** Holds all ledgers, if they are not files. */
+  readonly server: PostgresServer | undefined
   readonly sellers: readonly string[]
   readonly buyers: readonly string[]
   member(name: string): Member
@@ -55,10 +61,12 @@ export type World = {
   stop(isKept: boolean): Promise<void>
 }
 
+/** With STOA_TEST_ENGINE=postgres each node has a ledger of its own on one server. */
 export async function startWorld(): Promise<World> {
   const dir = await mkdtemp(join(tmpdir(), 'stoa-chaos-'))
   const devnet = await startDevnet({ confirmationTimeoutMs: CONFIRMATION_MS })
   const facilitator = await startFaultyFacilitator(devnet.facilitatorUrl)
+  const server = process.env.STOA_TEST_ENGINE === 'postgres' ? await startPostgres() : undefined
   const sellers = ['seller-1', 'seller-2']
   const buyers = Object.keys(budgets)
   const names = [...sellers, ...buyers]
@@ -105,6 +113,7 @@ export async function startWorld(): Promise<World> {
     const args = ['--data-dir', dataDir, '--port', String(ports.get(name))]
     if (bootstrap !== undefined) args.push('--bootstrap', bootstrap)
     if (budget !== undefined) args.push('--daily-budget', String(Number(budget) / 1e6), '--max-price', '0.05')
+    const databaseUrl = server && (await createDatabase(server, name.replace('-', '_')))
     const node = new ChaosNode({
       name,
       args,
@@ -113,15 +122,17 @@ export async function startWorld(): Promise<World> {
         FACILITATOR_URL: facilitator.url,
         ETHEREUM_PRIVATE_KEY: key,
         CHAOS_ROUTES: routes,
+        ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }),
       },
     })
     const ways = [...own.values(), ...[...links.values()].flatMap((to) => to.get(name) ?? [])]
-    return { node, dataDir, runs, account, rpc, disk, links: ways }
+    return { node, dataDir, runs, account, databaseUrl, rpc, disk, links: ways }
   }
 
   return {
     devnet,
     facilitator,
+    server,
     sellers,
     buyers,
     member: (name) => members.get(name)!,
@@ -138,11 +149,20 @@ export async function startWorld(): Promise<World> {
       for (const { rpc, links: ways } of members.values()) await Promise.all([rpc.stop(), ...ways.map((w) => w.stop())])
       await facilitator.stop()
       await devnet.stop()
+      await server?.stop()
       if (isKept) return
       for (const { disk } of members.values()) disk?.remove()
       await rm(dir, { recursive: true, force: true })
     },
   }
+}
+
+async function createDatabase(server: PostgresServer, name: string): Promise<string> {
+  const admin = new pg.Client(server.address('postgres'))
+  await admin.connect()
+  await admin.query(`CREATE DATABASE ${name}`)
+  await admin.end()
+  return server.address(name)
 }
 
 async function writeAgents(dataDir: string, runs: string): Promise<void> {

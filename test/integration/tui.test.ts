@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'vitest'
 import { startDevnet } from '../../devnet/devnet.ts'
+import { engineEnvironment } from '../support/ledger-engine.ts'
 import { startNodeProcess } from '../support/node-process.ts'
 import { keys, openTerminal, type Terminal } from '../support/terminal.ts'
 import { until } from '../support/until.ts'
@@ -33,9 +34,10 @@ async function bench(onTestFinished: TestContext['onTestFinished']) {
       ends.push(() => node.stop())
       return node
     },
-    open(words: readonly string[], environment: Record<string, string> = {}): Terminal {
+    async open(words: readonly string[], environment: Record<string, string> = {}): Promise<Terminal> {
+      const own = join(dir, 'own')
       const terminal = openTerminal([stoa, ...words], {
-        environment: { ...offline, ...environment, NODE_DATA_DIR: join(dir, 'own') },
+        environment: { ...offline, ...environment, NODE_DATA_DIR: own, ...(await engineEnvironment(own)) },
       })
       ends.push(() => {
         terminal.kill()
@@ -54,7 +56,7 @@ test.concurrent('discovers and buys from another node, survives every size, and 
 }) => {
   const { own, startNode, open } = await bench(onTestFinished)
   const seller = await startNode('seller', [...echo, '--price', '0'])
-  const screen = open([...starting, '--bootstrap', seller.ready.addresses[0]!])
+  const screen = await open([...starting, '--bootstrap', seller.ready.addresses[0]!])
   await screen.shows('1 known')
   expect(screen.screen().split('\n')).toHaveLength(24)
   screen.type('/agent disc\t echo\r')
@@ -94,7 +96,7 @@ test.concurrent('attaches to a node that runs, leaves it running, and shows no c
   const program = 'process.stdout.write("\\x1b[2J\\x1b]0;owned\\x07plain\\x1b[31m red")'
   await writeAgents(own, [process.execPath, '-e', program])
   const node = await startNode('own')
-  const screen = open([])
+  const screen = await open([])
   await screen.shows(`(pid ${node.child.pid}); it keeps running`)
   await screen.shows('● up')
   screen.type('/agent list\r')
@@ -118,7 +120,7 @@ test.concurrent('notices that its node is gone and that it is back; SIGTERM ends
 }) => {
   const { startNode, open } = await bench(onTestFinished)
   const first = await startNode('own')
-  const screen = open([])
+  const screen = await open([])
   await screen.shows('● up')
   first.child.kill('SIGKILL')
   await screen.shows('the node does not answer')
@@ -139,7 +141,7 @@ test.concurrent('says why a node could not start, and Ctrl-C stops a command bef
   const { startNode, open } = await bench(onTestFinished)
   const other = await startNode('other')
   const { port } = new URL(other.ready.api_url)
-  const screen = open(['tui', '--no-mdns', '--port', '0', '--api-port', port])
+  const screen = await open(['tui', '--no-mdns', '--port', '0', '--api-port', port])
   await screen.shows(/error: .*in use/s)
   await screen.shows('the node does not answer')
   screen.type('/agent discover --wait 60\r')
@@ -162,7 +164,7 @@ test.concurrent('a purchase that waits is seen, approved and settled from the sc
     const selling = { ...chain, SELLER_PRIVATE_KEY: devnet.wallets.seller.privateKey }
     const seller = await startNode('seller', [...echo, '--price', '0.25'], selling)
     const buying = { ...chain, BUYER_PRIVATE_KEY: devnet.wallets.buyer.privateKey }
-    const screen = open([...starting, '--bootstrap', seller.ready.addresses[0]!], buying)
+    const screen = await open([...starting, '--bootstrap', seller.ready.addresses[0]!], buying)
     await screen.shows('1 known')
     await screen.shows('100 USDC')
     // What is typed while another command runs waits for it.

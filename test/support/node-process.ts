@@ -48,7 +48,9 @@ export async function startNodeProcess(options: {
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
   const program = options.program === undefined ? [FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
-  const engine = await engineEnvironment(options.args[options.args.indexOf('--data-dir') + 1])
+  const flag = options.args.indexOf('--data-dir')
+  const dataDir = flag === -1 ? options.environment.NODE_DATA_DIR : options.args[flag + 1]
+  const engine = await engineEnvironment(dataDir)
   const limit = options.openFiles === undefined ? '' : `ulimit -n ${options.openFiles}; `
   const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$@"`, options.execPath ?? process.execPath, ...args], {
     env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...engine, ...options.environment },
