@@ -80,6 +80,7 @@ function count(database: ReturnType<typeof openDatabase>): number {
 
 function counted(host: ReturnType<FakeNetwork['host']>, traffic: { bytes: number }): ReplicaHost {
   return {
+    peerId: host.peerId,
     addresses: () => host.addresses(),
     peers: () => host.peers(),
     handle: (protocol, handler) => host.handle(protocol, handler),

@@ -114,6 +114,7 @@ servePart(async ({ path = '', search = 'no', roundMs = '1000000' }) => {
 /** Methods of a class, bound so that they can be spread. */
 function bound(host: Host): ReplicaHost {
   return {
+    peerId: host.peerId,
     addresses: () => host.addresses(),
     peers: () => host.peers(),
     handle: (...args) => host.handle(...args),

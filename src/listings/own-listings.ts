@@ -6,6 +6,7 @@ import type { Logger } from '../lib/logger.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
+import type { ListingVersions } from '../store/listing-versions.ts'
 import type { ListingGossip } from './gossip.ts'
 import type { ReplicaState } from './replica-state.ts'
 import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX } from './set.ts'
@@ -26,6 +27,8 @@ type OwnListingsDeps = {
   logger: Logger
   /** Called once when another running node signs listings with our key. */
   copied?: ((agentName: string) => void) | undefined
+  /** Set if other processes of this seller sign listings too, on the same ledger. */
+  versions?: ListingVersions | undefined
 }
 
 type OwnAgent = {
@@ -43,7 +46,8 @@ const ADDRESS_LENGTH_MAX = 512
  * Signs this node's listings, refreshes them and takes them off the market.
  *
  * The version is a clock that never goes back: max(last + 1, now). All times of a listing derive from its version, so
- * that a later version always lives longer. Changes run one at a time.
+ * that a later version always lives longer. Changes run one at a time. Processes that share a ledger take their versions
+ * from it, so each knows what another process of the seller signed from what a copy of the node signed (T33).
  */
 export class OwnListings {
   readonly #deps: OwnListingsDeps
@@ -98,6 +102,31 @@ export class OwnListings {
    */
   heard(record: ListingRecord): void {
     this.#lastVersion = Math.max(this.#lastVersion, record.version)
+    const { versions, logger } = this.#deps
+    if (versions === undefined) {
+      this.#overtake(record)
+      return
+    }
+    const judge = async () => {
+      if (await versions.isTaken(record.id, record.version)) this.#follow(record)
+      else this.#overtake(record)
+    }
+    this.#inTurn(judge).catch((error: unknown) => {
+      logger.warn({ agent_name: record.name, err: error }, 'the ledger could not say who signed a listing of ours')
+    })
+  }
+
+  /** Another process of this seller signed the listing. Its refresh is due later, unless it took the agent off. */
+  #follow({ id, version, state }: ListingRecord): void {
+    const hosted = this.#hosted.get(id)
+    if (hosted === undefined) return
+    // An agent is on the market while any process sells it.
+    hosted.refreshAt = state === 'delisted' ? version : this.#refreshAt(version)
+    // It answered a listing that no process of this seller signed. What comes later still is of a running copy.
+    if (hosted.overtaken === 'heard') hosted.overtaken = 'answered'
+  }
+
+  #overtake(record: ListingRecord): void {
     const hosted = this.#hosted.get(record.id)
     if (hosted === undefined || this.#isCopied) return
     if (hosted.overtaken === 'answered') {
@@ -119,8 +148,8 @@ export class OwnListings {
 
   async #sign(own: OwnListing): Promise<ListingRecord> {
     const { identity, host, state } = this.#deps
+    const times = await this.#times(own.id)
     const addrs = listedAddresses(host.addresses(), identity.peerId)
-    const times = this.#times()
     const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
     await this.#commit(record)
     // A peer may have brought a still later version, which then stands instead of ours. Sign again at once.
@@ -141,7 +170,8 @@ export class OwnListings {
     if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
     // Leave out the fields that a tombstone does not need. It is kept and sent as long as a listing.
     const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
-    await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...this.#times() })
+    const times = await this.#times(id)
+    await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...times })
   }
 
   /**
@@ -164,15 +194,16 @@ export class OwnListings {
     gossip.announce(record.id, envelope)
   }
 
-  #times(): Pick<ListingRecord, 'version' | 'updated_at' | 'expires_at'> {
+  async #times(id: string): Promise<Pick<ListingRecord, 'version' | 'updated_at' | 'expires_at'>> {
     const now = this.#deps.clock.now()
-    const version = Math.max(this.#lastVersion + 1, now)
+    const next = Math.max(this.#lastVersion + 1, now)
+    const version = (await this.#deps.versions?.take(id, next)) ?? next
     if (version > now + LISTING_SKEW_MS) {
       const from = isoTime(version - LISTING_SKEW_MS)
       const message = `the clock was set back: other nodes take our listings only from ${from} on; check the system time`
       this.#deps.logger.warn({}, message)
     }
-    this.#lastVersion = version
+    this.#lastVersion = Math.max(this.#lastVersion, version)
     return { version, updated_at: version, expires_at: version + LISTING_TTL_MS }
   }
 
@@ -204,7 +235,7 @@ export class OwnListings {
     }
     for (const { record: head } of entries.slice(0, firstTombstone)) {
       const record = state.record(head.id)
-      if (record !== undefined) await this.#commit({ ...record, ...this.#times() })
+      if (record !== undefined) await this.#commit({ ...record, ...(await this.#times(record.id)) })
     }
   }
 }

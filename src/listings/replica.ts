@@ -7,6 +7,7 @@ import type { Identity } from '../p2p/identity.ts'
 import { SignaturePool } from '../p2p/signature-pool.ts'
 import { SYNC_PROTOCOL } from '../protocols/sync/sync.ts'
 import type { ListingRecord } from '../schema/listing.ts'
+import type { ListingVersions } from '../store/listing-versions.ts'
 import type { ListingStore } from '../store/listings.ts'
 import { CatchUp, type CatchUpOptions } from './catch-up.ts'
 import { LISTINGS_TOPIC, ListingGossip, type ListingGossipOptions } from './gossip.ts'
@@ -46,7 +47,15 @@ export interface Replica extends Service {
 /** The part of the p2p host that the replica uses. */
 export type ReplicaHost = Pick<
   Host,
-  'addresses' | 'peers' | 'handle' | 'openStream' | 'subscribe' | 'publish' | 'onPeerConnect' | 'onAddressesChange'
+  | 'peerId'
+  | 'addresses'
+  | 'peers'
+  | 'handle'
+  | 'openStream'
+  | 'subscribe'
+  | 'publish'
+  | 'onPeerConnect'
+  | 'onAddressesChange'
 > &
   Partial<Pick<Host, 'siteOf'>>
 
@@ -79,6 +88,8 @@ type ReplicaDeps = {
   hasCalled?: ((agentId: string) => boolean) | undefined
   /** Called once when another running node signs listings with the key of this node. */
   copied?: ((agentName: string) => void) | undefined
+  /** Set if other processes of this seller sign listings too, on the same ledger. */
+  versions?: ListingVersions | undefined
 }
 
 /** Listings held. Each takes about 1 kB of memory. */
@@ -104,10 +115,19 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     { store, signatures, clock, logger, pace, hasCalled: deps.hasCalled },
   )
   const gossip = new ListingGossip(options.gossip ?? {}, { host, state, signatures, clock, logger, pace })
-  const own = new OwnListings({ identity, host, state, gossip, clock, logger, copied: deps.copied })
+  const own = new OwnListings({
+    identity,
+    host,
+    state,
+    gossip,
+    clock,
+    logger,
+    copied: deps.copied,
+    versions: deps.versions,
+  })
   const sessions = new SyncSessions(
     // A peer of our size may hold as much as we do, and its own listings in addition.
-    { ...options.sessions, ownId: ownSellerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
+    { ...options.sessions, ownId: host.peerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
     { host, state, gossip, clock, logger },
   )
   const catchUp = new CatchUp(options.catchUp ?? {}, { host, sessions, logger })

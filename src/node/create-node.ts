@@ -124,6 +124,6 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   }
   return createStoaNode(config, {
     ...{ ...base, ...books, listings, search: market.search, selling, ownAgents, register, buyer, trust },
-    ...{ view, api, uptime, stack, release },
+    ...{ view, api, uptime, fleet, stack, release },
   })
 }

@@ -15,9 +15,11 @@ type Watch = Service & {
   processes(): readonly LedgerProcess[]
 }
 
-type Fleet = {
+export type Fleet = {
   /** Whether this process cleans the ledger up: one of those that share it does. */
   isKeeper(): Promise<boolean>
+  /** Tells the others that this process stops. Returns the ids of the agents that they go on selling. */
+  leave(): Promise<ReadonlySet<string>>
   services: readonly Service[]
 }
 
@@ -63,38 +65,53 @@ function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps)
   }
 }
 
-type JoinDeps = Pick<Foundation, 'isShared' | 'database' | 'clock' | 'logger' | 'host' | 'version' | 'feed'> & {
+type JoinDeps = Pick<
+  Foundation,
+  'isShared' | 'database' | 'clock' | 'logger' | 'host' | 'siblings' | 'version' | 'feed'
+> & {
   selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
   buyer: Pick<Buyer, 'takeOver'>
 }
 
 /** Lets this node work beside the processes that share its ledger, if it is shared. */
 export async function joinFleet({ isShared, database, selling, buyer, ...deps }: JoinDeps): Promise<Fleet> {
-  if (!isShared) return { isKeeper: async () => true, services: [] }
+  if (!isShared) return { isKeeper: async () => true, leave: async () => new Set(), services: [] }
   const { createProcesses } = await import('../store/postgres/processes.ts')
-  const { clock, logger, host, version, feed } = deps
+  const { clock, logger, host, siblings, version, feed } = deps
   const { registry, x402 } = selling
+  const processes = createProcesses(database, clock)
+  let isDraining = false
+  const report = () => ({
+    ...{ version, isDraining },
+    addresses: host.addresses(),
+    agents: registry.list().flatMap(({ id, definition, lacks }) => (definition.paused === true || lacks ? [] : id)),
+    running: x402.running.size,
+  })
+  // The first listings that it signs name the others too.
+  siblings.note(await processes.alive())
   const watch = watchFleet({
-    logger,
-    processes: createProcesses(database, clock),
-    report: () => ({
-      version,
-      addresses: host.addresses(),
-      agents: registry.list().map(({ id }) => id),
-      running: x402.running.size,
-      isDraining: false,
-    }),
+    ...{ logger, processes, report },
     async takeOver() {
       await selling.takeOver()
       await buyer.takeOver()
       // More has changed than can be named, also here.
       feed.reset()
     },
-    changed: () => {},
+    changed: siblings.note,
   })
-  return { isKeeper: () => hasRole(database, 'housekeeping'), services: [watch] }
+  return {
+    isKeeper: () => hasRole(database, 'housekeeping'),
+    async leave() {
+      isDraining = true
+      // Of processes that stop at the same time, the one that says so last finds no other.
+      await processes.report(report())
+      siblings.note(await processes.alive())
+      return siblings.agents()
+    },
+    services: [watch],
+  }
 }
 
 function placesOf(processes: readonly LedgerProcess[]): string {
-  return JSON.stringify(processes.map(({ id, report }) => [id, report?.addresses, report?.agents]))
+  return JSON.stringify(processes.map(({ id, report }) => [id, report?.addresses, report?.agents, report?.isDraining]))
 }

@@ -11,7 +11,6 @@ import { patientFetch } from '../lib/http.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
 import { stoaVersion } from '../lib/version.ts'
-import { createHost } from '../p2p/host.ts'
 import { loadOrCreateIdentity } from '../p2p/identity.ts'
 import { assetOf } from '../payments/assets.ts'
 import { openFacilitator } from '../payments/open-facilitator.ts'
@@ -23,6 +22,8 @@ import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createTransactions } from '../store/transactions.ts'
 import type { Ports } from './api.ts'
+import { createHosts } from './hosts.ts'
+import { createSiblings } from './siblings.ts'
 
 /** What the parts of a node share: its keys, databases, network, chain, facilitator and feed. */
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
@@ -39,7 +40,9 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const version = stoaVersion()
   /** Limits how fast this node works on input from others. */
   const pace = new Pace()
-  const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger, pace })
+  const { services: hosts, ...network } = await createHosts(config, version, {
+    ...{ identity, datastore, clock, logger, pace, isShared },
+  })
   const chain = await openChain(config, asset, logger)
   const facilitator = ports.facilitator ?? openFacilitator(config, secrets, { clock, logger, chain })
   const feed: NodeFeed = new Feed({ life: `${clock.now().toString(36)}${database.process.slice(0, 8)}` })
@@ -59,7 +62,8 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
       identity,
       version,
       pace,
-      host,
+      ...network,
+      siblings: createSiblings(database.process, network.host),
       asset,
       chain,
       facilitator,
@@ -72,7 +76,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     transactions: createTransactions(database),
     tail,
     // The tail takes its position before any other service reads the ledger.
-    services: [tail, datastore, host, closing],
+    services: [tail, datastore, ...hosts, closing],
   }
 }
 

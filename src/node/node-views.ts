@@ -51,7 +51,9 @@ export type NodeCondition = Omit<NodeStatus, 'settlement' | 'alarms'>
 
 export function nodeCondition(
   deps: {
-    host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability' | 'search'>
+    host: Pick<Host, 'peerId' | 'addresses' | 'reachability'>
+    marketHost: Pick<Host, 'peerId' | 'addresses' | 'search'>
+    peers(): readonly PeerView[]
     registry: Pick<Registry, 'list'>
     catalog: Pick<Catalog, 'count'>
     trading: Pick<Trading, 'state'>
@@ -62,12 +64,15 @@ export function nodeCondition(
   },
   uptimeMs: number,
 ): NodeCondition {
-  const { host, registry, catalog, trading, network, walletAddress, version, name } = deps
+  const { host, marketHost, registry, catalog, trading, network, walletAddress, version, name } = deps
   return {
     ...(name !== undefined && { name }),
     peer_id: host.peerId,
     addresses: host.addresses(),
-    connected_peers: host.peers().length,
+    ...(marketHost.peerId !== host.peerId && {
+      market: { peer_id: marketHost.peerId, addresses: marketHost.addresses() },
+    }),
+    connected_peers: deps.peers().length,
     version,
     uptime_seconds: Math.max(0, Math.floor(uptimeMs / 1000)),
     network,
@@ -75,7 +80,7 @@ export function nodeCondition(
     wallet_address: walletAddress,
     agents: { local: registry.list().length, known: catalog.count() },
     reachability: host.reachability(),
-    search: host.search(),
+    search: marketHost.search(),
     trading: trading.state(),
     open_files: openFiles(),
   }

@@ -36,6 +36,8 @@ type ReportingDeps = Pick<
   | 'feed'
   | 'fetch'
   | 'host'
+  | 'marketHost'
+  | 'peers'
   | 'trading'
   | 'version'
   | 'wallet'
@@ -58,7 +60,7 @@ type ReportingDeps = Pick<
  * secret
  */
 export function createReporting(config: Config, secrets: Secrets, deps: ReportingDeps) {
-  const { clock, logger, database, feed, host, listings, buyer, payments, meters, wallet, chain } = deps
+  const { clock, logger, database, feed, listings, buyer, payments, meters, wallet, chain } = deps
   const { replica, catalog } = listings
   const webhooks = new Webhooks({
     ...{ clock, logger, feed },
@@ -83,7 +85,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     const [{ owed, unsettled }, count] = await Promise.all([payments.counts(), alarms.count()])
     return { ...condition(), settlement: { pending: owed, failed: unsettled }, alarms: count }
   }
-  const peers = () => host.peers().map(peerStatus)
+  const peers = () => deps.peers().map(peerStatus)
   const budget = () => buyer.budget.view()
   const metrics: MetricSources = {
     ...{ meters, status, peers, budget },

@@ -38,6 +38,7 @@ type SellingDeps = Pick<
   | 'pace'
   | 'fetch'
   | 'random'
+  | 'siblings'
 > &
   Hosting & {
     host: Pick<Host, 'handle'>
@@ -63,6 +64,7 @@ export type Selling = ReturnType<typeof createSelling>
 export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
   const { identity, wallet, asset, ledger, facilitator, chain, host, clock, logger, random, slots, agentPurchases } =
     deps
+  const { siblings } = deps
   const { replica } = deps.listings
   const functions: FunctionAgents = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
@@ -97,6 +99,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     },
     tokenOf: (id) => deps.transactions.tokenOf(id, config.network),
     isAhead: agentPurchases.isAhead,
+    soldElsewhere: siblings.agents,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   const { seller } = config

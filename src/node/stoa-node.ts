@@ -10,6 +10,7 @@ import type { Search } from '../search/search.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { removeNodeFile, writeNodeFile } from '../store/node-file.ts'
 import type { StoaNode } from './api.ts'
+import type { Fleet } from './fleet.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 import type { Uptime } from './node-views.ts'
@@ -29,6 +30,7 @@ type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' |
   view: NodePart
   api: Api | undefined
   uptime: Uptime
+  fleet: Pick<Fleet, 'leave'>
   /** Everything that starts and stops, in start order. */
   stack: ServiceStack
   release(): Promise<void>
@@ -85,14 +87,25 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
   }
 }
 
-async function stopParts(config: Config, { feed, lost, selling, stack, release }: Parts): Promise<void> {
+async function stopParts(config: Config, { feed, fleet, logger, lost, selling, stack, release }: Parts): Promise<void> {
   feed.close()
   try {
     await removeNodeFile(config.dataDir)
     // Who has taken over the ledger lists the same agents.
-    if (!config.seller.keepListed && !lost.aborted) await selling.agents.delistAll()
+    const others = lost.aborted ? undefined : await leave(fleet, logger)
+    if (others !== undefined && !config.seller.keepListed) await selling.agents.delistAll(others)
     await stack.stop()
   } finally {
     await release()
+  }
+}
+
+/** The agents that other processes go on selling. Undefined: without the ledger, nobody can tell. */
+async function leave(fleet: Parts['fleet'], logger: Parts['logger']): Promise<ReadonlySet<string> | undefined> {
+  try {
+    return await fleet.leave()
+  } catch (error) {
+    logger.warn({ err: error }, 'the other processes of this seller could not be told that this one stops')
+    return undefined
   }
 }

@@ -4,6 +4,7 @@ import {
   addressesOf,
   announceable,
   bestFirst,
+  mergeAddresses,
   namesIn,
   parseAnnounce,
   parseBootstrap,
@@ -130,4 +131,14 @@ test('public addresses come before private, private before loopback ones, TCP be
 test('link-local addresses are not announced', () => {
   const addresses = ['/ip6/fe80::1/udp/4001/quic-v1', '/ip4/169.254.1.1/tcp/4001', '/ip4/192.168.1.7/tcp/4001']
   expect(announceable(addresses.map((text) => multiaddr(text))).map(String)).toEqual(['/ip4/192.168.1.7/tcp/4001'])
+})
+
+test('the addresses of several processes are merged so that a short list names each of them', () => {
+  const at = (host: string, port: number) => `/ip4/${host}/tcp/${port}/p2p/${other}`
+  const quic = `/ip4/9.9.9.9/udp/1/quic-v1/p2p/${other}`
+  const first = [at('9.9.9.9', 1), quic, at('127.0.0.1', 1)]
+  const second = [at('8.8.8.8', 2), at('127.0.0.1', 1), 'unreadable']
+  const merged = mergeAddresses([first, second])
+  expect(merged).toEqual([at('9.9.9.9', 1), at('8.8.8.8', 2), quic, at('127.0.0.1', 1)])
+  expect(mergeAddresses([])).toEqual([])
 })

@@ -200,3 +200,13 @@ export function peerAt(text: string): { peerId: string; addrs: string[] } | unde
     return undefined
   }
 }
+
+/**
+ * The addresses of several processes of one peer, the best first. Among equals each process has its first address before
+ * any has its second, so that a list that is cut still names all of them.
+ */
+export function mergeAddresses(lists: readonly (readonly string[])[]): string[] {
+  const longest = Math.max(0, ...lists.map(({ length }) => length))
+  const inTurn = Array.from({ length: longest }, (_, at) => lists.flatMap((list) => list[at] ?? [])).flat()
+  return bestFirst([...new Set(inTurn)].flatMap((text) => tryParse(text) ?? [])).map(String)
+}

@@ -168,6 +168,13 @@ export const NodeStatus = z
     name: z.string().optional().meta({ description: 'name of this node (NODE_NAME)' }),
     peer_id: z.string(),
     addresses: z.array(z.string()).meta({ description: 'multiaddrs that this node announces' }),
+    market: z
+      .object({ peer_id: z.string(), addresses: z.array(z.string()) })
+      .optional()
+      .meta({
+        description:
+          'how other nodes meet this process, if it is one of several of its seller: its own peer id there, and its addresses. Name these addresses as bootstrap peers',
+      }),
     connected_peers: count,
     version: z.string(),
     uptime_seconds: z.number().min(0),

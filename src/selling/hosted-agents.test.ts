@@ -36,6 +36,7 @@ function setup() {
     },
   )
   const tokens = new Map<string, string>()
+  const elsewhere = new Set<string>()
   const exchanges = createExchanges(openDatabase({ path: ':memory:' }))
   const agents = createOwnAgents({
     clock: new HandClock(),
@@ -47,6 +48,7 @@ function setup() {
     asset: usdc,
     payTo,
     isAhead: async () => false,
+    soldElsewhere: () => elsewhere,
     tokenOf: async (id) => tokens.get(id),
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
@@ -57,7 +59,7 @@ function setup() {
       persisted.splice(persisted.indexOf(name), 1)
     },
   })
-  return { agents, listed, persisted, fails, exchanges, tokens }
+  return { agents, listed, persisted, fails, exchanges, tokens, elsewhere }
 }
 const define = (changes: object = {}) =>
   AgentDefinition.parse({ name: 'a', description: 'says', price: 0.01, ...changes })
@@ -123,8 +125,20 @@ test('D9: all are taken off the market at a clean stop', async () => {
   const { agents, listed } = setup()
   await agents.register(define(), { persist: false })
   await agents.register(define({ name: 'b' }), { persist: false })
-  await agents.delistAll()
+  await agents.delistAll(new Set())
   expect([...listed]).toEqual([])
+})
+
+test('what another process of the seller sells stays on the market', async () => {
+  const { agents, listed, elsewhere } = setup()
+  await agents.register(define(), { persist: false })
+  const b = await agents.register(define({ name: 'b' }), { persist: false })
+  await agents.delistAll(new Set([b]))
+  expect([...listed.keys()]).toEqual([b])
+  for (const id of ['c', 'd']) listed.set(id, { id } as never)
+  elsewhere.add('c')
+  await agents.delistUnknown()
+  expect([...listed.keys()].toSorted()).toEqual([b, 'c'].toSorted())
 })
 
 test('a paused agent is kept and answers its operator, but is neither listed nor sold', async () => {

@@ -32,6 +32,8 @@ type OwnAgentsDeps = {
   /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
   persist(definition: AgentDefinition): Promise<void>
   forget(name: string): Promise<unknown>
+  /** The ids of the agents that other processes of this seller sell. */
+  soldElsewhere(): ReadonlySet<string>
 }
 
 /** The agents of this node: registers and lists them, and runs them for peers and for the node's own API. */
@@ -57,7 +59,8 @@ export interface OwnAgents {
   followWorkers(): Promise<void>
   /** Runs an own agent for the node's own API, unpaid (D17). */
   run(id: string, call: OwnCall): Promise<string>
-  delistAll(): Promise<void>
+  /** Takes all agents of this process off the market that no other process goes on selling. */
+  delistAll(soldElsewhere: ReadonlySet<string>): Promise<void>
   /** Delists listings of this node without an agent, such as agents removed while the node was down. */
   delistUnknown(): Promise<void>
 }
@@ -151,11 +154,13 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     },
     run: (id, call) => runOwnAgent(id, call, { ...deps, agents: registry }),
     async delistUnknown() {
-      const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined)
+      const elsewhere = deps.soldElsewhere()
+      const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined && !elsewhere.has(id))
       for (const ghost of ghosts) await replica.delist(ghost.id)
     },
-    async delistAll() {
-      await Promise.allSettled(registry.list().map((agent) => replica.delist(agent.id)))
+    async delistAll(soldElsewhere) {
+      const ids = registry.list().flatMap(({ id }) => (soldElsewhere.has(id) ? [] : id))
+      await Promise.allSettled(ids.map((id) => replica.delist(id)))
     },
   }
 }

@@ -9,6 +9,7 @@ import { loadOrCreateSecret, modeOf, tighten } from './secret-file.ts'
 export const dataFiles = {
   identity: 'identity.key',
   worker: 'worker.key',
+  market: 'market.key',
   wallet: 'wallet.key',
   apiToken: 'api.token',
   agents: 'agents.yaml',
@@ -24,6 +25,7 @@ export const dataFiles = {
 export const secretFiles = [
   dataFiles.identity,
   dataFiles.worker,
+  dataFiles.market,
   dataFiles.wallet,
   dataFiles.apiToken,
   dataFiles.keys,

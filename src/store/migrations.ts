@@ -293,4 +293,5 @@ export const migrations: readonly string[] = [
     WHERE state = 'unsettled' AND exchange_id IS NOT NULL;
   CREATE INDEX payments_refused ON payments (no) WHERE state = 'unsettled' AND exchange_id IS NULL;
   `,
+  'CREATE TABLE listing_versions (agent_id TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID', // listing-versions.ts
 ]

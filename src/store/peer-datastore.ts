@@ -1,5 +1,6 @@
 import { BaseDatastore } from 'datastore-core/base'
-import type { KeyQuery, Pair, Query } from 'interface-datastore'
+import { NamespaceDatastore } from 'datastore-core/namespace'
+import type { Datastore, KeyQuery, Pair, Query } from 'interface-datastore'
 import { Key } from 'interface-datastore/key'
 import { createLane } from '../lib/lane.ts'
 import type { Service } from '../lib/lifecycle.ts'
@@ -41,6 +42,11 @@ export class PeerDatastore extends BaseDatastore implements Service {
     for (const row of this.#database.prepare('SELECT key, value FROM peer_data').iterate()) {
       this.#values.set(row.key as string, row.value as Uint8Array)
     }
+  }
+
+  /** A part of the store, for one of several hosts of a node. */
+  part(name: string): Datastore {
+    return new NamespaceDatastore(this, new Key(name))
   }
 
   async start(): Promise<void> {}

@@ -2,6 +2,7 @@ import { silentLogger } from '../../src/lib/logger.ts'
 import { createReplica, type Replica } from '../../src/listings/replica.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
+import type { ListingVersions } from '../../src/store/listing-versions.ts'
 import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 import { HandClock } from './hand-clock.ts'
@@ -19,6 +20,9 @@ export type ReplicaPeer = {
   log: string[]
 }
 
+/** `hostId`: the peer id of the market host, if it is not the seller's. */
+type Extra = { store: ListingStore; hostId: string; versions: ListingVersions }
+
 const running = new Set<Replica>()
 
 const quick: ReplicaOptions = {
@@ -32,7 +36,7 @@ const quick: ReplicaOptions = {
 /** Starts a replica. Parts of an earlier replica restart that replica. */
 export async function startReplica(
   network: FakeNetwork,
-  earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'> & { store: ListingStore }> = {},
+  earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'> & Extra> = {},
   options: ReplicaOptions = {},
   /** Names of agents that another node lists under this node's key. */
   copied: string[] = [],
@@ -40,11 +44,12 @@ export async function startReplica(
   const identity = earlier.identity ?? (await createIdentity())
   const database = earlier.database ?? openDatabase({ path: ':memory:' })
   const clock = earlier.clock ?? new HandClock()
-  const host = network.host(identity.peerId)
+  const host = network.host(earlier.hostId ?? identity.peerId)
   const log: string[] = []
   const logger = { ...silentLogger, warn: (_: object, message: string) => void log.push(message) }
   const store = earlier.store ?? createListingStore(database)
-  const deps = { host, identity, store, clock, logger, copied: (name: string) => void copied.push(name) }
+  const { versions } = earlier
+  const deps = { host, identity, store, clock, logger, copied: (name: string) => void copied.push(name), versions }
   const gossip = { ...quick.gossip, ...options.gossip }
   const catchUp = { ...quick.catchUp, ...options.catchUp }
   const replica = createReplica({ ...quick, ...options, gossip, catchUp }, deps)

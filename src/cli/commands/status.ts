@@ -39,7 +39,8 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
   const { alarms = 0, settlement } = state
   const rows = [
     ['Peer id', state.peer_id],
-    ['Share', shareText(state.addresses)],
+    ['Share', shareText((state.market ?? state).addresses)],
+    ...(state.market === undefined ? [] : [['Market id', `${state.market.peer_id}, of this process`]]),
     ['API', url],
     ['Peers', `${state.connected_peers} connected`],
     ['Reached', reachabilityText(state.reachability)],

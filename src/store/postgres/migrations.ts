@@ -67,4 +67,11 @@ export const migrations: readonly string[] = [
     WHERE state = 'unsettled' AND exchange_id IS NOT NULL;
   CREATE INDEX payments_refused ON payments (no) WHERE state = 'unsettled' AND exchange_id IS NULL;
   `,
+  `
+  -- The last version of each listing, if several processes of the seller sign listings: see ../listing-versions.ts.
+  CREATE TABLE listing_versions (
+    agent_id text COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL
+  );
+  `,
 ]

@@ -1,0 +1,50 @@
+import type { Host } from '../p2p/host.ts'
+import { mergeAddresses } from '../p2p/multiaddrs.ts'
+
+/** A process of this seller that is alive, as the ledger shows it. */
+type Sibling = { id: string; report: Report | undefined }
+type Report = { addresses: readonly string[]; agents: readonly string[]; isDraining: boolean }
+
+/** What the other processes of this seller say of themselves. A node alone has none. */
+type Siblings = {
+  /** Where buyers reach the seller: the addresses of all its processes. */
+  addresses(): string[]
+  /** Also called when an address of this process changes. */
+  onAddressesChange(listener: () => void): () => void
+  /** The ids of the agents that other processes sell. */
+  agents(): ReadonlySet<string>
+  /** Takes what the processes that are alive have said last, this one included, oldest first. */
+  note(processes: readonly Sibling[]): void
+}
+
+/** @param process the id of this process */
+export function createSiblings(process: string, host: Pick<Host, 'addresses' | 'onAddressesChange'>): Siblings {
+  const listeners = new Set<() => void>()
+  let processes: readonly Sibling[] = []
+
+  function addresses(): string[] {
+    if (processes.every(({ id }) => id === process)) return host.addresses()
+    // Each process must come to the same list, so all take the processes in the same order.
+    const own = { id: process, report: undefined }
+    const all = processes.some(({ id }) => id === process) ? processes : [...processes, own]
+    return mergeAddresses(all.map(({ id, report }) => (id === process ? host.addresses() : (report?.addresses ?? []))))
+  }
+
+  return {
+    addresses,
+    onAddressesChange(listener) {
+      listeners.add(listener)
+      const leave = host.onAddressesChange(listener)
+      return () => {
+        listeners.delete(listener)
+        leave()
+      }
+    },
+    agents: () => new Set(processes.flatMap(({ id, report }) => (id === process ? [] : (report?.agents ?? [])))),
+    note(alive) {
+      const before = addresses().join()
+      processes = alive.filter(({ report }) => report?.isDraining !== true)
+      if (addresses().join() !== before) for (const listener of listeners) listener()
+    },
+  }
+}

@@ -1,0 +1,111 @@
+/** Two processes of one seller on one ledger in PostgreSQL: one identity, two market hosts, one listing. */
+import { copyFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { generatePrivateKey } from 'viem/accounts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
+import type { NodeStatus } from '../../src/schema/api.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
+import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
+import { createTestDatabase } from '../support/test-postgres.ts'
+import { until } from '../support/until.ts'
+
+const WAIT = { timeoutMs: 60_000, everyMs: 50 }
+let devnet: Devnet
+let buyer: TestNode
+
+beforeAll(async () => {
+  devnet = await startDevnet()
+  const { rpcUrl, facilitatorUrl } = devnet
+  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, rpcUrl, facilitatorUrl })
+})
+afterAll(async () => {
+  await killNodeProcesses()
+  await stopTestNodes()
+  await devnet.stop()
+}, 30_000)
+
+type Shop = { start(name: 'a' | 'b'): Promise<NodeProcess>; seller: string }
+
+/** Two data directories with one identity. The agent says which process ran it. */
+async function openShop(): Promise<Shop> {
+  const key = generatePrivateKey()
+  const database = await createTestDatabase()
+  const dirs = { a: await testDir(), b: await testDir() }
+  const { peerId } = await loadOrCreateIdentity(join(dirs.a, 'identity.key'))
+  await copyFile(join(dirs.a, 'identity.key'), join(dirs.b, 'identity.key'))
+  for (const [name, dir] of Object.entries(dirs)) {
+    const command = `[/bin/sh, -c, 'cat; printf " by ${name}"']`
+    const agents = `agents:\n  - name: who\n    description: says who it is\n    price: 0.01\n    command: ${command}\n`
+    await writeFile(join(dir, 'agents.yaml'), agents)
+  }
+  const bootstrap = buyer.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+  return {
+    seller: peerId,
+    start: (name) =>
+      startNodeProcess({
+        args: ['--data-dir', dirs[name], '--bootstrap', bootstrap],
+        environment: {
+          ETHEREUM_RPC_URL: devnet.rpcUrl,
+          FACILITATOR_URL: devnet.facilitatorUrl,
+          ETHEREUM_PRIVATE_KEY: key,
+          DATABASE_URL: database.address(),
+          STOA_TEST_SHARED: '1',
+        },
+      }),
+  }
+}
+
+const statusOf = async ({ ready }: NodeProcess) => (await (await fetch(`${ready.api_url}/status`)).json()) as NodeStatus
+const listed = (seller: string) => buyer.listings().find((one) => one.seller_id === seller)?.addrs ?? []
+const lists = (seller: string, addresses: readonly string[]) =>
+  until(() => listed(seller).toSorted().join() === addresses.toSorted().join(), WAIT)
+
+async function kill({ child, exited }: NodeProcess): Promise<void> {
+  child.kill('SIGKILL')
+  await exited
+}
+
+async function buy(agentId: string, input: string): Promise<string> {
+  return (await buyer.execute({ agentId, input, signal: AbortSignal.timeout(60_000) })).output
+}
+
+test('a buyer finds one listing with the addresses of both processes, and goes on to the other when one is killed', async () => {
+  const shop = await openShop()
+  const running = { a: await shop.start('a'), b: await shop.start('b') }
+  const both = () => [...running.a.ready.addresses, ...running.b.ready.addresses]
+  const { id } = await discover(buyer, shop.seller, 'who', WAIT)
+  await lists(shop.seller, both())
+  expect(buyer.listings().filter((one) => one.seller_id === shop.seller)).toHaveLength(1)
+
+  const [a, b] = await Promise.all([statusOf(running.a), statusOf(running.b)])
+  expect([a.peer_id, b.peer_id]).toEqual([shop.seller, shop.seller])
+  expect(new Set([a.market?.peer_id, b.market?.peer_id, shop.seller]).size).toBe(3)
+  expect([a.trading?.state, b.trading?.state]).toEqual(['open', 'open'])
+
+  // The one that served is killed, with a connection and a kept stream of the buyer.
+  const first = /^one by ([ab])$/.exec(await buy(id, 'one'))![1] as 'a' | 'b'
+  const second = first === 'a' ? 'b' : 'a'
+  await kill(running[first])
+  expect(await buy(id, 'two')).toBe(`two by ${second}`)
+  running[first] = await shop.start(first)
+  await until(() => listed(shop.seller).some((address) => running[first].ready.addresses.includes(address)), WAIT)
+  await kill(running[second])
+  expect(await buy(id, 'three')).toBe(`three by ${first}`)
+  // The dead ones leave the listing.
+  await lists(shop.seller, running[first].ready.addresses)
+  expect((await statusOf(running[first])).trading?.state).toBe('open')
+}, 180_000)
+
+test('a process that stops leaves the market to the other, and the last one takes the agents with it', async () => {
+  const shop = await openShop()
+  const [a, b] = [await shop.start('a'), await shop.start('b')]
+  const { id } = await discover(buyer, shop.seller, 'who', WAIT)
+  await lists(shop.seller, [...a.ready.addresses, ...b.ready.addresses])
+  await a.stop()
+  await lists(shop.seller, b.ready.addresses)
+  expect(await buy(id, 'still')).toBe('still by b')
+  await b.stop()
+  await until(() => listed(shop.seller).length === 0, WAIT)
+}, 120_000)
