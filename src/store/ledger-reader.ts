@@ -86,12 +86,13 @@ const SELECT = { in: 'SELECT * FROM payments', out: RESERVATIONS } as const
 const NUMBER = { in: 'no', out: 'a.order_no' } as const
 const STATE = { in: 'state', out: 'a.state' } as const
 const ID = { in: 'id', out: 'a.payment_id' } as const
+/** Newest first, as they lie: by the index of sessions SQLite would read all texts of an agent, to sort them. */
 const LENGTHS =
-  'SELECT e.id AS no, octet_length(e.input) + coalesce(octet_length(e.output), 0) AS length FROM exchanges e'
+  'SELECT e.id AS no, octet_length(e.input) + coalesce(octet_length(e.output), 0) AS length FROM exchanges e NOT INDEXED'
 const EXECUTIONS = `
   SELECT e.id, e.agent_id AS agentId, e.caller_id AS callerId, e.correlation_id AS correlationId, e.input, e.output, e.error,
     p.id AS paymentId, e.created_at AS createdAt, e.duration_ms AS durationMs
-  FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
+  FROM exchanges e NOT INDEXED LEFT JOIN payments p ON p.no = e.payment_no`
 const EXECUTION_FACTS = `
   SELECT id AS no, agent_id AS agentId, caller_id AS callerId, error IS NOT NULL AS failed, created_at AS createdAt,
     duration_ms AS durationMs
