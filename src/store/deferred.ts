@@ -40,7 +40,9 @@ const UNRUN = `
   state = 'settled' AND refund_tx IS NULL AND task IS NOT NULL AND exchange_id IS NULL
   AND NOT EXISTS (SELECT 1 FROM chain_transactions t WHERE t.purpose = 'refund 0x' || lower(hex(payments.id)) AND t.state IN ('sent', 'mined'))`
 
-const KEEP_TASK = `UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`
+const KEEP_TASK = `UPDATE payments SET task = ?, running = 1 WHERE id = ? AND state = 'authorized'`
+/** Any process may run it once it has settled: see paid-runs.ts. */
+const DEFER = 'UPDATE payments SET deferred = 1, running = 0 WHERE id = ? AND deferred IS NULL'
 const WAITS = `p.state IN ('owed', 'settled') AND p.refund_tx IS NULL ORDER BY p.no LIMIT 1`
 const FIND = `SELECT p.id FROM payments p WHERE p.deferred = 1 AND p.peer_id = ? AND p.agent_id = ? AND p.task = ? AND ${WAITS}`
 const FIND_UNHEARD = `
@@ -67,7 +69,9 @@ export function createDeferred(database: LedgerDatabase): Deferred {
     async keepTask(id, task) {
       await database.commit(run(KEEP_TASK, task, toBytes(id)))
     },
-    defer: mark(1, 'deferred IS NULL'),
+    async defer(id) {
+      await database.commit(run(DEFER, toBytes(id)))
+    },
     unheard: mark(3, 'deferred IS NULL'),
     findUnheard: async ({ peerId, agentId, task }) => (await ids(FIND_UNHEARD, peerId, agentId, task))[0],
     taken: mark(2, 'deferred IN (1, 3)'),

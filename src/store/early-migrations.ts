@@ -162,4 +162,76 @@ export const earlyMigrations: readonly string[] = [
     FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no AND a.state = 'spent'
     WHERE o.status = 'completed' GROUP BY o.agent_id;
   `,
+  `
+  -- Addresses that are told what happens, and messages they have not taken yet; those of config.yaml stand only there.
+  CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    events TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE TABLE webhook_deliveries (
+    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL,
+    webhook_id TEXT NOT NULL,
+    body TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at INTEGER NOT NULL
+  );
+  CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_attempt_at);
+  `,
+  `
+  -- Transactions of this node's own account, stored before they are sent, and what they minted.
+  CREATE TABLE chain_transactions (
+    no INTEGER PRIMARY KEY,
+    purpose TEXT NOT NULL,
+    network TEXT NOT NULL,
+    account BLOB NOT NULL,
+    account_nonce INTEGER NOT NULL,
+    call_to BLOB NOT NULL,
+    call_data BLOB NOT NULL,
+    raw BLOB NOT NULL,
+    hash BLOB NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('sent', 'mined', 'failed', 'lost')),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+  );
+  CREATE INDEX chain_transactions_open ON chain_transactions (network, account) WHERE state = 'sent';
+  CREATE TABLE agent_tokens (
+    agent_id TEXT, network TEXT, token_id TEXT NOT NULL, tx_hash BLOB NOT NULL, created_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, network)
+  ) WITHOUT ROWID;
+  `,
+  `
+  -- Purchases that wait for the operator's word.
+  CREATE TABLE approvals (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    order_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    seller_id TEXT NOT NULL,
+    amount INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'denied', 'expired')),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    decided_at INTEGER
+  );
+  CREATE INDEX approvals_by_order ON approvals (order_id);
+  CREATE INDEX approvals_by_status ON approvals (status);
+  ALTER TABLE orders ADD COLUMN approval_id TEXT;
+  `,
+  `
+  -- What every paid call touches, in fewer pages: one index of payments under way for two, and exchanges found by their
+  -- number, which rises with their time and is noted in the payment, for two more.
+  DROP INDEX payments_due;
+  DROP INDEX payments_running;
+  CREATE INDEX payments_open ON payments (state, next_attempt_at) WHERE state IN ('authorized', 'owed');
+  ALTER TABLE payments ADD COLUMN exchange_id INTEGER;
+  UPDATE payments SET exchange_id = (SELECT id FROM exchanges WHERE payment_no = no);
+  DROP INDEX exchanges_by_payment;
+  DROP INDEX exchanges_by_age;
+  `,
 ]

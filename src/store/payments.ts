@@ -7,6 +7,7 @@ import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
 import { LEFT_BEHIND } from './ownership.ts'
+import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
   type Claim,
   type PaymentRow,
@@ -40,7 +41,7 @@ export type PaymentProgress = {
 }
 
 /** The seller's ledger: every payment ever accepted, by payment id. */
-export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments {
+export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments, PaidRuns {
   /**
    * Stores a payment that settles before its agent runs, unless its authorization or challenge was seen before. Durable
    * when it resolves.
@@ -105,8 +106,8 @@ const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
 const CLAIM = `
   INSERT INTO payments
     (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, owner, counted,
-     created_at, updated_at)
-  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?
+     running, created_at, updated_at)
+  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?
   WHERE ${WITH_CHALLENGE.map((sql) => `NOT EXISTS (${sql})`).join(' AND ')} ON CONFLICT DO NOTHING`
 
 const PROGRESS = `
@@ -160,6 +161,7 @@ export function createPayments(database: LedgerDatabase): Payments {
   return {
     ...settledLooks(database, toPayment),
     ...exposedPayments(database, claimed),
+    ...paidRuns(database),
     claim: async (claim, now) =>
       (await database.commit(claimed(claim, { process, now, counted: 0 }), payment(claim.id))) === 1,
     async deliver(progress, exchange, now) {
@@ -235,6 +237,7 @@ function claimed(
     claim.task ?? null,
     process,
     counted,
+    claim.task === undefined ? 0 : 1,
     now,
     now,
     challenge,

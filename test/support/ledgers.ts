@@ -34,16 +34,17 @@ async function openSqliteTwice(): Promise<[LedgerDatabase, LedgerDatabase]> {
 }
 
 async function openOnPostgres(): Promise<LedgerDatabase> {
-  const [database] = await opened(1)
+  const [database] = await openShared(1)
   return database!
 }
 
 async function openPostgresTwice(): Promise<[LedgerDatabase, LedgerDatabase]> {
-  const [first, second] = await opened(2)
+  const [first, second] = await openShared(2)
   return [first!, second!]
 }
 
-async function opened(count: number): Promise<LedgerDatabase[]> {
+/** Processes that share one ledger in PostgreSQL. */
+export async function openShared(count: number): Promise<LedgerDatabase[]> {
   const database = await borrowTestDatabase()
   const ledgers: LedgerDatabase[] = []
   onTestFinished(async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import { RunSlots } from '../../src/agents/run-slots.ts'
-import { createLedger, openRecords } from '../../src/ledger/ledger.ts'
+import { createLedger, type LedgerRecords, openRecords } from '../../src/ledger/ledger.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createSales } from '../../src/node/sales.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
@@ -19,6 +19,7 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { X402_PROTOCOL, type X402MessageType } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import type { Exchanges } from '../../src/store/exchanges.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import type { Payments } from '../../src/store/payments.ts'
 import { FakeSettlement } from './fake-settlement.ts'
 import { HandClock } from './hand-clock.ts'
@@ -29,6 +30,8 @@ type Handler = (stream: Stream, peerId: string) => void
 
 export type TestSellerOptions = {
   database?: Database
+  /** A ledger apart from `database`, such as one that several sellers share. */
+  ledger?: LedgerDatabase
   settlement?: FakeSettlement
   /** The real facilitator and chain instead of `settlement`. */
   facilitator?: Facilitator
@@ -53,6 +56,8 @@ export class TestSeller {
   readonly clock: HandClock
   readonly settlement: FakeSettlement
   readonly database: Database
+  /** The records without events. */
+  readonly records: LedgerRecords
   readonly payments: Payments
   readonly exchanges: Exchanges
   readonly challenges: Challenges
@@ -75,7 +80,8 @@ export class TestSeller {
     this.clock = options.clock ?? new HandClock()
     this.settlement = options.settlement ?? new FakeSettlement()
     this.database = options.database ?? openDatabase({ path: ':memory:' })
-    const ledger = createLedger(openRecords(this.database, { hasChain: true }), {
+    this.records = openRecords(options.ledger ?? this.database, { hasChain: true })
+    const ledger = createLedger(this.records, {
       logger: silentLogger,
       namesOf: () => undefined,
     })

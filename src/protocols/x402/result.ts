@@ -1,3 +1,4 @@
+import { Hold } from '../../lib/hold.ts'
 import { createTurns } from '../../lib/turns.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
@@ -5,6 +6,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
+import { leaveRun, underWay, untilHere } from './elsewhere.ts'
 import type { Caller, Exchange, PaidResult, PaidRunDeps, ServedAgent, X402ServerDeps } from './exchange.ts'
 import { readTask, respond } from './messages.ts'
 import { admit, beginRun, runSettled } from './sale.ts'
@@ -58,7 +60,7 @@ export async function takeUp(
   // The task of a payment that was given up is forgotten. Any other payment buys only the task sent first.
   const { input, exchange } = readTask(sent.body, stored.agentId, asked)
   if (stored.task !== '' && stored.task !== input) return false
-  const isWith = deps.running.has(id) || stored.ran
+  const isWith = deps.running.has(id) || stored.ran || (await deps.payments.isElsewhere(id))
   if (isWith && !(await deps.deferred.was(id))) return false
   await answerBought(stored, exchange, deps)
   return true
@@ -93,6 +95,7 @@ async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X40
   const answerWith = (result: PaidResult) =>
     respond({ id, tokenId: deps.agents.tokenOf(stored.agentId) ?? '', ...result }, exchange, deps)
   await runEnd(id, deps)
+  await untilHere(stored, exchange.signal, deps)
   const isAnswered = await deps.limits.oneByOne(exchange.peerId, async () => {
     await resultTurn()
     exchange.signal.throwIfAborted()
@@ -133,7 +136,7 @@ export async function resultOf(stored: StoredPayment, caller: Caller, deps: Paid
   for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) await run
   // Begin before anything is read: whoever else asks waits, so no other run can begin between a check and this run.
   using _running = beginRun(stored.id, deps)
-  const payment = (await deps.payments.get(stored.id)) ?? stored
+  const payment = await untilHere(stored, caller.signal, deps)
   const kept = await keptResult(payment, deps)
   if (kept !== undefined) return kept
   const input = await unfinishedTask(payment, deps)
@@ -143,7 +146,11 @@ export async function resultOf(stored: StoredPayment, caller: Caller, deps: Paid
   }
   using slot = admit(caller.callerDid, deps)
   await slot.turn()
-  return await runSettled(agent, { payment, input }, caller, deps)
+  if (!(await deps.payments.beginRun(payment.id))) throw underWay()
+  using left = new Hold(() => void leaveRun(payment.id, deps))
+  const result = await runSettled(agent, { payment, input }, caller, deps)
+  left.keep()
+  return result
 }
 
 /** The task of a settled payment whose run never finished and may start now. @throws PeerError for any other payment */

@@ -12,6 +12,7 @@ import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
+import { leaveRun } from './elsewhere.ts'
 import {
   asExecutionFailed,
   buyerReason,
@@ -77,12 +78,14 @@ export async function runPaid(
   faultPoint('seller:claimed')
   const held = verdict.kind === 'run' ? verdict.held : undefined
   const isOver = exposed !== undefined && (await deps.exposure.isOver(claim, exposed, held))
-  // Its work may not begin before it settles, whatever becomes of this process.
-  if (isOver && caller.refusesSettleFirst !== true) await deps.deferred.keepTask(claim.id, task.input)
-  const settlesFirst = isAgreed || (isOver && caller.refusesSettleFirst !== true)
+  const isToSettle = isOver && caller.refusesSettleFirst !== true
+  if (isToSettle) await deps.deferred.keepTask(claim.id, task.input)
+  const settlesFirst = isAgreed || isToSettle
   task.onClaimed?.({ id: claim.id, settlesFirst })
 
-  let txHash = settlesFirst ? await settleFirst(claim, deps) : undefined
+  let txHash: Hex | undefined
+  using left = new Hold(() => txHash && void leaveRun(claim.id, deps))
+  if (settlesFirst) txHash = await settleFirst(claim, deps)
   await slot.turn()
   const isLate = txHash === undefined && (isOver || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now()))
   if (isLate && caller.refusesSettleFirst !== true) {
@@ -95,10 +98,9 @@ export async function runPaid(
   // Storing shares commits, and settlement is slow: neither needs the slot.
   slot.leave()
 
-  const result =
-    txHash === undefined
-      ? await settleAfter(claim, outcome, deps)
-      : await recordSettled({ ...claim, txHash }, outcome, deps)
+  const settled = txHash && { ...claim, txHash }
+  const result = await (settled ? recordSettled(settled, outcome, deps) : settleAfter(claim, outcome, deps))
+  left.keep()
   return { id: claim.id, ...result }
 }
 

@@ -74,4 +74,8 @@ export const migrations: readonly string[] = [
     version bigint NOT NULL
   );
   `,
+  `
+  -- 1: the owner of a payment that settles first has it under way: see paid-runs.ts.
+  ALTER TABLE payments ADD COLUMN running bigint NOT NULL DEFAULT 0;
+  `,
 ]

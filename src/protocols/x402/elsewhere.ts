@@ -1,0 +1,50 @@
+import { doubledMs } from '../../lib/retry.ts'
+import { pause } from '../../lib/wait.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { Payments, StoredPayment } from '../../store/payments.ts'
+import { PeerError } from '../peer-error.ts'
+import type { PaidRunDeps } from './exchange.ts'
+
+/** How long an answer waits for another process of this seller. */
+const WAIT_MS = 20_000
+const PAUSE = { firstMs: 50, mostMs: 1_000 }
+
+type ElsewhereDeps = { payments: Pick<Payments, 'get' | 'isElsewhere'>; waitMs?: number }
+
+/**
+ * Waits until no other process of this seller has a payment under way. Here nothing is known of the run, not even whether
+ * the buyer will be charged.
+ *
+ * @returns the payment as it is then. @throws PeerError SETTLEMENT_FAILED if it takes too long: the buyer asks again
+ */
+export async function untilHere(
+  stored: StoredPayment,
+  signal: AbortSignal,
+  { payments, waitMs = WAIT_MS }: ElsewhereDeps,
+): Promise<StoredPayment> {
+  const deadline = performance.now() + waitMs
+  for (let looks = 1; ; looks++) {
+    if (!mayRun(stored) || !(await payments.isElsewhere(stored.id))) break
+    if (performance.now() >= deadline) throw underWay()
+    await pause(doubledMs(looks, PAUSE), signal)
+    signal.throwIfAborted()
+  }
+  return (await payments.get(stored.id)) ?? stored
+}
+
+/** The error for a payment that another process of this seller has under way. */
+export function underWay(): PeerError {
+  const reason = 'another process of this seller has this payment under way: ask for its result later'
+  return new PeerError('SETTLEMENT_FAILED', reason)
+}
+
+/** Lets other processes run work that ended here without a result. The cause is told even if that cannot be stored. */
+export async function leaveRun(id: Hex, { payments, logger }: Pick<PaidRunDeps, 'payments' | 'logger'>): Promise<void> {
+  await payments.endRun(id).catch((err: unknown) => {
+    logger.warn({ payment_id: id, err }, 'could not store that a run has ended: no other process may run it')
+  })
+}
+
+function mayRun({ state, task, ran }: StoredPayment): boolean {
+  return state === 'authorized' || (task !== undefined && !ran && (state === 'owed' || state === 'settled'))
+}
