@@ -73,12 +73,14 @@ export type RulesStore = {
   save(configured: BudgetRules, rules: BudgetRules): Promise<void>
 }
 
+/** The stored rules of their text. */
+export function readRules(text: string | undefined): StoredRules {
+  return text === undefined ? {} : (JSON.parse(text) as StoredRules)
+}
+
 export function createRulesStore(texts: StoredRulesText): RulesStore {
   return {
-    async load() {
-      const text = await texts.load()
-      return text === undefined ? {} : (JSON.parse(text) as StoredRules)
-    },
+    load: async () => readRules(await texts.load()),
     async save(configured, rules) {
       const stored: StoredRules = {}
       for (const name of [...amountRules, ...listRules]) {

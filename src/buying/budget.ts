@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Clock, isoTime } from '../lib/clock.ts'
 import { createLane } from '../lib/lane.ts'
 import { MarketError } from '../listings/market-error.ts'
@@ -18,6 +19,7 @@ import {
   changedRules,
   effectiveRules,
   type RulesStore,
+  readRules,
   type StoredRules,
 } from './budget-rules.ts'
 import { isHeld } from './tokens.ts'
@@ -25,7 +27,7 @@ import { isHeld } from './tokens.ts'
 type BudgetDeps = {
   clock: Clock
   asset: Pick<Asset, 'network' | 'address' | 'symbol'>
-  store: Pick<RulesStore, 'save'>
+  store: RulesStore
   /** What the store has held at the start. */
   stored: StoredRules
   purchases: Pick<Purchases, 'spendingOn'>
@@ -49,10 +51,12 @@ export interface Budget {
    *
    * @throws MarketError if no limit could allow it: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
    */
-  limitsFor(order: OrderOwner, wanted: SpendingRequest, standing: Pick<Standing, 'token'>): SpendingLimits
+  limitsFor(order: OrderOwner, wanted: SpendingRequest, standing: Omit<Standing, 'approved'>): SpendingLimits
   /** Returns why a purchase needs an approval that it does not have. */
-  approvalFor(wanted: Pick<SpendingRequest, 'amount'>, standing?: Pick<Standing, 'approved'>): string | undefined
+  approvalFor(wanted: Pick<SpendingRequest, 'amount'>, standing?: Omit<Standing, 'token'>): string | undefined
   view(): Promise<BudgetRecord>
+  /** Takes the rules as they are stored, because another process has changed them. */
+  refresh(): Promise<void>
   /** Changes the rules at once, also for orders that wait. */
   change(change: ChangeBudget): Promise<BudgetRecord>
 }
@@ -61,6 +65,17 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   const { clock, asset, store, purchases } = deps
   const inTurn = createLane()
   let rules = effectiveRules(configured, deps.stored)
+
+  /** The rules as a purchase finds them stored: another process may have changed them. */
+  const storedRules = (text: string | undefined) =>
+    text === undefined ? rules : effectiveRules(configured, readRules(text))
+
+  async function refresh(): Promise<void> {
+    const next = effectiveRules(configured, await store.load())
+    const isChanged = !isDeepStrictEqual(next, rules)
+    rules = next
+    if (isChanged) deps.changed?.()
+  }
 
   function heldToken(token: StoredToken | undefined): StoredToken {
     if (token === undefined || !isHeld(token, clock.now())) {
@@ -71,7 +86,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     throw new MarketError('SCOPE_TOO_LOW', `the token ${token.name} may not pay, and this agent is not free: ${fix}`)
   }
 
-  function checkParties({ agentId, sellerId }: SpendingRequest): void {
+  function checkParties({ agentId, sellerId }: SpendingRequest, rules: BudgetRules): void {
     if (rules.deny.length === 0 && rules.allow.length === 0) return
     const names = [agentId, sellerId, didOrNothing(sellerId)]
     if (rules.deny.some((party) => names.includes(party))) {
@@ -111,10 +126,11 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     }
   }
 
-  function limitsFor({ tokenId }: OrderOwner, wanted: SpendingRequest, { token }: Pick<Standing, 'token'>) {
+  function limitsFor({ tokenId }: OrderOwner, wanted: SpendingRequest, standing: Omit<Standing, 'approved'>) {
+    const rules = storedRules(standing.rules)
     const { perCall, perDay, perMonth, perSeller } = rules
-    const held = tokenId === undefined ? undefined : heldToken(token)
-    checkParties(wanted)
+    const held = tokenId === undefined ? undefined : heldToken(standing.token)
+    checkParties(wanted, rules)
     if (perCall !== undefined && wanted.amount > perCall) {
       const most = `the budget allows ${usdc(perCall)} a call`
       throw new MarketError(
@@ -125,8 +141,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
   }
 
-  const approvalFor: Budget['approvalFor'] = ({ amount }, { approved } = { approved: undefined }) => {
-    const { autoApproveBelow: below } = rules
+  const approvalFor: Budget['approvalFor'] = ({ amount }, standing) => {
+    const { autoApproveBelow: below } = storedRules(standing?.rules)
+    const approved = standing?.approved
     if (below === undefined || amount < below) return undefined
     if (approved !== undefined && amount <= approved) return undefined
     return `${usdc(amount)} is not below ${usdc(below)}, from where on the operator approves each call`
@@ -139,9 +156,12 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     limitsFor,
     approvalFor,
     view,
+    refresh: () => inTurn(refresh),
     // Changes run one after the other. Each starts from the result of the one before, so that no change is lost.
     change: (change) =>
       inTurn(async () => {
+        // Another process may have changed another rule.
+        await refresh()
         const next = changedRules(rules, change)
         await store.save(configured, next)
         rules = next

@@ -6,6 +6,7 @@ import { isFinal } from '../store/order-row.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
+import type { Budget } from './budget.ts'
 import { canceled } from './order-requests.ts'
 import type { Orders } from './orders.ts'
 import type { Recovery } from './recovery.ts'
@@ -24,6 +25,7 @@ type FollowDeps = {
   orders: Pick<Orders, 'enqueue' | 'forget'>
   recovery: Pick<Recovery, 'look'>
   approvals: Pick<Approvals, 'get'>
+  budget: Pick<Budget, 'refresh'>
   workflows: Pick<Workflows, 'takeOver'>
 }
 
@@ -32,7 +34,7 @@ type FollowDeps = {
  * have decided about.
  */
 export function followOthers(deps: FollowDeps): TailListener {
-  const { logger, feed, changes, workflowChanges, approvals, workflows } = deps
+  const { logger, feed, changes, workflowChanges, approvals, budget, workflows } = deps
   const failed = (fields: { order_id?: string }) => (error: unknown) =>
     logger.error({ ...fields, err: error }, 'what another process has changed could not be followed')
   return {
@@ -40,9 +42,11 @@ export function followOthers(deps: FollowDeps): TailListener {
       if (record === 'order' || record === 'purchase') changes.tell(id, 'elsewhere')
       else if (record === 'work') lookAt(id, deps).catch(failed({ order_id: id }))
       else if (record === 'workflow') workflowChanges.tell(id, 'elsewhere')
+      else if (record === 'budget') budget.refresh().catch(failed({}))
       else if (record === 'approval') feed.publish('approval', id, () => approvals.get(id), 'elsewhere')
     },
     missed() {
+      budget.refresh().catch(failed({}))
       changes.checkAll()
       workflowChanges.checkAll()
       lookAtAll(deps).catch(failed({}))

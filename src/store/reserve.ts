@@ -6,10 +6,16 @@ import { isFinal, type Order, type OrderStatus, putOrder } from './order-row.ts'
 import { nothing, one, type Query, run, steps, together } from './query.ts'
 import type { Reservation } from './reservation-row.ts'
 import { addSpending, addWithin, exceeded, type LimitExceeded, type SpendingLimits, sumsFor } from './spending.ts'
+import { rulesText } from './stored-rules.ts'
 import { type StoredToken, tokenNamed } from './tokens.ts'
 
-/** What the ledger knows of the owner of an order: its token, and the highest price that the operator approved. */
-export type Standing = { token: StoredToken | undefined; approved: bigint | undefined }
+/** What the ledger knows of an order: the token of its owner, the highest price that the operator approved, the rules. */
+export type Standing = {
+  token: StoredToken | undefined
+  approved: bigint | undefined
+  /** The changed rules of the budget, as they are stored. */
+  rules: string | undefined
+}
 
 /**
  * What a purchase must fit. `limits` and `approve` judge what was read in the same transaction. They may be called more
@@ -120,5 +126,5 @@ function insertAuthorization(order: Order, reservation: Reservation, day: string
 
 export function standingOf({ id, tokenId }: Pick<Order, 'id' | 'tokenId'>): Query<Standing> {
   const token = tokenId === undefined ? nothing(undefined) : tokenNamed(tokenId)
-  return together(token, approvedPrice(id)).map(([token, approved]) => ({ token, approved }))
+  return together(token, approvedPrice(id), rulesText()).map(([token, approved, rules]) => ({ token, approved, rules }))
 }

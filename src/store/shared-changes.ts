@@ -8,7 +8,7 @@ export type SharedChange = {
    * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
    * it. `all`: more has changed than can be named.
    */
-  record: 'payment' | 'order' | 'purchase' | 'work' | 'workflow' | 'approval' | 'webhook' | 'all'
+  record: 'payment' | 'order' | 'purchase' | 'work' | 'workflow' | 'approval' | 'webhook' | 'budget' | 'all'
   id: string
 }
 type OfOrder = 'order' | 'purchase' | 'work'

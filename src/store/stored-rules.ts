@@ -1,5 +1,5 @@
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, run } from './query.ts'
+import { one, type Query, run } from './query.ts'
 
 /** The rules of the budget that were changed while a node ran, as one text. */
 export type StoredRulesText = {
@@ -12,9 +12,14 @@ const KEY = 'budget.rules'
 const GET = 'SELECT value FROM kv WHERE key = ?'
 const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
+/** The text of the rules as it is now, which another process of this ledger may have changed. */
+export function rulesText(): Query<string | undefined> {
+  return one<{ value: string }>(GET, KEY).map((row) => row?.value)
+}
+
 export function createStoredRules(database: LedgerDatabase): StoredRulesText {
   return {
-    load: async () => (await database.query(one<{ value: string }>(GET, KEY)))?.value,
-    save: async (text) => void (await database.commit(run(PUT, KEY, text))),
+    load: () => database.query(rulesText()),
+    save: async (text) => void (await database.commit(run(PUT, KEY, text), { record: 'budget', id: '' })),
   }
 }

@@ -1,20 +1,25 @@
 import { type Budget, createBudget } from '../../src/buying/budget.ts'
-import { type BudgetRules, budgetRules } from '../../src/buying/budget-rules.ts'
+import { type BudgetRules, budgetRules, createRulesStore } from '../../src/buying/budget-rules.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Purchases } from '../../src/store/purchases.ts'
 import { usdc } from './payments.ts'
 
-/** The real budget with rules of the test. It stores nothing. */
+/** The real budget with rules of the test. It keeps changed rules in memory. */
 export function testBudget(
   rules: Partial<BudgetRules>,
   deps: { clock: Clock; purchases: Pick<Purchases, 'spendingOn'> } & Partial<Parameters<typeof createBudget>[1]>,
 ): Budget {
   const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
+  let text = JSON.stringify(deps.stored ?? {})
+  const keep = (next: string) => {
+    text = next
+  }
+  const texts = { load: async () => text, save: async (next: string) => keep(next) }
   return createBudget(
     { ...configured, ...rules },
     {
       asset: usdc,
-      store: { save: async () => {} },
+      store: createRulesStore(texts),
       stored: {},
       ...deps,
     },
