@@ -64,7 +64,7 @@ const OPEN_MAX = 100_000
  * Bounds the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
  * canceled or its account is empty, and a payer can sign many against one balance.
  *
- * The ledger decides: each claim is counted there, beside those of other processes, and a claim that is over a
+ * The ledger decides (ADR-29): each claim is counted there, beside those of other processes, and a claim that is over a
  * limit settles first. What this process remembers only predicts it, and is checked when it says too much.
  */
 export class Exposure implements Service {
