@@ -50,3 +50,13 @@ export async function askLedger<T>(dataDir: string, query: Query<T>): Promise<T>
     await database.close()
   }
 }
+
+/** Asks a ledger in PostgreSQL, beside the processes that use it. */
+export async function askServer<T>(address: string, query: Query<T>): Promise<T> {
+  const reader = readServer(address)
+  try {
+    return await reader.query(query)
+  } finally {
+    await reader.close()
+  }
+}
