@@ -15,7 +15,7 @@ test('D36: so many run at once, the others wait their turn in order', async () =
   const gates = Array.from({ length: 5 }, gate)
   const began: number[] = []
   const runs = gates.map(({ promise }, index) =>
-    slots.run(undefined, async () => {
+    slots.run(undefined, 'agent', async () => {
       began.push(index)
       await promise
       return index
@@ -34,19 +34,22 @@ test('D36: so many run at once, the others wait their turn in order', async () =
 test('D36: one more than may wait is refused at once, and takes no place', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 1 })
   const { promise, open } = gate()
-  const [first, second] = [slots.run(undefined, () => promise), slots.run(undefined, async () => 'second')]
-  await expect(slots.run(undefined, async () => 'third')).rejects.toThrow(RunSlotsFull)
+  const [first, second] = [
+    slots.run(undefined, 'agent', () => promise),
+    slots.run(undefined, 'agent', async () => 'second'),
+  ]
+  await expect(slots.run(undefined, 'agent', async () => 'third')).rejects.toThrow(RunSlotsFull)
   open()
   await first
   expect(await second).toBe('second')
-  expect(await slots.run(undefined, async () => 'fourth')).toBe('fourth')
+  expect(await slots.run(undefined, 'agent', async () => 'fourth')).toBe('fourth')
 })
 
 test('D36: callers take turns, however many calls one of them has waiting', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 10 })
   const order: string[] = []
   const call = (name: string) =>
-    slots.run(name[0], async () => {
+    slots.run(name[0], 'agent', async () => {
       order.push(name)
       await turns()
     })
@@ -58,21 +61,23 @@ test('D36: callers take turns, however many calls one of them has waiting', asyn
 test('T7: one caller takes half of the places at most, and gets them back', async () => {
   const slots = new RunSlots({ concurrentMax: 2, waitingMax: 4 })
   const { promise, open } = gate()
-  const greedy = Array.from({ length: 6 }, () => slots.run('greedy', () => promise).catch((error: unknown) => error))
-  const other = slots.run('other', async () => 'other')
+  const greedy = Array.from({ length: 6 }, () =>
+    slots.run('greedy', 'agent', () => promise).catch((error: unknown) => error),
+  )
+  const other = slots.run('other', 'agent', async () => 'other')
   open()
   expect(await other).toBe('other')
   expect((await Promise.all(greedy)).filter((end) => end instanceof RunSlotsFull)).toHaveLength(3)
-  expect(await slots.run('greedy', async () => 'again')).toBe('again')
+  expect(await slots.run('greedy', 'agent', async () => 'again')).toBe('again')
 })
 
 test('work that fails gives its place back', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 5 })
-  const failing = slots.run(undefined, () => Promise.reject(new Error('no')))
-  const next = slots.run(undefined, async () => 'next')
+  const failing = slots.run(undefined, 'agent', () => Promise.reject(new Error('no')))
+  const next = slots.run(undefined, 'agent', async () => 'next')
   await expect(failing).rejects.toThrow('no')
   expect(await next).toBe('next')
-  const thrower = slots.run(undefined, () => {
+  const thrower = slots.run(undefined, 'agent', () => {
     throw new Error('at once')
   })
   await expect(thrower).rejects.toThrow('at once')
@@ -83,7 +88,7 @@ test('idle waits until nothing runs and nothing waits', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 5 })
   await slots.idle()
   const gates = [gate(), gate()]
-  const runs = gates.map(({ promise }) => slots.run(undefined, () => promise))
+  const runs = gates.map(({ promise }) => slots.run(undefined, 'agent', () => promise))
   let isIdle = false
   const idle = slots.idle().then(() => {
     isIdle = true
@@ -107,7 +112,7 @@ test('whatever comes and goes, never more run than may, and every run that is ta
         const slots = new RunSlots({ concurrentMax, waitingMax })
         let running = 0
         const runs = works.map(({ turns: count, fails }) =>
-          slots.run(undefined, async () => {
+          slots.run(undefined, 'agent', async () => {
             expect(++running).toBeLessThanOrEqual(concurrentMax)
             for (let turn = 0; turn < count; turn++) await Promise.resolve()
             running--
@@ -121,4 +126,48 @@ test('whatever comes and goes, never more run than may, and every run that is ta
       },
     ),
   )
+})
+
+test('a run that its agent has no room for takes no slot from other agents, and goes on when there is room', async () => {
+  let room: number | undefined = 1
+  const slots = new RunSlots({ concurrentMax: 2, waitingMax: 10, roomFor: (id) => (id === 'gpu' ? room : undefined) })
+  const gates = new Map<string, ReturnType<typeof gate>>()
+  const began: string[] = []
+  const call = (caller: string, agentId: string, name: string) => {
+    const { promise, open } = gate()
+    gates.set(name, { promise, open })
+    return slots.run(caller, agentId, async () => {
+      began.push(name)
+      await promise
+    })
+  }
+  const runs = [call('a', 'gpu', 'a1'), call('a', 'gpu', 'a2'), call('b', 'gpu', 'b1'), call('b', 'cpu', 'b2')]
+  await turns()
+  expect(began).toEqual(['a1', 'b2'])
+  gates.get('b2')!.open()
+  await turns()
+  expect(began).toEqual(['a1', 'b2'])
+  gates.get('a1')!.open()
+  await turns()
+  expect(began).toEqual(['a1', 'b2', 'a2'])
+  room = 2
+  slots.wake()
+  await turns()
+  expect(began).toEqual(['a1', 'b2', 'a2', 'b1'])
+  for (const { open } of gates.values()) open()
+  await Promise.all(runs)
+  await slots.idle()
+})
+
+test('without any room a run starts and fails by itself, so nobody waits for ever', async () => {
+  let room: number | undefined = 1
+  const slots = new RunSlots({ concurrentMax: 4, waitingMax: 10, roomFor: () => room })
+  const { promise, open } = gate()
+  const [first, second] = [slots.run('a', 'gpu', () => promise), slots.run('a', 'gpu', async () => 'second')]
+  await turns()
+  room = undefined
+  slots.wake()
+  expect(await second).toBe('second')
+  open()
+  await first
 })

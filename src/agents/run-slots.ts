@@ -4,10 +4,18 @@ export class RunSlotsFull extends Error {
 
 /** The slot of an admitted run. The end of its block frees it (`using`). */
 export type RunSlot = Disposable & {
-  /** Waits until the run may start. First come, first served. */
-  turn(): Promise<void>
+  /** Waits until a run of the agent may start. First come, first served. */
+  turn(agentId: string): Promise<void>
   /** Frees the slot early, because the rest of the work needs none. */
   leave(): void
+}
+
+type Waiting = { agentId: string; start(): void }
+type RunSlotsOptions = {
+  concurrentMax: number
+  waitingMax: number
+  /** How many runs of an agent may go at the same time, where less than all slots. It may change: see `wake`. */
+  roomFor?(agentId: string): number | undefined
 }
 
 /**
@@ -17,14 +25,17 @@ export type RunSlot = Disposable & {
 export class RunSlots {
   readonly #concurrentMax: number
   readonly #insideMax: number
+  readonly #roomFor: (agentId: string) => number | undefined
   #inside = 0
   readonly #insideOf = new Map<string, number>()
   #running = 0
+  readonly #runningOf = new Map<string, number>()
   /** Waiting calls by caller, the next caller first. Calls of one caller are in order of arrival. */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new Map<string, Waiting[]>()
   #whenIdle: (() => void)[] = []
 
-  constructor(options: { concurrentMax: number; waitingMax: number }) {
+  constructor(options: RunSlotsOptions) {
+    this.#roomFor = options.roomFor ?? (() => undefined)
     this.#concurrentMax = options.concurrentMax
     this.#insideMax = options.concurrentMax + options.waitingMax
   }
@@ -45,25 +56,26 @@ export class RunSlots {
     }
     this.#inside++
     if (caller !== undefined) this.#insideOf.set(caller, own + 1)
-    let [runs, left] = [false, false]
+    let left = false
+    let running: string | undefined
     const leave = () => {
       if (left) return
       left = true
-      if (runs) this.#passOn()
+      if (running !== undefined) this.#end(running)
       if (caller !== undefined) this.#leave(caller)
       if (--this.#inside === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
     }
-    const turn = async () => {
-      await this.#turn(caller ?? '')
-      runs = true
+    const turn = async (agentId: string) => {
+      await this.#turn(caller ?? '', agentId)
+      running = agentId
     }
     return { turn, leave, [Symbol.dispose]: leave }
   }
 
   /** Runs `work` when a slot is free. @throws RunSlotsFull at once if too many wait */
-  async run<T>(caller: string | undefined, work: () => Promise<T>): Promise<T> {
+  async run<T>(caller: string | undefined, agentId: string, work: () => Promise<T>): Promise<T> {
     using slot = this.admit(caller)
-    await slot.turn()
+    await slot.turn(agentId)
     return await work()
   }
 
@@ -73,29 +85,54 @@ export class RunSlots {
     else this.#insideOf.delete(caller)
   }
 
-  #turn(caller: string): Promise<void> {
-    if (this.#running >= this.#concurrentMax) {
-      return new Promise((resolve) => {
+  /** Starts calls that may run now, after an agent got more room. */
+  wake(): void {
+    while (this.#running < this.#concurrentMax && this.#startNext());
+  }
+
+  #turn(caller: string, agentId: string): Promise<void> {
+    if (!this.#mayRun(agentId)) {
+      return new Promise((start) => {
         const waiting = this.#waiting.get(caller)
-        if (waiting === undefined) this.#waiting.set(caller, [resolve])
-        else waiting.push(resolve)
+        if (waiting === undefined) this.#waiting.set(caller, [{ agentId, start }])
+        else waiting.push({ agentId, start })
       })
     }
-    this.#running++
+    this.#begin(agentId)
     return Promise.resolve()
   }
 
-  /** Passes the slot to the next caller. That caller then goes to the end of the queue. */
-  #passOn(): void {
-    const [next] = this.#waiting
-    if (next === undefined) {
-      this.#running--
-      return
+  #mayRun(agentId: string): boolean {
+    const own = this.#runningOf.get(agentId) ?? 0
+    return this.#running < this.#concurrentMax && own < (this.#roomFor(agentId) ?? this.#concurrentMax)
+  }
+
+  #begin(agentId: string): void {
+    this.#running++
+    this.#runningOf.set(agentId, (this.#runningOf.get(agentId) ?? 0) + 1)
+  }
+
+  /** Gives the slot to the next caller. */
+  #end(agentId: string): void {
+    this.#running--
+    const rest = this.#runningOf.get(agentId)! - 1
+    if (rest > 0) this.#runningOf.set(agentId, rest)
+    else this.#runningOf.delete(agentId)
+    this.#startNext()
+  }
+
+  /** Starts the first call that may run. Its caller then goes to the end of the queue. */
+  #startNext(): boolean {
+    for (const [caller, waiting] of this.#waiting) {
+      const at = waiting.findIndex(({ agentId }) => this.#mayRun(agentId))
+      if (at < 0) continue
+      const [next] = waiting.splice(at, 1)
+      this.#waiting.delete(caller)
+      if (waiting.length > 0) this.#waiting.set(caller, waiting)
+      this.#begin(next!.agentId)
+      next!.start()
+      return true
     }
-    const [caller, waiting] = next
-    const turn = waiting.shift()!
-    this.#waiting.delete(caller)
-    if (waiting.length > 0) this.#waiting.set(caller, waiting)
-    turn()
+    return false
   }
 }

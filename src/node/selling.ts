@@ -54,8 +54,16 @@ type SellingDeps = Pick<
 type Hosting = { hosted: Map<string, HostedAgent>; slots: RunSlots; workers: WorkerPool }
 
 export function createHosting({ seller }: Config, { logger }: Pick<Foundation, 'logger'>): Hosting {
-  const slots = new RunSlots({ concurrentMax: seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
-  return { hosted: new Map(), slots, workers: new WorkerPool({ logger }) }
+  const hosted = new Map<string, HostedAgent>()
+  const workers = new WorkerPool({ logger })
+  /** A run that waits for a worker takes no slot from other agents, and its time limit has not begun. */
+  function roomFor(id: string): number | undefined {
+    const agent = hosted.get(id)
+    return agent?.definition.worker === undefined ? undefined : workers.room(agent.definition.name)
+  }
+  const slots = new RunSlots({ concurrentMax: seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX, roomFor })
+  workers.onChange(() => slots.wake())
+  return { hosted, slots, workers }
 }
 
 export type Selling = ReturnType<typeof createSelling>

@@ -31,11 +31,13 @@ export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Ser
   })
   const inTurn = createLane()
   let isDue = false
+  let isStopping = false
   const failed = (error: unknown) => logger.error({ err: error }, 'agents that workers run could not be listed anew')
 
   /** Changes in a short time are followed once. */
   function follow(): void {
-    if (isDue) return
+    // A stop decides by itself what stays on the market.
+    if (isDue || isStopping) return
     isDue = true
     inTurn(() => {
       isDue = false
@@ -62,5 +64,9 @@ export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Ser
     { name: 'worker looks', firstMs: LOOK_EVERY_MS, everyMs: LOOK_EVERY_MS },
     { work: look, onError: (error) => logger.warn({ err: error }, 'workers could not be compared with the ledger') },
   )
-  return { roll, doors: [door, looking] }
+  const stop = () => {
+    isStopping = true
+    return door.stop()
+  }
+  return { roll, doors: [{ ...door, stop }, looking] }
 }

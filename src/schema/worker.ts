@@ -32,7 +32,9 @@ export const WorkerRecord = z
         '`invited`: its token was not used yet; `expired`: nor can it be any more; `away`: it joined before and is not connected to this process',
     }),
     peer_id: z.string().optional().meta({ description: 'the key that the token belongs to since its first use' }),
-    agents: z.array(z.string()).meta({ description: 'own agents that it runs; empty unless it is connected' }),
+    agents: z
+      .array(z.string())
+      .meta({ description: 'names of agents that it says it can run; empty unless it is connected' }),
     running: z.int().meta({ description: 'tasks that it runs now' }),
     runs_max: z.int().meta({ description: 'tasks that it runs at the same time' }),
     created_at: z.string(),

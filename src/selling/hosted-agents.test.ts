@@ -3,16 +3,23 @@ import { HandClock } from '../../test/support/hand-clock.ts'
 import { payTo, usdc } from '../../test/support/payments.ts'
 import { createRegistry } from '../agents/registry.ts'
 import { RunSlots } from '../agents/run-slots.ts'
+import type { AgentRuntime } from '../agents/runtime.ts'
+import { workerRuntime } from '../agents/worker-agent.ts'
 import type { OwnListing, Replica } from '../listings/replica.ts'
 import { AgentDefinition } from '../schema/agent.ts'
 import { openDatabase } from '../store/database.ts'
 import { createExchanges } from '../store/exchanges.ts'
-import { createOwnAgents } from './hosted-agents.ts'
+import { createOwnAgents, createServedAgents } from './hosted-agents.ts'
 
 const sellerId = '12D3KooWSeller'
 const signal = new AbortController().signal
+const createTestRuntime = async ({ description }: AgentDefinition): Promise<AgentRuntime> => ({
+  model: 'test',
+  readsHistory: true,
+  run: async ({ input, history }) => `${description} ${input} after ${history.length}`,
+})
 
-function setup() {
+function setup(createRuntime = createTestRuntime) {
   const listed = new Map<string, OwnListing>()
   const persisted: string[] = []
   const fails = { publish: false, persist: false }
@@ -23,18 +30,10 @@ function setup() {
       return own as never
     },
     delist: async (id: string) => void listed.delete(id),
+    get: (id: string) => listed.get(id) as never,
     own: () => [...listed.values()].map((own) => ({ ...own, seller_id: sellerId }) as never),
   } as Partial<Replica> as Replica
-  const registry = createRegistry(
-    { sellerId, agentsMax: 10 },
-    {
-      createRuntime: async ({ description }) => ({
-        model: 'test',
-        readsHistory: true,
-        run: async ({ input, history }) => `${description} ${input} after ${history.length}`,
-      }),
-    },
-  )
+  const registry = createRegistry({ sellerId, agentsMax: 10 }, { createRuntime })
   const tokens = new Map<string, string>()
   const elsewhere = new Set<string>()
   const exchanges = createExchanges(openDatabase({ path: ':memory:' }))
@@ -59,7 +58,7 @@ function setup() {
       persisted.splice(persisted.indexOf(name), 1)
     },
   })
-  return { agents, listed, persisted, fails, exchanges, tokens, elsewhere }
+  return { agents, registry, replica, listed, persisted, fails, exchanges, tokens, elsewhere }
 }
 const define = (changes: object = {}) =>
   AgentDefinition.parse({ name: 'a', description: 'says', price: 0.01, ...changes })
@@ -163,4 +162,41 @@ test('an agent that is removed is gone from the market and from agents.yaml; whe
   fails.persist = false
   await agents.remove(id)
   expect([listed.size, persisted.length, agents.served(id)]).toEqual([0, 0, undefined])
+})
+
+test('an agent that workers run is on the market while one can run it; a late call is told to try again', async () => {
+  const able = new Set<string>()
+  const { agents, listed, registry, replica, elsewhere } = setup(async ({ name }) =>
+    workerRuntime(
+      { name, timeoutMs: 1_000, outputBytesMax: 10 },
+      { canRun: (one) => able.has(one), readsHistory: () => false, run: async () => 'done by a worker' },
+    ),
+  )
+  const definition = define({ worker: true })
+  await expect(agents.register(definition, { persist: false })).rejects.toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
+  const id = await agents.register(definition, { persist: false, keepBroken: true })
+  const served = createServedAgents(agents, { registry, replica, sellerId, trading: { isStopped: () => false } })
+  expect(listed.size).toBe(0)
+  expect(() => served.find(id)).toThrow(expect.objectContaining({ code: 'OVERLOADED', retryable: true }))
+
+  // A worker may claim whatever it likes: only agents of this node are listed.
+  able.add('a').add('not an agent of this node')
+  await agents.followWorkers()
+  expect([...listed.keys()]).toEqual([id])
+  expect(await served.find(id)?.run({ input: 'x', callerId: 'y', signal })).toBe('done by a worker')
+
+  able.delete('a')
+  // Another process of the seller still has a worker for it.
+  elsewhere.add(id)
+  await agents.followWorkers()
+  expect([...listed.keys()]).toEqual([id])
+  elsewhere.delete(id)
+  await agents.followWorkers()
+  expect(listed.size).toBe(0)
+  expect(agents.served(id)).toBeUndefined()
+
+  await agents.register({ ...definition, paused: true }, { persist: false, keepBroken: true })
+  able.add('a')
+  await agents.followWorkers()
+  expect([listed.size, served.find(id)]).toEqual([0, undefined])
 })

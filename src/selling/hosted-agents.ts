@@ -88,12 +88,14 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 
   async function offer(agent: HostedAgent): Promise<void> {
-    if (agent.definition.paused === true || agent.lacks !== undefined) await replica.delist(agent.id)
-    else await replica.publish(listingOf(agent, await readToken(agent.id), deps))
+    if (agent.definition.paused === true) await replica.delist(agent.id)
+    else if (agent.lacks === undefined) await replica.publish(listingOf(agent, await readToken(agent.id), deps))
+    // Another process of this seller may have the worker or the key.
+    else if (!deps.soldElsewhere().has(agent.id)) await replica.delist(agent.id)
   }
 
   function runOnce(agent: HostedAgent, { input, signal }: { input: string; signal: AbortSignal }): Promise<string> {
-    return deps.slots.run(undefined, () => agent.run({ input, callerId: 'local', signal, history: [] }))
+    return deps.slots.run(undefined, agent.id, () => agent.run({ input, callerId: 'local', signal, history: [] }))
   }
 
   const hosted = (id: string) => hostedAgent(registry, id)

@@ -34,7 +34,7 @@ export async function runOwnAgent(id: string, call: OwnCall, deps: OwnRunsDeps):
   const agent = hostedAgent(agents, id)
   const createdAt = clock.now()
   const own = { origin: { id: correlationId, isPaid: false, hops: 0 }, ...given }
-  const output = await slots.run(undefined, () => runWithHistory(agent, own, exchanges))
+  const output = await slots.run(undefined, id, () => runWithHistory(agent, own, exchanges))
   const durationMs = clock.now() - createdAt
   const { input, callerId } = call
   await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })

@@ -39,7 +39,7 @@ type DoorDeps = {
 }
 
 /** Lets workers in (`/stoa/work/1.0.0`). Others may open streams here too, so everything is limited before the token. */
-export function createWorkDoor(deps: DoorDeps): Service {
+export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number | undefined } = {}): Service {
   const { clock, logger, limits } = deps
   const [byPeer, bySite] = [new TokenBuckets(PEER_JOINS), new TokenBuckets(SITE_JOINS)]
   const closing = new AbortController()
@@ -97,7 +97,7 @@ export function createWorkDoor(deps: DoorDeps): Service {
       const agents = new Map(message.agents.map((agent) => [agent.name, { readsHistory: agent.reads_history }]))
       const since = clock.now()
       const onFree = () => deps.pool.assign()
-      const link = new WorkerLink({ id, name, peerId, agents, runsMax, since }, stream, { onFree })
+      const link = new WorkerLink({ id, name, peerId, agents, runsMax, since }, stream, { onFree, cancelMs })
       await deps.roll.noteSeen(id)
       await writeWork(stream, 'work.welcome', { version: '1.0', name }, signal)
       deps.pool.join(link)

@@ -70,6 +70,12 @@ export class WorkerPool implements AgentWorkers {
     return this.#links.values().some(({ worker }) => worker.agents.has(agentName))
   }
 
+  /** How many runs of an agent its workers take at the same time. Undefined: none can run it, so nobody waits. */
+  room(agentName: string): number | undefined {
+    const able = this.links().filter(({ worker }) => worker.agents.has(agentName))
+    return able.length === 0 ? undefined : able.reduce((sum, { worker }) => sum + worker.runsMax, 0)
+  }
+
   readsHistory(agentName: string): boolean {
     return this.#links.values().some(({ worker }) => worker.agents.get(agentName)?.readsHistory === true)
   }

@@ -113,7 +113,7 @@ test('an agent is sold while a worker can run it, and its work is streamed and p
   expect(await execute(agentId, 'x')).toMatchObject({ code: 'UNKNOWN_AGENT' })
 })
 
-test('a task whose worker is killed goes to another worker, and is charged once', async () => {
+test('T34 a task whose worker is killed goes to another worker, and is charged once', async () => {
   const [first, second] = [await startWorker(2_000), await startWorker(2_000)]
   const { id: agentId } = await discover(buyer, seller.peerId, 'slow')
   const before = await devnet.chain.balanceOf(payee)
@@ -127,7 +127,7 @@ test('a task whose worker is killed goes to another worker, and is charged once'
   expect((await devnet.chain.balanceOf(payee)) - before).toBe(PRICE)
 })
 
-test('a task whose only worker is killed fails, and nobody is charged', async () => {
+test('T34 a task whose only worker is killed fails, and nobody is charged', async () => {
   const worker = await startWorker(60_000)
   const { id: agentId } = await discover(buyer, seller.peerId, 'slow')
   const balances = () => Promise.all([payee, buyer.walletAddress].map((address) => devnet.chain.balanceOf(address)))
@@ -141,7 +141,7 @@ test('a task whose only worker is killed fails, and nobody is charged', async ()
   expect(hasEnded(marks, 'never done')).toBe(false)
 })
 
-test('a revoked worker is cut off at once and does not come back; its run is stopped', async () => {
+test('T34 a revoked worker is cut off at once and does not come back; its run is stopped', async () => {
   const worker = await startWorker(60_000)
   const { id: agentId } = await discover(buyer, seller.peerId, 'slow')
   const bought = execute(agentId, 'cut off')
@@ -160,7 +160,7 @@ test('a revoked worker is cut off at once and does not come back; its run is sto
   })
 })
 
-test('a token serves one key: the same worker comes back, another one is refused', async () => {
+test('T34 a token serves one key: the same worker comes back, another one is refused', async () => {
   const { id, token } = await invite()
   const dataDir = await testDir()
   const first = await startWorkerProcess({ dataDir, token, agents: slow(10) })

@@ -22,8 +22,8 @@ export const kinds: Readonly<Record<Kind, { name: string; text: string; details?
   --command python3 --command agent.py`}</pre>
         <p>
           Or write the agent into <code>agents.yaml</code> in the data directory, with <code>command</code>,{' '}
-          <code>http</code>, <code>module</code> or <code>a2a</code>; with <code>max_price</code> the remote agent may
-          be a paid agent. The agent appears under My agents after a restart of the node.
+          <code>http</code>, <code>module</code>, <code>a2a</code> or <code>worker</code>; with <code>max_price</code>{' '}
+          the remote agent may be a paid agent. The agent appears under My agents after a restart of the node.
         </p>
       </div>
     ),
@@ -31,7 +31,7 @@ export const kinds: Readonly<Record<Kind, { name: string; text: string; details?
 }
 
 export function kindOf({ runs, model }: OwnAgent): Kind {
-  if (/^(command|http|module|a2a|function)$/.test(runs)) return 'own'
+  if (/^(command|http|module|a2a|worker|function)$/.test(runs)) return 'own'
   return (model ?? runs).startsWith('builtin/') && model !== undefined ? 'builtin' : 'model'
 }
 

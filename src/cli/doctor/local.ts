@@ -117,6 +117,8 @@ const agents: Check = {
     const fix = `change ${dataFile(config.dataDir, 'agents')} or the environment, then restart the node`
     return notices.map(({ definition, text, broken, lacks }) => {
       const line = `${printableLine(definition.name, 40)}: ${text}`
+      // Workers join a running node, so without one none can be there.
+      if (lacks === 'worker') return warn(line, 'start the node, and then stoa worker on the other machine')
       return broken || lacks !== undefined ? fail(line, fix) : warn(line, fix)
     })
   },

@@ -12,7 +12,7 @@ export async function runFree(
   const { callerDid: callerId, correlationId, onOutput } = caller
   const call = { ...runCall(caller, input, { id: correlationId, isPaid: false }), ...(onOutput && { onOutput }) }
   using slot = admit(callerId, deps)
-  await slot.turn()
+  await slot.turn(agent.id)
   const output = await (async () => agent.run(call))().catch(asExecutionFailed)
   slot.leave()
   const durationMs = deps.clock.now() - createdAt

@@ -145,7 +145,7 @@ export async function resultOf(stored: StoredPayment, caller: Caller, deps: Paid
     throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
   }
   using slot = admit(caller.callerDid, deps)
-  await slot.turn()
+  await slot.turn(agent.id)
   if (!(await deps.payments.beginRun(payment.id))) throw underWay()
   using left = new Hold(() => void leaveRun(payment.id, deps))
   const result = await runSettled(agent, { payment, input }, caller, deps)

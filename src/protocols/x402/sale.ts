@@ -86,7 +86,7 @@ export async function runPaid(
   let txHash: Hex | undefined
   using left = new Hold(() => txHash && void leaveRun(claim.id, deps))
   if (settlesFirst) txHash = await settleFirst(claim, deps)
-  await slot.turn()
+  await slot.turn(agent.id)
   const isLate = txHash === undefined && (isOver || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now()))
   if (isLate && caller.refusesSettleFirst !== true) {
     // The run waited too long: the payment's window no longer covers it. Settle first (D51).

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { readJoinToken, writeJoinToken } from './join-token.ts'
+
+const token = { peer: '12D3KooWSeller', addrs: ['/ip4/192.0.2.1/tcp/4001'], id: 'abc', secret: 'xyz' }
+
+test('a join token is one word that says where the seller is', () => {
+  const text = writeJoinToken(token)
+  expect(text).toMatch(/^stoa-join_[\w-]+$/)
+  expect(readJoinToken(` ${text}\n`)).toEqual(token)
+})
+
+test.each([
+  ['nothing', ''],
+  ['half of it', writeJoinToken(token).slice(0, 40)],
+  ['another token', 'stoa_abc.def'],
+  ['no addresses', writeJoinToken({ ...token, addrs: undefined as never })],
+  ['too much', `stoa-join_${'A'.repeat(20_000)}`],
+])('%s is refused with what to do, and is not repeated', (_what, text) => {
+  const refuse = () => readJoinToken(text)
+  expect(refuse).toThrow(expect.objectContaining({ code: 'JOIN_TOKEN_INVALID' }))
+  expect(refuse).toThrow(/stoa worker invite/)
+  if (text !== '') expect(refuse).not.toThrow(text)
+})
