@@ -109,7 +109,7 @@ test('an agent is on the market while one of the processes sells it', async () =
   expect(shop.copied).toEqual([])
 })
 
-test('T33 a copy of the node on another ledger is found, and leaves the market', async () => {
+test('T33 a copy of the node on another ledger is found, by the copy and by a process of the seller', async () => {
   const shop = await openShop()
   const { identity, clock } = shop.first
   const own = ownListing(shop.seller, 'echo')
@@ -124,7 +124,6 @@ test('T33 a copy of the node on another ledger is found, and leaves the market',
   shop.network.connect(copy.host, shop.second.host)
   await copy.replica.publish(own)
   await until(() => met.length > 0 && shop.copied.length > 0)
-  await until(() => namesIn(shop.buyer).length === 0)
   expect(met).toEqual(['echo'])
 })
 
