@@ -174,3 +174,22 @@ test('T34 a token serves one key: the same worker comes back, another one is ref
   await again.joined()
   expect(await stateOf(id)).toBe('connected')
 })
+
+test('a seller that keeps its agents listed when it stops keeps those of workers too', async () => {
+  const chain = { rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl }
+  const bootstrap = [buyer.addresses().find((address) => address.includes('/tcp/'))!]
+  const keeper = await startTestNode({
+    key: generatePrivateKey(),
+    apiEnabled: true,
+    keepListed: true,
+    bootstrap,
+    ...chain,
+  })
+  await keeper.ownAgents.keep({ name: 'slow', description: 'slow work', price: PRICE, worker: true })
+  const { token } = await ask<InvitedWorker>(keeper.apiUrl!, '/workers', { body: {} })
+  const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents: slow(10) })
+  await worker.joined()
+  const { id } = await discover(buyer, keeper.peerId, 'slow')
+  await keeper.stop()
+  expect(buyer.listings().map((listing) => listing.id)).toContain(id)
+})
