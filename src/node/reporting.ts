@@ -19,6 +19,7 @@ import type { BudgetRecord } from '../schema/budget.ts'
 import { WebhookSecret } from '../schema/webhook.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
+import { hasRole } from '../store/ownership.ts'
 import type { Payments } from '../store/payments.ts'
 import { createWebhookStore } from '../store/webhooks.ts'
 import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
@@ -44,6 +45,8 @@ type ReportingDeps = Pick<
   | 'asset'
   | 'chain'
   | 'server'
+  | 'tail'
+  | 'isShared'
 > & {
   uptime: Pick<Uptime, 'ms'>
   meters: Meters
@@ -60,10 +63,11 @@ type ReportingDeps = Pick<
  * secret
  */
 export function createReporting(config: Config, secrets: Secrets, deps: ReportingDeps) {
-  const { clock, logger, database, feed, listings, buyer, payments, meters, wallet, chain } = deps
+  const { clock, logger, database, feed, listings, buyer, payments, meters, wallet, chain, tail, isShared } = deps
   const { replica, catalog } = listings
   const webhooks = new Webhooks({
-    ...{ clock, logger, feed },
+    ...{ clock, logger, feed, isShared },
+    isKeeper: async () => !isShared || hasRole(database, 'webhooks'),
     store: createWebhookStore(database),
     newId: randomUUID,
     postOut: createPost({ publicOnly: true }),
@@ -73,6 +77,11 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
       secret: secretOf(secret_env, secrets),
     })),
   })
+  const reload = () =>
+    void webhooks
+      .reload()
+      .catch((err: unknown) => logger.error({ err }, 'webhooks that changed elsewhere could not be read'))
+  tail.listen({ changed: ({ record }) => record === 'webhook' && reload(), missed: reload })
   const seen = { ...deps, catalog, network: config.network, walletAddress: wallet.address, name: config.nodeName }
   /** The alarms are derived from it. */
   const condition = () => nodeCondition(seen, deps.uptime.ms)

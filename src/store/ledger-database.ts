@@ -7,6 +7,11 @@ export type LedgerDatabase = {
   /** The id of this process in the ledger. It owns the work that it begins (store/ownership.ts). */
   readonly process: string
   /**
+   * The time in SQL, in ms, by the clock of the database. Only where several processes share the ledger: their own clocks
+   * differ.
+   */
+  readonly time?: string | undefined
+  /**
    * Reads. All statements of the query see one state of the ledger, with every change that was committed before.
    *
    * @throws StoreError `STORE_DAMAGED`, `STORE_AWAY`

@@ -226,4 +226,12 @@ export const migrations: readonly string[] = [
   -- 1: the owner of a payment that settles first has it under way: see paid-runs.ts.
   ALTER TABLE payments ADD COLUMN running INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  -- The event that a message reports, which is queued once; and until when a process sends a message: others wait then, so
+  -- that the messages of a webhook keep their order.
+  ALTER TABLE webhook_deliveries ADD COLUMN event TEXT;
+  ALTER TABLE webhook_deliveries ADD COLUMN leased_until INTEGER;
+  CREATE UNIQUE INDEX webhook_deliveries_by_event ON webhook_deliveries (webhook_id, event);
+  CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id) WHERE leased_until IS NOT NULL;
+  `,
 ]

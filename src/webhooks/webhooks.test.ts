@@ -17,7 +17,7 @@ async function setup(changed: Partial<WebhookStore> = {}) {
     all: async () => [],
     keepOnly: async () => {},
     take: async () => undefined,
-    nextDueAt: async () => undefined,
+    dueInMs: async () => undefined,
     async enqueue(deliveries: Parameters<WebhookStore['enqueue']>[0]) {
       await new Promise((resolve) => setImmediate(resolve))
       for (const { body } of deliveries) told.push(JSON.parse(body).data.agent_id)
@@ -27,6 +27,7 @@ async function setup(changed: Partial<WebhookStore> = {}) {
   }
   let ids = 0
   const webhooks = new Webhooks({
+    ...{ isShared: false, isKeeper: async () => true },
     clock: new HandClock(),
     logger: { ...silentLogger, warn: (_fields, message) => void warnings.push(message) },
     store: store as unknown as WebhookStore,
@@ -86,7 +87,7 @@ test('a message that is queued while the store is asked for the next one is sent
     async done(no) {
       told.push(`${no}`)
     },
-    async nextDueAt() {
+    async dueInMs() {
       looks[seen++]?.resolve()
       await looks[1]!.promise
       return undefined

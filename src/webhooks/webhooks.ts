@@ -2,21 +2,15 @@ import { createHash } from 'node:crypto'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
-import type { FeedEvent } from '../lib/feed.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Post } from '../lib/post.ts'
-import { doubledMs } from '../lib/retry.ts'
-import { idle, within } from '../lib/wait.ts'
-import type { NodeEvents } from '../schema/events.ts'
-import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webhookEvents } from '../schema/webhook.ts'
-import { isLedgerAway } from '../store/store-error.ts'
+import { within } from '../lib/wait.ts'
+import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest } from '../schema/webhook.ts'
 import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
-import { readEvent } from './read-event.ts'
-import { isWanted, signedHeaders } from './webhook-message.ts'
+import { followEvents } from './event-queue.ts'
+import { signedHeaders } from './webhook-message.ts'
 
-/** Messages that wait per webhook. Beyond it the oldest are dropped. */
-const WAITING_MAX = 1_000
 const ATTEMPT_TIMEOUT_MS = 15_000
 /** How long a message belongs to the process that sends it: longer than an attempt. After a crash it is sent then. */
 const LEASE_MS = 30_000
@@ -25,8 +19,6 @@ const STOP_GRACE_MS = 500
 const BACKOFF_MS = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000]
 const LOOK_AGAIN_MS = 60_000
 const ERROR_LENGTH_MAX = 300
-/** Pauses before an event is read or stored again. */
-const QUEUE_AGAIN = { firstMs: 500, mostMs: 5_000 }
 
 export type ConfiguredWebhook = { url: string; events: readonly string[]; secret: string }
 
@@ -41,6 +33,10 @@ type WebhooksDeps = {
   /** For URLs from the operator's configuration file. */
   postAnywhere: Post
   configured: readonly ConfiguredWebhook[]
+  /** Other processes send messages of the same ledger too. */
+  isShared: boolean
+  /** Whether this process does what one of them does for all. */
+  isKeeper(): Promise<boolean>
 }
 
 type Target = StoredWebhook & { source: Webhook['source'] }
@@ -76,8 +72,8 @@ export class Webhooks implements Service {
     const configuredIds = [...this.#targets.keys()]
     for (const webhook of await store.all()) this.#targets.set(webhook.id, { ...webhook, source: 'api' })
     if (this.#targets.size === 0) return
-    await store.keepOnly(configuredIds)
-    this.#following ??= this.#queueEvents()
+    if (await this.#deps.isKeeper()) await store.keepOnly(configuredIds)
+    this.#follow()
     for (const id of this.#targets.keys()) this.#work(id)
   }
 
@@ -89,6 +85,15 @@ export class Webhooks implements Service {
     await within(STOP_GRACE_MS, ended)
     this.#cutting.abort(new Error('the node is stopping'))
     await ended
+  }
+
+  /** Another process that shares the ledger has added or removed a webhook. */
+  async reload(): Promise<void> {
+    const stored = new Map((await this.#deps.store.all()).map((webhook) => [webhook.id, webhook]))
+    for (const [id, { source }] of this.#targets) if (source === 'api' && !stored.has(id)) this.#forget(id)
+    for (const [id, webhook] of stored) this.#targets.set(id, { ...webhook, source: 'api' })
+    if (this.#targets.size > 0) this.#follow()
+    for (const id of this.#targets.keys()) this.#work(id)
   }
 
   async list(): Promise<Webhook[]> {
@@ -105,7 +110,7 @@ export class Webhooks implements Service {
     }
     const target: Target = { ...webhook, source: 'api' }
     this.#targets.set(target.id, target)
-    this.#following ??= this.#queueEvents()
+    this.#follow()
     return this.#view(target)
   }
 
@@ -118,10 +123,27 @@ export class Webhooks implements Service {
     const { store } = this.#deps
     const last = this.#view(target, (await store.pending()).get(id))
     await store.remove(id)
+    this.#forget(id)
+    return last
+  }
+
+  #forget(id: string): void {
     this.#targets.delete(id)
     this.#seen.delete(id)
     clearTimeout(this.#timers.get(id))
-    return last
+  }
+
+  #follow(): void {
+    const { signal } = this.#stopping
+    this.#following ??= followEvents({
+      ...this.#deps,
+      signal,
+      targets: () => [...this.#targets.values()],
+      queued: (id, dropped) => {
+        this.#of(id).dropped += dropped
+        this.#work(id)
+      },
+    })
   }
 
   /** Sends a message now and returns the outcome. @throws CodedError UNKNOWN_WEBHOOK */
@@ -132,60 +154,6 @@ export class Webhooks implements Service {
     const body = JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { webhook_id: id } })
     const outcome = await this.#send(target, { id: newId(), body })
     return { ...outcome, duration_ms: Math.round(performance.now() - started) }
-  }
-
-  /** Copies events to the disk. After a reset, reads missed ones from the feed's history as far as it goes back. */
-  async #queueEvents(): Promise<void> {
-    const { feed, logger } = this.#deps
-    const { signal } = this.#stopping
-    let after = feed.last
-    let lastReset: string | undefined
-    for (let goesOn = true; goesOn && !signal.aborted; ) {
-      goesOn = false
-      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true, hereOnly: true, after })) {
-        if (event.type === 'reset') {
-          goesOn = true
-          // A second reset from the same position: the history no longer holds the missed events. Skip them.
-          if (after === lastReset) {
-            after = event.id
-            logger.warn({}, 'too much happened at once: webhooks were not told of all of it')
-          } else lastReset = after
-          break
-        }
-        after = event.id
-        await this.#queueSurely(event)
-      }
-    }
-  }
-
-  /** Waits while the ledger is away: what happened meanwhile is told too. */
-  async #queueSurely(event: FeedEvent<NodeEvents>): Promise<void> {
-    const { logger } = this.#deps
-    for (let failures = 1; ; failures++) {
-      try {
-        return await this.#queue(event)
-      } catch (error) {
-        const mayPass = isLedgerAway(error)
-        if (failures === 1 || !mayPass) {
-          logger.error({ err: error, operation: event.type }, 'webhooks could not be told of an event')
-        }
-        if (!mayPass || !(await idle(doubledMs(failures, QUEUE_AGAIN), this.#stopping.signal))) return
-      }
-    }
-  }
-
-  async #queue(event: FeedEvent<NodeEvents>): Promise<void> {
-    const { store, clock, newId } = this.#deps
-    if (this.#targets.size === 0) return
-    const read = await readEvent(event)
-    if (read === undefined) return
-    const wanting = [...this.#targets.values()].filter(({ events }) => isWanted(events, read.name))
-    if (wanting.length === 0) return
-    const now = clock.now()
-    const body = await read.body(now)
-    const deliveries = wanting.map(({ id: webhookId }) => ({ id: newId(), webhookId, body, now }))
-    for (const [id, count] of await store.enqueue(deliveries, WAITING_MAX)) this.#of(id).dropped += count
-    for (const { id } of wanting) this.#work(id)
   }
 
   /** Sends the due messages of a webhook one after the other. Then schedules the next turn. */
@@ -226,8 +194,10 @@ export class Webhooks implements Service {
       if (delivery === undefined) break
       await this.#deliver(target, delivery)
     }
-    const at = await store.nextDueAt(id)
-    return at && Math.max(0, Math.min(at - clock.now(), LOOK_AGAIN_MS))
+    const dueInMs = await store.dueInMs(id, clock.now())
+    // Another process may leave messages here when it ends.
+    if (dueInMs === undefined) return this.#deps.isShared ? LOOK_AGAIN_MS : undefined
+    return Math.min(dueInMs, LOOK_AGAIN_MS)
   }
 
   async #deliver(target: Target, delivery: Delivery): Promise<void> {
@@ -241,7 +211,7 @@ export class Webhooks implements Service {
       return store.done(no)
     }
     const waitMs = BACKOFF_MS[attempts]
-    if (waitMs !== undefined) return store.retry(delivery, clock.now() + waitMs)
+    if (waitMs !== undefined) return store.retry(delivery, { now: clock.now(), waitMs })
     this.#of(target.id).dropped += 1
     logger.warn({ webhook_id: target.id, reason: error }, 'a webhook did not take a message for a day; it is given up')
     await store.done(no)

@@ -42,7 +42,7 @@ onBothEngines((open, openTwo) => {
   test('a message is due in its turn, and not before its time', async () => {
     const [one, two] = [message('a', now + 5), message('a', now)]
     await webhooks.enqueue([one, two, message('b')], 10)
-    expect(await webhooks.nextDueAt('a')).toBe(now)
+    expect(await webhooks.dueInMs('a', now)).toBe(0)
     const due = await webhooks.take('a', lease())
     expect(due).toEqual({
       no: due!.no,
@@ -54,8 +54,8 @@ onBothEngines((open, openTwo) => {
     })
     expect(await webhooks.take('a', lease())).toBeUndefined()
     await webhooks.done(due!.no)
-    expect(await webhooks.nextDueAt('a')).toBe(now + 5)
-    expect(await webhooks.nextDueAt('none')).toBeUndefined()
+    expect(await webhooks.dueInMs('a', now)).toBe(5)
+    expect(await webhooks.dueInMs('none', now)).toBeUndefined()
     expect(await webhooks.pending()).toEqual(
       new Map([
         ['a', 1],
@@ -71,16 +71,41 @@ onBothEngines((open, openTwo) => {
     expect(taken.filter((each) => each !== undefined)).toHaveLength(1)
   })
 
+  test('while a process sends a message, none takes the next one of that webhook: they keep their order', async () => {
+    const [first, second] = stores(await openTwo())
+    await first!.enqueue([message('a', 1), message('a', 1), message('b', 1)], 10)
+    const taken = await Promise.all([first!.take('a', lease()), second!.take('a', lease())])
+    const [sent] = taken.filter((each) => each !== undefined)
+    expect(taken.filter((each) => each !== undefined)).toHaveLength(1)
+    expect(await second!.take('b', lease())).toBeDefined()
+    expect(await first!.dueInMs('a', now)).toBeGreaterThan(LEASE_MS / 2)
+    await first!.done(sent!.no)
+    const [next] = [await second!.take('a', lease())]
+    expect(next!.no).toBeGreaterThan(sent!.no)
+  })
+
+  test('an event is queued once for each webhook, whichever process queues it', async () => {
+    const [first, second] = stores(await openTwo())
+    const of = (webhookId: string) => ({ ...message(webhookId), event: 'life-1' })
+    await Promise.all([first!.enqueue([of('a'), of('b')], 10), second!.enqueue([of('a')], 10)])
+    expect(await first!.pending()).toEqual(
+      new Map([
+        ['a', 1],
+        ['b', 1],
+      ]),
+    )
+  })
+
   test('whoever slept through the lease of a message delays no other attempt', async () => {
     await webhooks.enqueue([message('a')], 10)
     const slow = await webhooks.take('a', lease())
     const later = now + LEASE_MS
     const next = await webhooks.take('a', lease(later))
     expect(next?.id).toBe(slow!.id)
-    await webhooks.retry(slow!, later + 1)
+    await webhooks.retry(slow!, { now: later, waitMs: 1 })
     await webhooks.giveBack(slow!, now)
-    expect(await webhooks.nextDueAt('a')).toBe(later + LEASE_MS)
-    await webhooks.retry(next!, later + 5)
+    expect(await webhooks.dueInMs('a', later)).toBe(LEASE_MS)
+    await webhooks.retry(next!, { now: later, waitMs: 5 })
     expect(await webhooks.take('a', lease(later + 5))).toMatchObject({ id: slow!.id, attempts: 1 })
   })
 

@@ -78,4 +78,10 @@ export const migrations: readonly string[] = [
   -- 1: the owner of a payment that settles first has it under way: see paid-runs.ts.
   ALTER TABLE payments ADD COLUMN running bigint NOT NULL DEFAULT 0;
   `,
+  `
+  ALTER TABLE webhook_deliveries ADD COLUMN event text COLLATE "C";
+  ALTER TABLE webhook_deliveries ADD COLUMN leased_until bigint;
+  CREATE UNIQUE INDEX webhook_deliveries_by_event ON webhook_deliveries (webhook_id, event);
+  CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id) WHERE leased_until IS NOT NULL;
+  `,
 ]

@@ -5,7 +5,7 @@ import { all, beside, type Query } from '../query.ts'
 import { type Noted, noteChanges } from '../shared-changes.ts'
 import { StoreError } from '../store-error.ts'
 import { type Connection, connect, type Traffic } from './connection.ts'
-import { Holder } from './holder.ts'
+import { Holder, NOW } from './holder.ts'
 import { migrate } from './migrate.ts'
 import { Readers } from './readers.ts'
 import { readSettings } from './settings.ts'
@@ -74,6 +74,7 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
     isShared && noted.length > 0 ? beside(change, note(...noted)) : change
   return {
     process: holder.id,
+    time: isShared ? NOW : undefined,
     query: (query) => readers.query(query),
     commit: (change, ...noted) => writer.commit(withNotes(change, noted)),
     commitLater: (change, ...noted) => writer.commitLater(withNotes(change, noted)),
