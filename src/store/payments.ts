@@ -20,7 +20,7 @@ import { all, one, type Query, run, together, type Value } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
 import { noteRevision } from './revisions.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
-import { EVERYTHING } from './shared-changes.ts'
+import { notedIfAny } from './shared-changes.ts'
 import { refundPurpose } from './transactions.ts'
 
 export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
@@ -198,7 +198,7 @@ export function createPayments(database: LedgerDatabase): Payments {
     },
     async takeOver(error, now) {
       const taken = [run(TAKE_OVER_OWED, process, now), run(TAKE_OVER_LOOKS, process)]
-      const [voided] = await database.commit(together(run(VOID_RUNNING, error, now), ...taken), EVERYTHING)
+      const [voided] = await database.commit(notedIfAny(together(run(VOID_RUNNING, error, now), ...taken), database))
       return voided
     },
     oldestOwed: () => first(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`),

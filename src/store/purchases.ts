@@ -23,7 +23,7 @@ import {
 } from './reservation-row.ts'
 import { type Allowance, type ReserveOutcome, reserve, type Standing, standingOf } from './reserve.ts'
 import { noteRevision } from './revisions.ts'
-import { EVERYTHING, type Noted } from './shared-changes.ts'
+import { type Noted, notedIfAny } from './shared-changes.ts'
 import {
   addSpending,
   type Expense,
@@ -233,7 +233,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
     async takeOver(now) {
       const owned = hasChain ? run(TAKE_OVER, process, 0) : run(TAKE_OVER_UNNAMED, process, now - UNNAMED_MS)
       const changes = together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now), owned)
-      await database.commit(changes, EVERYTHING)
+      await database.commit(notedIfAny(changes, database))
     },
     standingOf: (order) => database.query(standingOf(order)),
     over: async (spent, amount, limits) =>

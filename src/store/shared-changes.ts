@@ -1,6 +1,6 @@
 import type { Hex } from '../schema/primitives.ts'
 import { toBytes } from './hex.ts'
-import { nothing, type Query, run, together } from './query.ts'
+import { nothing, type Query, run, steps, together } from './query.ts'
 
 /** What the other processes of a shared ledger are told of a change: enough to look the record up again. */
 export type SharedChange = {
@@ -14,9 +14,6 @@ export type SharedChange = {
 type OfOrder = 'order' | 'purchase' | 'work'
 /** A change that is to be noted. An order may be named by its payment or by its approval. */
 export type Noted = SharedChange | { record: OfOrder; paymentId: Hex } | { record: OfOrder; approvalId: string }
-
-/** For a change of many records. */
-export const EVERYTHING: SharedChange = { record: 'all', id: '' }
 
 const NOTE = 'INSERT INTO changes (process, record, id) VALUES (?, ?, ?)'
 const NOTE_FOUND = 'INSERT INTO changes (process, record, id) SELECT CAST(? AS TEXT), CAST(? AS TEXT),'
@@ -38,4 +35,16 @@ export function noteChanges(process: string, changes: readonly Noted[]): Query<u
     return run(NOTE, process, change.record, change.id)
   }
   return together(...changes.map(noted))
+}
+
+/** Changes of many records, by how many each statement changed. If there are any, the others read everything again. */
+export function notedIfAny<Counts extends readonly number[]>(
+  change: Query<Counts>,
+  { note }: { note(...noted: readonly Noted[]): Query<unknown> },
+): Query<Counts> {
+  return steps(function* () {
+    const counts = yield* change
+    if (counts.some((count) => count > 0)) yield* note({ record: 'all', id: '' })
+    return counts
+  })
 }

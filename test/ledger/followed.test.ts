@@ -92,6 +92,31 @@ test('an order that runs at one process is canceled at another', async () => {
   expect(agent.seen).toEqual({ runs: 1, wasCanceled: true })
 })
 
+test('a task that is given at one process is done once, and each process publishes every change', async () => {
+  const address = (await databaseOf()).address()
+  const [first, second] = [await startProcess(address), await startProcess(address)]
+  const seen = [first, second].map(({ feed }) => {
+    const states: string[] = []
+    const follow = async () => {
+      for await (const event of feed.subscribe({ types: ['order'] })) {
+        const data = event.type === 'order' ? await event.read() : undefined
+        if (data !== undefined) states.push(data.status)
+      }
+    }
+    void follow()
+    return states
+  })
+  const own2 = second.feed.subscribe({ types: ['order'], hereOnly: true })
+  const order = await first.buyer.orders.create({ agentId: own.id, price: 10_000n, task: undefined })
+  await until(() => seen[1]!.length > 0)
+  await second.buyer.orders.execute(order.id, 'now')
+  await until(() => seen.every((states) => states.at(-1) === 'completed'))
+  const { value } = await own2.next()
+  expect(value).toMatchObject({ type: 'order', origin: 'here' })
+  expect((await first.buyer.orders.get(order.id)).output).toBe('NOW')
+  for (const { feed } of [first, second]) feed.close()
+})
+
 test('a workflow is canceled at another process, and its caller there hears of its end', async () => {
   const address = (await databaseOf()).address()
   const agent = held()
