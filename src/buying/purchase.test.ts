@@ -143,7 +143,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
 
   test('when the seller dies before it has seen the payment, and comes back', async () => {
     const { buyer, seller, kill, revive } = await market()
-    seller.deps.settler.claim = () => new Promise(() => {})
+    seller.deps.payments.claimExposed = () => new Promise(() => {})
     const buying = buyer.execute()
     await until(async () => (await buyer.ledger()).length === 1 && seller.deps.running.size === 1)
     kill()
