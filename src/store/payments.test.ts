@@ -6,7 +6,7 @@ import { claim, exchangeOf, randomHex } from '../../test/support/payments.ts'
 import { openDatabase } from './database.ts'
 import { createExchanges } from './exchanges.ts'
 import { createPayments } from './payments.ts'
-import type { Query } from './query.ts'
+import type { Query, Statement } from './query.ts'
 
 const now = Date.UTC(2026, 0, 1)
 
@@ -37,7 +37,10 @@ test('what is under way is found by its index, however many payments there are',
   onTestFinished(() => database.close())
   const asked: string[] = []
   const noted = <T>(query: Query<T>) => {
-    asked.push(...query.plain!.map(({ sql }) => sql))
+    // What a query asks for first, if it is not known from the start.
+    const first = query.plain === undefined ? query[Symbol.iterator]().next().value : undefined
+    const statements = query.plain ?? (first as { statements: readonly Statement[] }).statements
+    asked.push(...statements.map(({ sql }) => sql))
     return query
   }
   const watched = createPayments({
