@@ -10,11 +10,6 @@ import type { Selling } from './selling.ts'
 /** Shorter than the lease of a process: what a dead one left is taken over soon after its end. */
 const LOOK_EVERY_MS = 3_000
 
-type Watch = Service & {
-  /** The processes that are alive, as this one saw them last. */
-  processes(): readonly LedgerProcess[]
-}
-
 export type Fleet = {
   /** Whether this process cleans the ledger up: one of those that share it does. */
   isKeeper(): Promise<boolean>
@@ -38,7 +33,7 @@ type WatchDeps = {
  * The processes of one seller on one ledger. Each work of the ledger belongs to one of them (store/ownership.ts). When
  * one ends, the others go on with its work: who changes a row first has it.
  */
-function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps): Watch {
+function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps): Service {
   let seen: readonly LedgerProcess[] = []
   let known: ReadonlySet<string> | undefined
   const look = async () => {
@@ -56,13 +51,10 @@ function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps)
     seen = alive
     if (isOther) changed(alive)
   }
-  return {
-    ...periodic(
-      { name: 'fleet', firstMs: 0, everyMs: LOOK_EVERY_MS },
-      { work: look, onError: (err) => logger.warn({ err }, 'the processes of this seller could not be read') },
-    ),
-    processes: () => seen,
-  }
+  return periodic(
+    { name: 'fleet', firstMs: 0, everyMs: LOOK_EVERY_MS },
+    { work: look, onError: (err) => logger.warn({ err }, 'the processes of this seller could not be read') },
+  )
 }
 
 type JoinDeps = Pick<

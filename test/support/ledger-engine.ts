@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, test } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import type { Query } from '../../src/store/query.ts'
 import { readServer } from './server-ledgers.ts'
 import { createTestDatabase, type TestDatabase } from './test-postgres.ts'
@@ -43,20 +44,18 @@ export async function engineEnvironment(dataDir: string | undefined): Promise<{ 
 /** Asks the ledger of a data directory, beside the node that may use it. */
 export async function askLedger<T>(dataDir: string, query: Query<T>): Promise<T> {
   const { DATABASE_URL: address } = await engineEnvironment(dataDir)
-  const database = address === undefined ? openDatabase({ path: join(dataDir, 'stoa.db') }) : readServer(address)
+  return asked(address === undefined ? openDatabase({ path: join(dataDir, 'stoa.db') }) : readServer(address), query)
+}
+
+/** Asks a ledger in PostgreSQL, beside the processes that use it. */
+export function askServer<T>(address: string, query: Query<T>): Promise<T> {
+  return asked(readServer(address), query)
+}
+
+async function asked<T>(database: Pick<LedgerDatabase, 'query' | 'close'>, query: Query<T>): Promise<T> {
   try {
     return await database.query(query)
   } finally {
     await database.close()
-  }
-}
-
-/** Asks a ledger in PostgreSQL, beside the processes that use it. */
-export async function askServer<T>(address: string, query: Query<T>): Promise<T> {
-  const reader = readServer(address)
-  try {
-    return await reader.query(query)
-  } finally {
-    await reader.close()
   }
 }
