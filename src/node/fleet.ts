@@ -31,17 +31,16 @@ type WatchDeps = {
 
 /**
  * The processes of one seller on one ledger. Each work of the ledger belongs to one of them (store/ownership.ts). When
- * one ends, the others go on with its work: who changes a row first has it.
+ * one ends, the others go on with its work: who changes a row first has it. @internal Exported for its test.
  */
-function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps): Service {
+export function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps): Service {
   let seen: readonly LedgerProcess[] = []
-  let known: ReadonlySet<string> | undefined
+  let known: ReadonlySet<string> = new Set()
   const look = async () => {
     await processes.report(report())
     const ended = await processes.endDead()
-    // At its start a process takes over what it finds. So only those count that have ended since.
-    const isNew = known !== undefined && ended.some((id) => !known!.has(id))
-    if (isNew) {
+    // At the first look all of them count: one may have ended after this process took over what it found at its start.
+    if (ended.some((id) => !known.has(id))) {
       logger.info({}, 'a process of this seller has ended: its work goes on here and at the others')
       await takeOver()
     }
