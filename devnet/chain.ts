@@ -60,7 +60,7 @@ export const usdcDomain = { name: 'USDC', version: '2', chainId: CHAIN_ID, verif
 
 export type DevChainClient = ReturnType<typeof createClient>
 
-/** A local chain with USDC, the ERC-8004 registries and Multicall3 where Base Sepolia has them. */
+/** A local chain with USDC, the ERC-8004 registries, x402's payment channels and Multicall3 where Base Sepolia has them. */
 export type DevChain = {
   readonly rpcUrl: string
   readonly pid: number
@@ -141,6 +141,8 @@ async function installContracts(client: DevChainClient): Promise<void> {
     install(client, addresses.usdc, contracts.UsdcLike),
     install(client, addresses.identityRegistry, contracts.IdentityRegistry),
     install(client, addresses.reputationRegistry, contracts.ReputationRegistry, addresses.identityRegistry),
+    install(client, addresses.batchSettlement, contracts.BatchSettlement),
+    install(client, addresses.erc3009DepositCollector, contracts.Erc3009DepositCollector, addresses.batchSettlement),
     install(client, addresses.multicall, contracts.Multicall),
   ])
   const separator = await client.readContract({

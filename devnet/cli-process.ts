@@ -4,7 +4,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 const STOA = fileURLToPath(new URL('../bin/stoa.js', import.meta.url))
-const READY_MS = 15_000
+/** Several nodes that start at once on two busy cores take half a minute. */
+const READY_MS = 60_000
 const STOP_MS = 8_000
 const STDERR_CHARS_KEPT = 8_000
 
@@ -44,15 +45,25 @@ export async function runStoa(args: readonly string[], environment: Environment)
   return output()
 }
 
-/** Starts a node and waits until it listens. */
-export async function startNode(args: readonly string[], environment: Environment): Promise<NodeProcess> {
+/** Starts a node and waits until it listens. One that does not in time is ended: it would keep its data directory. */
+export async function startNode(
+  args: readonly string[],
+  environment: Environment,
+  inTime = AbortSignal.timeout(READY_MS),
+): Promise<NodeProcess> {
   const child = spawnStoa(['start', '--json', ...args], environment)
   const log = collect(child.stderr, STDERR_CHARS_KEPT)
   const exited = once(child, 'close') as Promise<[number | null]>
   const ready = await Promise.race([
-    firstLine(child),
+    firstLine(child, inTime),
     exited.then(([code]) => Promise.reject(new Error(`stoa start ended with ${code}: ${log()}`))),
-  ])
+  ]).catch(async (error) => {
+    child.kill('SIGKILL')
+    await exited
+    throw inTime.aborted
+      ? new Error(`stoa start does not listen yet, and was ended: ${log()}`, { cause: error })
+      : error
+  })
   return {
     ready: JSON.parse(ready) as Ready,
     child,
@@ -75,9 +86,9 @@ function spawnStoa(args: readonly string[], environment: Environment): ChildProc
   })
 }
 
-async function firstLine(child: ChildProcess): Promise<string> {
+async function firstLine(child: ChildProcess, signal: AbortSignal): Promise<string> {
   const lines = createInterface({ input: child.stdout! })
-  const [line] = (await once(lines, 'line', { signal: AbortSignal.timeout(READY_MS) })) as [string]
+  const [line] = (await once(lines, 'line', { signal })) as [string]
   return line
 }
 

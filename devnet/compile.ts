@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type ContractArtifact, compilerSettings, contractNames, hashSources, readSources } from './contracts.ts'
 
-type SolcError = { severity: 'error' | 'warning' | 'info'; formattedMessage: string }
+type SolcError = { severity: 'error' | 'warning' | 'info'; errorCode?: string; formattedMessage: string }
 type SolcOutput = {
   errors?: SolcError[]
   contracts?: Record<string, Record<string, { abi: object[]; evm: { bytecode: { object: string } } }>>
@@ -14,6 +14,9 @@ type Solc = {
   version(): string
   compile(input: string, callbacks: { import(path: string): { contents: string } | { error: string } }): string
 }
+
+/** A warning that every use of transient storage gets. The guard of BatchSettlement clears what it writes. */
+const TRANSIENT_STORAGE_WARNING = '2394'
 
 const require = createRequire(import.meta.url)
 
@@ -27,7 +30,9 @@ export function compile(): ContractArtifact {
     settings: { ...compilerSettings, outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object'] } } },
   }
   const output = JSON.parse(solc.compile(JSON.stringify(input), { import: readImport })) as SolcOutput
-  const problems = (output.errors ?? []).filter((error) => error.severity !== 'info')
+  const problems = (output.errors ?? []).filter(
+    ({ severity, errorCode }) => severity !== 'info' && errorCode !== TRANSIENT_STORAGE_WARNING,
+  )
   if (problems.length > 0) throw new Error(problems.map((problem) => problem.formattedMessage).join('\n'))
   const contracts = contractNames.map((name) => {
     const contract = output.contracts?.[`${name}.sol`]?.[name]

@@ -1,6 +1,7 @@
-import { type Abi, type AbiFunction, toEventSelector, toFunctionSelector } from 'viem'
+import { type Abi, type AbiFunction, toEventSelector, toFunctionSelector, toFunctionSignature } from 'viem'
 import { describe, expect, it } from 'vitest'
-import { type ContractName, contractNames, hashSources, readArtifact, readSources } from './contracts.ts'
+import { channelVectors } from '../test/support/channel-vectors.ts'
+import { addresses, type ContractName, contractNames, hashSources, readArtifact, readSources } from './contracts.ts'
 
 const artifact = readArtifact()
 
@@ -75,6 +76,20 @@ describe('the compiled contracts', () => {
     for (const [selector, functionName] of Object.entries(expected)) {
       expect(functions.get(selector), selector).toBe(functionName)
     }
+  })
+
+  it('of payment channels have the functions, errors and events of the contracts on Base', () => {
+    const abis = [artifact.contracts.BatchSettlement.abi, artifact.contracts.Erc3009DepositCollector.abi] as Abi[]
+    const named = abis.flat().filter((item) => item.type === 'function' || item.type === 'error')
+    // An error has the selector of a function of its name.
+    const functions = named.map(({ name, inputs }) => ({ type: 'function', name, inputs }) as AbiFunction)
+    const selectors = functions.map((item) => [toFunctionSignature(item), toFunctionSelector(item)])
+    expect(Object.fromEntries(selectors)).toMatchObject(channelVectors.selectors)
+    expect(topicsOf('BatchSettlement')).toEqual(expect.arrayContaining(Object.values(channelVectors.topics)))
+    expect(addresses).toMatchObject({
+      batchSettlement: channelVectors.contracts.x402BatchSettlement,
+      erc3009DepositCollector: channelVectors.contracts.ERC3009DepositCollector,
+    })
   })
 
   it('have the events of the contracts on Base', () => {

@@ -1,11 +1,21 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { batchSettlementAddress, erc3009CollectorAddress } from '../src/chain/batch-settlement.ts'
 import type { Hex } from '../src/schema/primitives.ts'
 
 /** One compiled contract: its interface and creation code. */
 export type CompiledContract = { abi: readonly object[]; bytecode: Hex }
 
-export const contractNames = ['UsdcLike', 'IdentityRegistry', 'ReputationRegistry', 'Multicall', 'SmartWallet'] as const
+export const contractNames = [
+  'UsdcLike',
+  'IdentityRegistry',
+  'ReputationRegistry',
+  'BatchSettlement',
+  'Erc3009DepositCollector',
+  'OpenDepositCollector',
+  'Multicall',
+  'SmartWallet',
+] as const
 export type ContractName = (typeof contractNames)[number]
 
 /**
@@ -23,6 +33,8 @@ export const addresses = {
   usdc: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
   identityRegistry: '0x8004A818BFB912233c491871b3d84c89A494BD9e',
   reputationRegistry: '0x8004B663056A597Dffe9eCcC1965A193B7388713',
+  batchSettlement: batchSettlementAddress,
+  erc3009DepositCollector: erc3009CollectorAddress,
   multicall: '0xcA11bde05977b3631167028862bE2a173976CA11',
 } as const satisfies Record<string, Hex>
 

@@ -83,7 +83,8 @@ async function trade(step: (text: string) => void, cleanup: Cleanup): Promise<nu
   step(`the buyer found "${listing.name}" over libp2p, sold by ${short(listing.seller_id)}`)
 
   const before = await balances(devnet)
-  const execute = ['agent', 'execute', '--agent-id', id, '--task', TASK, '--max-price', PRICE, '--json', ...buyerDir]
+  const call = ['--agent-id', id, '--task', TASK, '--max-price', PRICE, '--await-settlement']
+  const execute = ['agent', 'execute', ...call, '--json', ...buyerDir]
   const result = JSON.parse(await runStoa(execute, buyerEnvironment)) as ExecutionResult
   const { payment } = result
   if (payment === null) throw new Error('the agent asked for no payment')

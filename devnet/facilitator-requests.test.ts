@@ -42,7 +42,7 @@ describe('invalid requests', () => {
     ],
     [
       'another scheme',
-      'settles only "exact"',
+      'settles only "exact" and "batch-settlement"',
       () => change((body) => ({ ...body, paymentRequirements: { ...body.paymentRequirements, scheme: 'upto' } })),
     ],
     [
@@ -77,7 +77,7 @@ describe('invalid requests', () => {
   })
 
   it('a body over the limit: 413, and the next request is served', async () => {
-    expect(await postJson(url('/settle'), { filling: 'x'.repeat(70_000) })).toMatchObject({ status: 413 })
+    expect(await postJson(url('/settle'), { filling: 'x'.repeat(300_000) })).toMatchObject({ status: 413 })
     expect((await postJson(url('/settle'), (await sign(1n)).body)).body).toMatchObject({ success: true })
   })
 
@@ -96,9 +96,12 @@ describe('invalid requests', () => {
     expect((await fetch(url('//'))).status).toBe(404)
   })
 
-  it('GET /supported names scheme, network and gas account', async () => {
+  it('GET /supported names schemes, network and gas account', async () => {
     expect(await (await fetch(url('/supported'))).json()).toEqual({
-      kinds: [{ x402Version: 2, scheme: 'exact', network: 'eip155:84532' }],
+      kinds: [
+        { x402Version: 2, scheme: 'exact', network: 'eip155:84532' },
+        { x402Version: 2, scheme: 'batch-settlement', network: 'eip155:84532' },
+      ],
       extensions: [],
       signers: { 'eip155:*': [devnet.facilitator.address] },
     })

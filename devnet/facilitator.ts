@@ -7,7 +7,8 @@ import { NETWORK } from './chain.ts'
 import { type PaymentBody, parsePaymentBody } from './payment-body.ts'
 import { createSettlement, type Settlement } from './settlement.ts'
 
-const BODY_BYTES_MAX = 64 * 1024
+/** Room for a claim of 100 channels, which takes 62 kB, and more if contracts have signed the vouchers. */
+const BODY_BYTES_MAX = 256 * 1024
 const REQUEST_TIMEOUT_MS = 10_000
 const CONFIRMATION_TIMEOUT_MS = 30_000
 const CONCURRENT_MAX = 1_000
@@ -97,7 +98,9 @@ async function answer(request: IncomingMessage, settlement: Settlement): Promise
 
 function requireNetwork({ paymentRequirements }: PaymentBody): void {
   const { scheme, network } = paymentRequirements
-  if (scheme !== 'exact') throw new RangeError(`paymentRequirements.scheme: this facilitator settles only "exact"`)
+  if (scheme !== 'exact' && scheme !== 'batch-settlement') {
+    throw new RangeError('paymentRequirements.scheme: this facilitator settles only "exact" and "batch-settlement"')
+  }
   if (network !== NETWORK) throw new RangeError(`paymentRequirements.network: this facilitator settles only ${NETWORK}`)
 }
 

@@ -1,6 +1,7 @@
 import { x402Facilitator } from '@x402/core/facilitator'
 import type { SettleResponse, SupportedResponse, VerifyResponse } from '@x402/core/types'
 import { toFacilitatorEvmSigner } from '@x402/evm'
+import { BatchSettlementEvmScheme } from '@x402/evm/batch-settlement/facilitator'
 import { ExactEvmScheme } from '@x402/evm/exact/facilitator'
 import type { Hash, Hex } from 'viem'
 import { NETWORK } from './chain.ts'
@@ -48,8 +49,11 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
     },
     { confirmationTimeoutMs: options.confirmationTimeoutMs },
   )
-  // Registers this network alone. With two networks the reference would accept any EVM network.
-  const reference = new x402Facilitator().register(NETWORK, new ExactEvmScheme(signer))
+  // Registers this network alone. With two networks the reference would accept any EVM network. The scheme of channels
+  // gets no receiver's key: with one it would sign a refund for anybody who asks.
+  const reference = new x402Facilitator()
+    .register(NETWORK, new ExactEvmScheme(signer))
+    .register(NETWORK, new BatchSettlementEvmScheme(signer))
 
   function waitForReceipt(hash: Hash, timeout: number | undefined) {
     return client.waitForTransactionReceipt({ hash, ...(timeout === undefined ? {} : { timeout }) })

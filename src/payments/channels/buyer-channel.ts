@@ -1,0 +1,185 @@
+import type { ChannelState } from '../../chain/batch-settlement.ts'
+import { largest, smallest } from '../../lib/bigints.ts'
+import type { ChannelConfig, SignedVoucher } from '../../schema/channel.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import { type Charge, spendableOf } from './seller-channel.ts'
+
+/*
+ * What a buyer may do with one channel, as pure functions: no clock, no chain, no disk. Amounts are atomic units.
+ *
+ *   charged ≤ charged + in flight ≤ signed ≤ mark ≤ balance
+ *
+ * `signed − charged` is what the seller could take without having delivered it.
+ */
+
+/** What a buyer knows of one channel. @internal Exported for its test. */
+export type BuyerChannel = {
+  readonly id: Hex
+  readonly config: ChannelConfig
+  /** The channel on the chain, as last read. */
+  readonly onChain: ChannelState
+  /** On disk: nothing above it was ever signed. */
+  readonly mark: bigint
+  /** The highest ceiling that the seller may hold. After a restart nobody knows better than the mark. */
+  readonly signed: bigint
+  /** The voucher of the last calls, for the next ones that it covers. A restart loses it. */
+  readonly voucher: SignedVoucher | undefined
+  /** The sum of the charges up to `seq`. On disk, as is `seq`. */
+  readonly charged: bigint
+  readonly seq: number
+  /** Charges up to this number are in `charged`, whoever they were for: the seller has stated the sum. On disk. */
+  readonly statedSeq: number
+  /** What each call in flight may cost, by its id. On disk with the order of the call. */
+  readonly inFlight: ReadonlyMap<string, bigint>
+  /** Charges that came before an earlier one, by their number. On disk with their orders. */
+  readonly early: ReadonlyMap<number, EarlyCharge>
+  /** Why the buyer signs no more here. */
+  readonly stopped: string | undefined
+}
+
+type EarlyCharge = Charge & { call: string }
+
+/** What a restart finds on disk. @internal Exported for its test. */
+export type StoredBuyerChannel = Omit<BuyerChannel, 'signed' | 'voucher'>
+
+/** A channel that this buyer has never used. What has been claimed by it is gone. @internal Exported for its test. */
+export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelState): BuyerChannel {
+  const { totalClaimed } = onChain
+  const sums = { mark: totalClaimed, charged: totalClaimed, seq: 0, statedSeq: 0 }
+  return reopenAtBuyer({ id, config, onChain, ...sums, inFlight: new Map(), early: new Map(), stopped: undefined })
+}
+
+/** A channel after a restart. @internal Exported for its test. */
+export function reopenAtBuyer(stored: StoredBuyerChannel): BuyerChannel {
+  return { ...stored, signed: stored.mark, voucher: undefined }
+}
+
+type Plan =
+  /** The last voucher covers the calls. */
+  | { ok: true; voucher: SignedVoucher }
+  /** A voucher with this ceiling must be signed. `mark` must be on disk before, if it is there. */
+  | { ok: true; ceiling: bigint; mark: bigint | undefined }
+  | { ok: false; reason: 'stopped' | 'balance' }
+
+/**
+ * Plans the voucher for calls that leave together. It covers what was charged, what is in flight, and these calls. One
+ * that must be signed goes up to `ahead` beyond that, so that the next calls need no signature and no disk.
+ *
+ * @internal Exported for its test.
+ */
+export function planCalls(channel: BuyerChannel, asked: readonly bigint[], ahead: bigint): Plan {
+  const { stopped, voucher, mark } = channel
+  if (stopped !== undefined) return { ok: false, reason: 'stopped' }
+  const needed = owedAtMost(channel) + sum(asked)
+  const spendable = spendableOf(channel)
+  if (needed > spendable) return { ok: false, reason: 'balance' }
+  if (voucher !== undefined && needed <= voucher.maxClaimableAmount) return { ok: true, voucher }
+  const ceiling = smallest(needed + ahead, spendable)
+  return { ok: true, ceiling, mark: ceiling > mark ? ceiling : undefined }
+}
+
+/** Raises what may be signed. The caller has it on disk before it signs. @internal Exported for its test. */
+export function raiseMark(channel: BuyerChannel, mark: bigint): BuyerChannel {
+  return mark > channel.mark ? { ...channel, mark } : channel
+}
+
+/** Counts calls as in flight under their voucher. Their orders are on disk, and so is the mark. @internal Exported for its test. */
+export function sendCalls(
+  channel: BuyerChannel,
+  calls: ReadonlyMap<string, bigint>,
+  voucher: SignedVoucher,
+): BuyerChannel {
+  const ceiling = voucher.maxClaimableAmount
+  if (ceiling > channel.mark) throw new Error(`a ceiling of ${ceiling} was signed above the mark of ${channel.mark}`)
+  const inFlight = new Map(channel.inFlight)
+  for (const [call, asked] of calls) inFlight.set(call, (inFlight.get(call) ?? 0n) + asked)
+  return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
+}
+
+/** Ends a call that the seller has refused or failed: nothing was charged for it. @internal Exported for its test. */
+export function dropCall(channel: BuyerChannel, call: string): BuyerChannel {
+  const inFlight = new Map(channel.inFlight)
+  return inFlight.delete(call) ? { ...channel, inFlight } : channel
+}
+
+/**
+ * Counts what a call has cost, once for each call. `asked` is what it may cost by its order, also if that was given up.
+ * Charges are counted in the order of their numbers, so one that comes early waits for the answers that were lost or are
+ * late. A charge that cannot be true stops the channel: the buyer keeps the result, and signs no more.
+ *
+ * @internal Exported for its test.
+ */
+export function countCharge(
+  channel: BuyerChannel,
+  { call, asked, charge }: { call: string; asked: bigint; charge: Charge },
+): BuyerChannel {
+  const { amount, seq } = charge
+  if (seq <= channel.statedSeq) return dropCall(channel, call)
+  if (amount < 0n || amount > asked) return stop(channel, `the seller charged ${amount} for a call of at most ${asked}`)
+  if (seq <= channel.seq || channel.early.has(seq)) {
+    return stop(channel, `the seller gave the number ${seq} to two charges`)
+  }
+  return countEarly({ ...channel, early: new Map(channel.early).set(seq, { ...charge, call }) })
+}
+
+/** Counts the charges that wait, as far as none is missing. */
+function countEarly(channel: BuyerChannel): BuyerChannel {
+  const next = channel.early.get(channel.seq + 1)
+  if (next === undefined) return channel
+  const charged = channel.charged + next.amount
+  if (next.total !== charged) {
+    return stop(channel, `the seller states a sum of ${next.total} where its charges make ${charged}`)
+  }
+  const early = new Map(channel.early)
+  early.delete(next.seq)
+  return countEarly({ ...dropCall(channel, next.call), charged, seq: next.seq, early })
+}
+
+/** What a seller states of its own records where a ceiling is too low. @internal Exported for its test. */
+export type Statement = {
+  charged: bigint
+  seq: number
+  /** The buyer's own voucher. Its signature has been checked. */
+  voucher: SignedVoucher
+}
+
+/**
+ * Takes over the seller's sum where this buyer has lost records. Only a voucher of its own above its mark proves that it
+ * has: a buyer that has all its records believes them, or a seller could state its way up to each ceiling. Undefined:
+ * the statement proves nothing.
+ *
+ * @internal Exported for its test.
+ */
+export function adoptStatement(channel: BuyerChannel, statement: Statement): BuyerChannel | undefined {
+  const { charged, seq, voucher } = statement
+  const signed = voucher.maxClaimableAmount
+  if (signed <= channel.mark || charged > signed || charged < channel.onChain.totalClaimed) return undefined
+  if (charged <= channel.charged || seq <= channel.seq) return undefined
+  const early = new Map([...channel.early].filter(([number]) => number > seq))
+  return { ...channel, charged, seq, statedSeq: seq, signed, mark: signed, early }
+}
+
+/** Takes in a reading of the chain. A seller that has claimed more than was signed cannot be: the contract refuses. @internal Exported for its test. */
+export function seenByBuyer(channel: BuyerChannel, onChain: ChannelState): BuyerChannel {
+  return { ...channel, onChain }
+}
+
+/** What the seller may hold at most for all that it was asked: the charges, and the calls in flight at their full price. @internal Exported for its test. */
+export function owedAtMost({ charged, inFlight }: Pick<BuyerChannel, 'charged' | 'inFlight'>): bigint {
+  return charged + sum(inFlight.values())
+}
+
+/** What the seller could take without having delivered it. @internal Exported for its test. */
+export function atRisk({ signed, charged }: Pick<BuyerChannel, 'signed' | 'charged'>): bigint {
+  return largest(signed - charged, 0n)
+}
+
+function stop(channel: BuyerChannel, why: string): BuyerChannel {
+  return { ...channel, stopped: channel.stopped ?? why }
+}
+
+function sum(amounts: Iterable<bigint>): bigint {
+  let total = 0n
+  for (const amount of amounts) total += amount
+  return total
+}

@@ -1,0 +1,137 @@
+import type { ChannelState } from '../../chain/batch-settlement.ts'
+import { largest, smallest } from '../../lib/bigints.ts'
+import type { ChannelConfig, SignedVoucher } from '../../schema/channel.ts'
+import type { Hex } from '../../schema/primitives.ts'
+
+/*
+ * What a seller may do with one channel, as pure functions: no clock, no chain, no disk (ADR-32). Amounts are atomic
+ * units.
+ *
+ *   totalClaimed ≤ charged ≤ charged + asked ≤ min(best voucher, balance − pending withdrawal)
+ *
+ * The last inequality holds when a call begins. A withdrawal that begins while calls run can break it, by what they ask.
+ */
+
+/** What a seller knows of one channel. `best`, `charged` and `seq` are on disk before a buyer hears of the charge. @internal Exported for its test. */
+export type SellerChannel = {
+  readonly id: Hex
+  readonly config: ChannelConfig
+  /** The channel on the chain, at the depth at which this seller believes a deposit. */
+  readonly onChain: ChannelState
+  /** The voucher with the highest ceiling. Its signature has been checked. */
+  readonly best: SignedVoucher | undefined
+  /** The sum of all charges. */
+  readonly charged: bigint
+  /** The number of charges. Both sides find a lost one by it. */
+  readonly seq: number
+  /** The sum of what the running calls may cost. A process that ends has no running calls. */
+  readonly asked: bigint
+}
+
+/** What a call has cost. `total` and `seq` count it in. */
+export type Charge = { amount: bigint; total: bigint; seq: number }
+
+/**
+ * Why a call cannot begin:
+ * - `voucher`: the ceiling is too low. The buyer signs a higher one, from the total that the seller states.
+ * - `withdrawal`: the payer takes out what the call would cost.
+ * - `balance`: the deposits are used up.
+ *
+ * @internal Exported for its test.
+ */
+export type Shortage = 'voucher' | 'withdrawal' | 'balance'
+
+/** A channel at a seller that has no record of it. All that is claimed on the chain was charged. @internal Exported for its test. */
+export function openAtSeller(id: Hex, config: ChannelConfig, onChain: ChannelState): SellerChannel {
+  return { id, config, onChain, best: undefined, charged: onChain.totalClaimed, seq: 0, asked: 0n }
+}
+
+/** Takes a voucher whose signature has been checked. A lower one than the best says nothing new. @internal Exported for its test. */
+export function takeVoucher(channel: SellerChannel, voucher: SignedVoucher): SellerChannel {
+  if (voucher.maxClaimableAmount <= ceilingOf(channel)) return channel
+  return { ...channel, best: voucher }
+}
+
+/**
+ * Takes in what the buyer has counted. It is more than this seller knows only where the seller has lost records, and an
+ * honest buyer heals that. It never lowers a sum, and a voucher must cover it.
+ *
+ * @internal Exported for its test.
+ */
+export function takeCount(channel: SellerChannel, { total, seq }: Pick<Charge, 'total' | 'seq'>): SellerChannel {
+  if (total <= channel.charged || total > ceilingOf(channel) || seq <= channel.seq) return channel
+  return { ...channel, charged: total, seq }
+}
+
+/** What calls may cost in all: the escrow that nobody but this seller can take. */
+export function spendableOf({ onChain: { balance, withdrawal } }: Pick<SellerChannel, 'onChain'>): bigint {
+  // After its delay the payer can end a withdrawal at any moment, so what it names has left already.
+  return withdrawal === undefined ? balance : largest(balance - withdrawal.amount, 0n)
+}
+
+/** Tells why a call that may cost `asked` cannot begin. Undefined: it can. @internal Exported for its test. */
+export function shortageOf(channel: SellerChannel, asked: bigint): Shortage | undefined {
+  const needed = channel.charged + channel.asked + asked
+  if (needed > channel.onChain.balance) return 'balance'
+  if (needed > spendableOf(channel)) return 'withdrawal'
+  return needed > ceilingOf(channel) ? 'voucher' : undefined
+}
+
+/** Keeps `asked` free for a call, or for more of a call that runs. Only where nothing is short. @internal Exported for its test. */
+export function reserveCall(channel: SellerChannel, asked: bigint): SellerChannel {
+  const shortage = shortageOf(channel, asked)
+  if (shortage !== undefined) throw new Error(`a call was begun on a channel that is short: ${shortage}`)
+  return { ...channel, asked: channel.asked + asked }
+}
+
+/** Ends a call without a charge. It failed, or the buyer has left. @internal Exported for its test. */
+export function releaseCall(channel: SellerChannel, asked: bigint): SellerChannel {
+  return { ...channel, asked: channel.asked - asked }
+}
+
+/** Ends a call with its charge, at most what was asked. @internal Exported for its test. */
+export function chargeCall(
+  channel: SellerChannel,
+  { asked, amount }: { asked: bigint; amount: bigint },
+): { channel: SellerChannel; charge: Charge } {
+  if (amount < 0n || amount > asked) throw new Error(`a call that may cost ${asked} cannot be charged ${amount}`)
+  const total = channel.charged + amount
+  const seq = channel.seq + 1
+  return { channel: { ...channel, charged: total, seq, asked: channel.asked - asked }, charge: { amount, total, seq } }
+}
+
+/**
+ * Takes in a reading of the chain. A seller that has lost records learns there what it has charged at least. A claim
+ * that a reorganization has taken back stays charged, and is claimed again.
+ *
+ * @internal Exported for its test.
+ */
+export function seenOnChain(channel: SellerChannel, onChain: ChannelState): SellerChannel {
+  return { ...channel, onChain, charged: largest(channel.charged, onChain.totalClaimed) }
+}
+
+/**
+ * What to claim: the new total on the chain, and the voucher that covers it. Undefined: nothing more can be claimed.
+ * After a withdrawal less may be left than was charged. Then it is what is left.
+ *
+ * @internal Exported for its test.
+ */
+export function claimOf(channel: SellerChannel): { totalClaimed: bigint; voucher: SignedVoucher } | undefined {
+  const { best, charged, onChain } = channel
+  const totalClaimed = smallest(charged, ceilingOf(channel), onChain.balance)
+  return best === undefined || totalClaimed <= onChain.totalClaimed ? undefined : { totalClaimed, voucher: best }
+}
+
+/** What was charged and is not claimed yet: the payer could still take it out by a withdrawal. @internal Exported for its test. */
+export function unclaimedOf({ charged, onChain }: SellerChannel): bigint {
+  return largest(charged - onChain.totalClaimed, 0n)
+}
+
+/** What the seller can give back now: no call and no charge needs it. @internal Exported for its test. */
+export function refundableOf({ charged, asked, onChain }: SellerChannel): bigint {
+  return largest(onChain.balance - largest(charged, onChain.totalClaimed) - asked, 0n)
+}
+
+function ceilingOf({ best }: Pick<SellerChannel, 'best'>): bigint {
+  return best?.maxClaimableAmount ?? 0n
+}
