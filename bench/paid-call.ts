@@ -8,6 +8,9 @@
  * - floor C: floor B and the four signature operations: payment and receipt, each signed and recovered
  * - HTTP: an @x402/express seller, a buyer with @x402/fetch and a viem account, the same facilitator
  *
+ * - ours, awaits settlement: the buyer takes the transaction with the result, as others do
+ * - ours, facilitator 2 s: the facilitator takes as long as on Base, and the buyer does not wait for it
+ *
  * - ours on PostgreSQL: the same nodes with a server of each on this machine; then the seller's, then both, 5 ms away for
  *   each round trip
  * - floor B on PostgreSQL: floor B with a bare INSERT and its commit at each place
@@ -29,6 +32,7 @@ import {
   reportLines,
   rowsOf,
   type Sample,
+  slowGoalsOf,
 } from './paid-call/report.ts'
 import { TASK } from './paid-call/terms.ts'
 import { type Servers, startVariants, type Variant } from './paid-call/variants.ts'
@@ -94,7 +98,7 @@ try {
   const rows = rowsOf(samples, loads)
   const isWhole = only === undefined && values.loads === undefined
   const goals = isWhole ? goalsOf(samples) : []
-  const farGoals = isWhole ? farGoalsOf(samples, farMs) : []
+  const farGoals = isWhole ? [...slowGoalsOf(samples), ...farGoalsOf(samples, farMs)] : []
   if (values.json)
     process.stdout.write(
       `${JSON.stringify({ setting, rows, goals: [...goals, ...farGoals], samples }, undefined, 2)}\n`,

@@ -1,12 +1,15 @@
 /** What deploy/ names must exist: files, scripts, variables, flags. No container runtime is needed. */
 import { execFile, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { matchesGlob } from 'node:path'
+import { tmpdir } from 'node:os'
+import { basename, join, matchesGlob } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { start } from '../src/cli/commands/start.ts'
+import { worker } from '../src/cli/commands/worker.ts'
+import { readAgentsFile } from '../src/config/agents-yaml.ts'
 import { Env } from '../src/config/env.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -88,7 +91,14 @@ test('the health check is well while /health answers, and ill otherwise', async 
 
 type Service = {
   build?: { dockerfile: string; target: string }
+  image?: string
   command?: string[]
+  entrypoint?: string[]
+  healthcheck?: { test?: string[]; disable?: boolean }
+  stop_grace_period?: string
+  secrets?: string[]
+  configs?: { source: string; target: string }[]
+  ports?: string[]
   environment?: Record<string, string>
   volumes?: string[]
   profiles?: string[]
@@ -119,6 +129,89 @@ test('compose.yaml names stages, variables, flags and volumes that exist', () =>
   for (const name of ['seller', 'buyer']) {
     expect(Object.values(compose.services[name]!.environment!).join(' ')).not.toMatch(/0x(1{64}|2{64})/)
   }
+})
+
+type Fleet = {
+  services: Record<string, Service>
+  volumes: Record<string, null>
+  secrets: Record<string, { file: string }>
+  configs: Record<string, { file: string }>
+}
+const fleetText = read('deploy/compose.fleet.yaml')
+const fleet = parse(fleetText, { merge: true }) as Fleet
+const fleetOf = (name: string) => Object.entries(fleet.services).filter(([service]) => service.startsWith(name))
+
+test('compose.fleet.yaml names stages, variables, flags, secrets, files and volumes that exist', () => {
+  expect(fleetOf('seller-')).toHaveLength(3)
+  expect(fleetOf('worker-')).toHaveLength(2)
+  const flags = [start, worker].flatMap(({ options }) =>
+    Object.values(options).map((option) => /--[a-z0-9-]+/.exec(option.flags)![0]),
+  )
+  for (const [name, service] of Object.entries(fleet.services)) {
+    const isOurs = service.image === 'stoa'
+    if (isOurs) {
+      expect(dockerfile.map((stage) => stage.name)).toContain(service.build?.target)
+      expect(existsSync(root + service.build!.dockerfile)).toBe(true)
+      expect(service.stop_grace_period, name).toMatch(/^\d+s$/)
+      expect(service.healthcheck, name).toBeDefined()
+      for (const variable of Object.keys(service.environment ?? {})) expect(variables, name).toContain(variable)
+      for (const word of service.command ?? []) if (word.startsWith('--')) expect(flags, name).toContain(word)
+      // Keys and passwords are in files.
+      expect(JSON.stringify(service.environment ?? {}), name).not.toMatch(/PRIVATE_KEY|DATABASE_URL|PASSWORD/)
+    }
+    for (const volume of service.volumes ?? []) expect(fleet.volumes).toHaveProperty([volume.split(':')[0]!])
+    for (const secret of service.secrets ?? []) expect(fleet.secrets, name).toHaveProperty([secret])
+    for (const { source } of service.configs ?? []) expect(fleet.configs, name).toHaveProperty([source])
+    const script = service.entrypoint?.join('\n') ?? ''
+    for (const [, secret] of `${script} ${service.command?.join(' ')}`.matchAll(/\/run\/secrets\/([\w.]+)/g)) {
+      expect(service.secrets, name).toContain(secret)
+    }
+  }
+  for (const { file } of Object.values(fleet.configs)) expect(existsSync(`${root}deploy/${file}`), file).toBe(true)
+  // The head of the file says what is to be put where.
+  const head = fleetText.slice(0, fleetText.indexOf('\nname:'))
+  for (const { file } of Object.values(fleet.secrets)) expect(head, file).toContain(basename(file).replace(/_2$/, '_1'))
+  expect(read('.gitignore')).toContain('deploy/secrets/')
+  for (const [, variable] of fleetText.matchAll(/\$\{([A-Z_]+)/g)) {
+    expect([...variables, 'NODE_ANNOUNCE_IP']).toContain(variable)
+  }
+})
+
+test('each seller of compose.fleet.yaml announces the port that its machine forwards', () => {
+  const backends = read('deploy/fleet/haproxy.cfg')
+  for (const [name, { environment, ports }] of fleetOf('seller-')) {
+    const [, announced] = /\/tcp\/(\d+)$/.exec(environment!.NODE_ANNOUNCE_ADDR!)!
+    expect(ports).toEqual([`${announced}:4001/tcp`, `${announced}:4001/udp`])
+    expect(backends).toContain(`server ${name} ${name}:4001 check`)
+  }
+})
+
+test('the agents of compose.fleet.yaml are valid, and workers run what the seller leaves to them', async () => {
+  const [own, workers] = await Promise.all(
+    ['agents.yaml', 'worker-agents.yaml'].map((name) => readAgentsFile(`${root}deploy/fleet/${name}`)),
+  )
+  const left = own!.filter((agent) => agent.worker === true).map(({ name }) => name)
+  expect(left.length).toBeGreaterThan(0)
+  expect(workers!.map(({ name }) => name)).toEqual(expect.arrayContaining(left))
+})
+
+test('a seller of compose.fleet.yaml starts with its secrets from files, and shows them to nobody else', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'stoa-fleet-'))
+  for (const name of ['run/secrets', 'run/configs', 'data']) mkdirSync(join(dir, name), { recursive: true })
+  const given = { 'identity.key': 'who', wallet_key: '0xkey\n', database_url: 'postgres://a:b@c/d\n' }
+  for (const [name, text] of Object.entries(given)) writeFileSync(join(dir, 'run/secrets', name), text)
+  writeFileSync(join(dir, 'run/configs/agents.yaml'), 'agents: []')
+  const [program, flag, script, ...rest] = fleet.services['seller-2']!.entrypoint!
+  const here = script!
+    // Compose takes two for one.
+    .replaceAll('$$', '$')
+    .replaceAll(/\/(run|data)\//g, `${dir}/$1/`)
+    .replace('exec node /app/bin/stoa.js', `exec printf '%s|' "$DATABASE_URL" "$SELLER_PRIVATE_KEY"`)
+  const args = [flag!, here, ...rest, ...fleet.services['seller-2']!.command!]
+  expect(execFileSync(program!, args, { encoding: 'utf8' })).toBe('postgres://a:b@c/d|0xkey|start|--port|4001|')
+  expect(readFileSync(join(dir, 'data/identity.key'), 'utf8')).toBe('who')
+  expect(statSync(join(dir, 'data/identity.key')).mode & 0o777).toBe(0o600)
+  rmSync(dir, { recursive: true })
 })
 
 test('the service reads variables that exist; its examples parse', () => {

@@ -14,6 +14,7 @@ import { commands } from '../src/cli/commands.ts'
 import { ask, discovered } from './support/api-calls.ts'
 import { breakingDoor } from './support/breaking-door.ts'
 import { blocksOf, codeOf, hasPython } from './support/doc-blocks.ts'
+import { until } from './support/until.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const docs = join(root, 'docs')
@@ -107,7 +108,8 @@ test.concurrent('the buyer’s quick start works as it stands, and what it buys 
   })
   expect(said).toContain('Summarizer')
   // One call, one order, two steps.
-  expect(before - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))).toBe(40_000n)
+  const paid = async () => before - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))
+  await until(async () => (await paid()) === 40_000n, { timeoutMs: 20_000 })
 })
 
 test.concurrent('the programs of the developer’s quick start run as they stand', async () => {

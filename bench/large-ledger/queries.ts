@@ -138,7 +138,6 @@ function ofStart(database: LedgerDatabase, now: UnixMs) {
     'make owed payments due': () => store.hasten(now),
     'take over orders': () => purchases.takeOver(now),
     'orders that wait': () => createOrderStore(database).pending(),
-    'take over settled work, 8 days': () => createDeferred(database).takeOver(now - 8 * DAY_MS, 100),
   }
 }
 

@@ -18,19 +18,19 @@ servePart(async ({ dataDir = '', seller = '', agentId = '', databaseUrl = '', tr
   await node.start()
   await found(node, agentId)
   const { signal } = new AbortController()
-  const call = async () => {
-    const { output, payment } = await node.execute({ agentId, input: TASK, signal })
+  const callOf = (awaitsSettlement: boolean) => async () => {
+    const { output, payment } = await node.execute({ agentId, input: TASK, awaitsSettlement, signal })
     // The bench has no chain, so a settlement stays what the seller claims (D41).
-    if (output !== TASK || payment?.settlement !== 'claimed' || payment.tx_hash === '')
-      throw new Error('not the result that was paid for')
+    const isPaid = awaitsSettlement ? payment?.settlement === 'claimed' && payment.tx_hash !== '' : payment !== null
+    if (output !== TASK || !isPaid) throw new Error('not the result that was paid for')
   }
   return {
     ready: {},
     async answer(question) {
       if (question === TRAFFIC) return traffic()
-      const { reuse, ...plan } = question as LoadPlan & { reuse: boolean }
+      const { reuse, awaits, ...plan } = question as LoadPlan & { reuse: boolean; awaits: boolean }
       reuseStreams(reuse)
-      const load = await runLoad(plan, call)
+      const load = await runLoad(plan, callOf(awaits))
       const other = node
         .peers()
         .find(({ addresses }) => addresses.some((one) => one.includes('/quic') !== (transport === 'quic')))

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { createNode } from '../../src/node/create-node.ts'
 import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { servePart } from '../part.ts'
@@ -6,16 +7,22 @@ import { benchConfig } from './stoa-config.ts'
 import { PRICE_ATOMIC } from './terms.ts'
 import { countTraffic } from './traffic.ts'
 
-const inProcess: Facilitator = {
-  settle: async () => ({ kind: 'settled', txHash: instantFacilitator.settle().transaction }),
-  supports: async () => true,
-  close: async () => {},
+function inProcess(settleMs: number): Facilitator {
+  return {
+    async settle() {
+      if (settleMs > 0) await delay(settleMs)
+      return { kind: 'settled', txHash: instantFacilitator.settle().transaction }
+    },
+    supports: async () => true,
+    close: async () => {},
+  }
 }
 
 /** Our seller: the real node with `builtin/echo`. */
-servePart(async ({ dataDir = '', facilitatorUrl = '', databaseUrl = '', transport = 'tcp' }) => {
+servePart(async ({ dataDir = '', facilitatorUrl = '', databaseUrl = '', transport = 'tcp', settleMs = '0' }) => {
   const traffic = countTraffic()
-  const asked = facilitatorUrl === '' ? { ports: { facilitator: inProcess } } : { facilitatorUrl, ports: {} }
+  const facilitator = inProcess(Number(settleMs))
+  const asked = facilitatorUrl === '' ? { ports: { facilitator } } : { facilitatorUrl, ports: {} }
   const { config, secrets } = benchConfig({ dataDir, databaseUrl, ...asked })
   const node = await createNode(config, secrets, asked.ports)
   await node.start()

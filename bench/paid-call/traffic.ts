@@ -1,7 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
+import { secp256k1 } from '../../src/payments/secp256k1.ts'
 
-/** What a process asked its ledger for, so far. */
+/** What a process asked its ledger and the curve for, so far. */
 export type Traffic = {
   statements: number
   /** Batches of statements that are sent together. None on SQLite. */
@@ -10,6 +11,10 @@ export type Traffic = {
   groups: number
   /** To and from the server. */
   bytes: number
+  /** Signatures made. */
+  signed: number
+  /** Signatures checked. */
+  recovered: number
 }
 
 /** The question for it. */
@@ -25,7 +30,7 @@ type Wire = {
 }
 
 /**
- * Counts what the ledger of this process is asked for. Call it before the node opens its ledger.
+ * Counts what the ledger and the curve of this process are asked for. Call it before the node opens its ledger.
  *
  * This is not a setting of the node, because only this bench counts.
  */
@@ -33,13 +38,32 @@ export function countTraffic(): () => Traffic {
   const counted = { statements: 0, roundTrips: 0, groups: 0 }
   countSqlite(counted)
   const wires = countPostgres(counted)
+  const curve = countCurve()
   return () => {
     const bytes = [...wires].reduce((sum, { stream }) => sum + stream.bytesRead + stream.bytesWritten, 0)
-    return { ...counted, bytes }
+    return { ...counted, bytes, ...curve }
   }
 }
 
-function countSqlite(counted: Omit<Traffic, 'bytes'>): void {
+function countCurve(): Pick<Traffic, 'signed' | 'recovered'> {
+  const counted = { signed: 0, recovered: 0 }
+  const { sign, recover } = secp256k1
+  Object.assign(secp256k1, {
+    sign(...args: Parameters<typeof sign>) {
+      counted.signed += 1
+      return sign.apply(secp256k1, args)
+    },
+    recover(...args: Parameters<typeof recover>) {
+      counted.recovered += 1
+      return recover.apply(secp256k1, args)
+    },
+  })
+  return counted
+}
+
+type LedgerTraffic = Pick<Traffic, 'statements' | 'roundTrips' | 'groups'>
+
+function countSqlite(counted: LedgerTraffic): void {
   const { prepare } = DatabaseSync.prototype
   DatabaseSync.prototype.prepare = function (sql, ...options) {
     const statement = prepare.call(this, sql, ...options)
@@ -56,7 +80,7 @@ function countSqlite(counted: Omit<Traffic, 'bytes'>): void {
   }
 }
 
-function countPostgres(counted: Omit<Traffic, 'bytes'>): ReadonlySet<Wire> {
+function countPostgres(counted: LedgerTraffic): ReadonlySet<Wire> {
   const wires = new Set<Wire>()
   /** By connection, the name of the statement with which a group begins. */
   const begins = new Map<Wire, string>()

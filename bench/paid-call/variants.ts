@@ -8,6 +8,8 @@ import { TRAFFIC, type Traffic } from './traffic.ts'
 
 const onSqlite = [
   'ours',
+  'ours (awaits settlement)',
+  'ours (facilitator 2 s)',
   'floor A',
   'floor B',
   'floor C',
@@ -25,9 +27,12 @@ const onPostgres = [
 export const variantNames = [...onSqlite, ...onPostgres] as const
 export type VariantName = (typeof variantNames)[number]
 
+/** What a settlement takes on Base. */
+const SLOW_MS = 2_000
+
 /** CPU time per call, in µs. It stays meaningful when the machine is busy with other work. */
 export type Cpu = { buyer: number; seller: number; facilitator: number }
-/** What the ledger of one side was asked for by one call, and the CPU time that its database server took, in µs. */
+/** What the ledger and the curve of one side were asked for by one call, and the CPU time that its database server took, in µs. */
 export type LedgerCost = Traffic & { serverMicros: number }
 export type Measured = Load & { cpuMicros: Cpu; ledger?: { seller: LedgerCost; buyer: LedgerCost } }
 export type Variant = { name: VariantName; measure(plan: LoadPlan): Promise<Measured> }
@@ -85,12 +90,15 @@ type DatabaseUrls = { seller?: string; buyer?: string }
 
 async function sqliteVariants(start: StartPart, facilitator: Part | undefined): Promise<Variant[]> {
   const ours = await startOurs(start, facilitator, {})
+  const slow = await startOurs(start, undefined, {}, SLOW_MS)
   const floor = await startFloor(start, {})
   const httpSeller = await start('http-seller.ts', { facilitatorUrl: facilitator?.ready.url ?? '' })
   const httpBuyer = await start('http-buyer.ts', { seller: httpSeller.ready.url ?? '' })
   const http = { buyer: httpBuyer, seller: httpSeller, facilitator }
   return [
     ourVariant('ours', ours, { reuse: true }),
+    ourVariant('ours (awaits settlement)', ours, { reuse: true, awaits: true }),
+    ourVariant('ours (facilitator 2 s)', slow, { reuse: true }),
     variant('floor A', floor, { floor: 'A', reuse: true }),
     variant('floor B', floor, { floor: 'B', reuse: true }),
     variant('floor C', floor, { floor: 'C', reuse: true }),
@@ -119,9 +127,16 @@ async function postgresVariants(start: StartPart, { facilitator, servers, farMs 
   ]
 }
 
-async function startOurs(start: StartPart, facilitator: Part | undefined, urls: DatabaseUrls): Promise<Parts> {
+/** @param settleMs what a facilitator in the seller's process takes for a settlement */
+async function startOurs(
+  start: StartPart,
+  facilitator: Part | undefined,
+  urls: DatabaseUrls,
+  settleMs = 0,
+): Promise<Parts> {
   const facilitatorUrl = facilitator?.ready.url ?? ''
-  const seller = await start('stoa-seller.ts', { facilitatorUrl, databaseUrl: urls.seller ?? '' })
+  const set = { facilitatorUrl, databaseUrl: urls.seller ?? '', settleMs: String(settleMs) }
+  const seller = await start('stoa-seller.ts', set)
   const { address = '', agentId = '' } = seller.ready
   const buyer = await start('stoa-buyer.ts', { seller: address, agentId, databaseUrl: urls.buyer ?? '' })
   return { buyer, seller, facilitator }
@@ -151,9 +166,9 @@ function variant(name: VariantName, parts: Parts, question: Record<string, unkno
 function ourVariant(
   name: VariantName,
   parts: Parts,
-  { reuse, servers }: { reuse: boolean; servers?: Servers },
+  { reuse, awaits = false, servers }: { reuse: boolean; awaits?: boolean; servers?: Servers },
 ): Variant {
-  const inner = variant(name, parts, { reuse })
+  const inner = variant(name, parts, { reuse, awaits })
   const counted = async (side: 'seller' | 'buyer') => {
     const traffic = await parts[side].ask<Traffic>(TRAFFIC)
     return { ...traffic, serverMicros: ((await servers?.[side].use())?.cpuMs ?? 0) * 1000 }
@@ -177,6 +192,8 @@ function perCall(before: LedgerCost, after: LedgerCost, calls: number): LedgerCo
     roundTrips: each('roundTrips'),
     groups: each('groups'),
     bytes: each('bytes'),
+    signed: each('signed'),
+    recovered: each('recovered'),
     serverMicros: each('serverMicros'),
   }
 }

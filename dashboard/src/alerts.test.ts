@@ -36,6 +36,12 @@ test('T20 alerts show what needs a person, the most urgent first, each with a fi
   expect(seen.every(({ fix, action }) => /[.]$|[.] $/.test(fix) && action !== '')).toBe(true)
 })
 
+test('a process that was lost is an alert until it is back', () => {
+  const of = (missing: number) => alertsOf({ status: { ...status, processes: { alive: 2, missing } }, alarms: [] })
+  expect(of(0)).toEqual([])
+  expect(of(2)).toMatchObject([{ tone: 'warn', title: '2 processes of this seller were lost', to: '/machines' }])
+})
+
 test('D42 an alarm can be dismissed up to its mark; a waiting decision cannot be dismissed', () => {
   const seen = alertsOf({ alarms: [alarm('work_unpaid', 'bad', 'lost', { mark: '7' })], approvals: [{} as Approval] })
   expect(seen.map(({ alarm }) => alarm)).toEqual([{ id: 'work_unpaid', mark: '7' }, undefined])

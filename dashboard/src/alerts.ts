@@ -43,6 +43,12 @@ export function alertsOf({
     const how = `Tried so far: ${tried.join(', ')}. ${sentence(fix)}`
     add('warn', 'This node has not found the market yet', how, '/network', 'See the network')
   }
+  const missing = status?.processes?.missing ?? 0
+  if (missing > 0) {
+    const what = missing === 1 ? 'A process of this seller was lost' : `${missing} processes of this seller were lost`
+    const fix = 'The others have taken over its work. Start it again on its machine.'
+    add('warn', what, fix, '/machines', 'See the machines')
+  }
   if (balanceError !== undefined) {
     const fix = `${ended(sentence(balanceError.message))} Without the chain, the node cannot confirm payments.`
     add('warn', 'The chain does not answer', fix, '/wallet', 'See the wallet')

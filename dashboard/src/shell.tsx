@@ -17,6 +17,7 @@ const rooms = [
   ['/workflows', 'Workflows', 'workflows'],
   ['/sessions', 'Sessions', 'sessions'],
   ['/network', 'Network', 'network'],
+  ['/machines', 'Machines', 'machines'],
   ['/wallet', 'Wallet', 'wallet'],
   ['/settings', 'Settings', 'settings'],
 ] as const satisfies readonly (readonly [string, string, Sign])[]

@@ -55,6 +55,8 @@ type ExecutorDeps = {
   extensions: string[]
   /** Stores how tasks end that leave no exchange. Undefined: the ledger has the outcome. */
   messages?: Pick<SentMessageStore, 'end'> | undefined
+  /** Notes that nothing works on a task now. */
+  rest(taskId: string): Promise<void>
 }
 
 const states = {
@@ -72,6 +74,21 @@ const states = {
  */
 export function createExecutor(deps: ExecutorDeps): AgentExecutor {
   const { clock, tasks, logger } = deps
+
+  const unstored = (taskId: string) => (error: unknown) =>
+    logger.warn({ err: error, correlation_id: taskId }, 'the end of an A2A task could not be stored')
+  const noteRest = (taskId: string) => deps.rest(taskId).catch(unstored(taskId))
+
+  /** Before the caller is told: its next request may go to another process. */
+  async function noteEnd(taskId: string, outcome: Outcome): Promise<void> {
+    const { messages } = deps
+    if (messages === undefined) return noteRest(taskId)
+    // The exchange of a completed run is stored.
+    if (outcome.kind === 'completed') return
+    if (outcome.kind !== 'failed' && outcome.kind !== 'canceled') return noteRest(taskId)
+    const ended = { state: outcome.kind, text: outcome.text, at: clock.now() }
+    await messages.end(taskId, ended).catch(unstored(taskId))
+  }
 
   async function execute(request: RequestContext, bus: ExecutionEventBus): Promise<void> {
     const { taskId, contextId, userMessage, task, context } = request
@@ -125,15 +142,11 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       const { text, metadata } = outcome
       // A failed run may leave no exchange, so store its end. A run interrupted by the stop of the node may run again.
       const isCutOff = running.controller.signal.aborted && !running.isCanceled
-      if ((outcome.kind === 'failed' || outcome.kind === 'canceled') && !isCutOff) {
-        const ended = { state: outcome.kind, text: outcome.text, at: clock.now() }
-        await deps.messages?.end(taskId, ended).catch((error: unknown) => {
-          logger.warn({ err: error, correlation_id: taskId }, 'the end of an A2A task could not be stored')
-        })
-      }
+      if (!isCutOff) await noteEnd(taskId, outcome)
       say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
     } catch (error) {
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')
+      await noteRest(taskId)
       say(states.failed, { text: 'the node failed; its log has the cause' })
     } finally {
       shown?.end()
@@ -150,11 +163,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         const ids = { taskId, contextId: tasks.contextOf(taskId) }
         const status = statusOf(states.canceled, ids, clock.now())
         bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
-      } else if (running.canCancel) {
-        // The run reports its own end after the payment is void.
-        running.isCanceled = true
-        running.controller.abort(new Error('canceled by the caller'))
-      } else {
+      } else if (!tasks.cancel(running)) {
         throw new TaskNotCancelableError('the task is already paid and settled')
       }
     },

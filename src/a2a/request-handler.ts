@@ -7,6 +7,7 @@ import {
   type ServerCallContext,
 } from '@a2a-js/sdk/server'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
+import { elsewhereOf } from './elsewhere.ts'
 import { BEGUN_KEY, textOf } from './executor.ts'
 import type { SentMessages } from './sent-messages.ts'
 import { SHOW_KEY } from './shown-output.ts'
@@ -31,10 +32,15 @@ export function createRequestHandler(
   deps: { tasks: A2aTasks; executor: AgentExecutor; sent: SentMessages },
 ): A2ARequestHandler {
   const { tasks, executor, sent } = deps
+  const elsewhere = elsewhereOf(agentId, tasks)
   const inner = new DefaultRequestHandler(card, tasks.of(agentId), executor, tasks)
 
-  function enter(taskId: string, over: () => void): () => void {
+  async function enter(taskId: string, over: () => void, context: ServerCallContext): Promise<() => void> {
     if (taskId === '') return over
+    await elsewhere.refuse(taskId, context).catch((error: unknown) => {
+      over()
+      throw error
+    })
     const leave = tasks.enter(taskId)
     if (leave === undefined) {
       over()
@@ -70,7 +76,10 @@ export function createRequestHandler(
 
   async function again(id: string, { configuration }: SendMessageRequest, context: ServerCallContext): Promise<Task> {
     if (configuration?.returnImmediately === true) await tasks.stored(id)
-    else await tasks.atRest(id)
+    else {
+      await tasks.atRest(id)
+      await elsewhere.over(id, context)
+    }
     return inner.getTask({ tenant: '', id, historyLength: configuration?.historyLength }, context)
   }
 
@@ -88,7 +97,7 @@ export function createRequestHandler(
       const checked = check(params)
       const sending = await begin(checked, context)
       if (typeof sending === 'string') return again(sending, checked, context)
-      const leave = enter(checked.message?.taskId ?? '', sending.over)
+      const leave = await enter(checked.message?.taskId ?? '', sending.over, context)
       try {
         return await inner.sendMessage(checked, context)
       } finally {
@@ -105,7 +114,7 @@ export function createRequestHandler(
         yield* streamAgain(sending, checked, context)
         return
       }
-      const leave = enter(checked.message?.taskId ?? '', sending.over)
+      const leave = await enter(checked.message?.taskId ?? '', sending.over, context)
       context.state.set(SHOW_KEY, true)
       try {
         yield* inner.sendMessageStream(checked, context)
@@ -115,8 +124,13 @@ export function createRequestHandler(
     },
     getTask: (params, context) => inner.getTask(params, context),
     listTasks: (params, context) => inner.listTasks(params, context),
-    cancelTask: (params, context) => inner.cancelTask(params, context),
-    resubscribe: (params, context) => inner.resubscribe(params, context),
+    async cancelTask(params, context) {
+      return (await elsewhere.cancel(params.id, context)) ?? inner.cancelTask(params, context)
+    },
+    async *resubscribe(params, context) {
+      await elsewhere.refuse(params.id, context)
+      yield* inner.resubscribe(params, context)
+    },
     createTaskPushNotificationConfig: (params, context) => inner.createTaskPushNotificationConfig(params, context),
     getTaskPushNotificationConfig: (params, context) => inner.getTaskPushNotificationConfig(params, context),
     listTaskPushNotificationConfigs: (params, context) => inner.listTaskPushNotificationConfigs(params, context),

@@ -48,6 +48,12 @@ export function restoreEnded(taskId: string, { contextId, state, text, at }: End
   return { id: taskId, contextId, status, artifacts: [], history: [], metadata: undefined }
 }
 
+/** A task on which another process of this node works: only that process has its texts. */
+export function restoreWorking(taskId: string, { contextId }: { contextId: string }): Task {
+  const status = { state: TaskState.TASK_STATE_WORKING, message: undefined, timestamp: undefined }
+  return { id: taskId, contextId, status, artifacts: [], history: [], metadata: undefined }
+}
+
 /** Adds the transaction that settled the payment after the result was delivered. */
 export async function withReceipt(task: Task, find: () => Promise<TaskRecord | undefined>): Promise<Task> {
   const metadata = task.status?.message?.metadata

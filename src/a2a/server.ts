@@ -1,4 +1,5 @@
 import { AgentCard as CardMessage } from '@a2a-js/sdk'
+import type { Tail } from '../ledger/tail.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -24,6 +25,8 @@ export type A2aServerDeps = PaidRunDeps & {
   messages: SentMessageStore
   /** How long this node has run. Messages age by this time. */
   runTime: Pick<RunTime, 'now'>
+  /** What other processes of this node ask. */
+  tail: Pick<Tail, 'listen'>
   ownListing(id: string): Listing | undefined
   market: Work
 }
@@ -44,6 +47,12 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   const logger = deps.logger.child({ part: 'a2a' })
   const tasks = new A2aTasks(deps)
   const sent = new SentMessages(deps)
+  // Whoever asks has checked that its caller may.
+  const asked = (id: string) => {
+    const running = tasks.running(id)
+    if (running !== undefined) tasks.cancel(running)
+  }
+  deps.tail.listen({ changed: ({ record, id }) => record === 'task' && asked(id), missed() {} })
   /** Each server is built with its first request, and again when its listing changes. */
   const agents = new WeakMap<Listing, ServedAgent>()
   const market = serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
@@ -53,7 +62,10 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
     const extensions = card.capabilities.extensions?.map(({ uri }) => uri) ?? []
     // Market orders are in the ledger, under their idempotency key.
     const messages = id === MARKET_ID ? undefined : deps.messages
-    const executor = createExecutor({ clock: deps.clock, logger, tasks, work, extensions, messages })
+    const executor = createExecutor({
+      ...{ clock: deps.clock, logger, tasks, work, extensions, messages },
+      rest: (taskId) => deps.messages.rest(taskId),
+    })
     const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent })
     return { cardAt, handler, changedAt: new Date(changedAt) }
   }

@@ -11,7 +11,7 @@ import { Changes } from '../lib/changes.ts'
 import { type Caller, isCallerSeen, ownerSeen } from '../schema/caller.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
-import { restoreEnded, restoreTask, withReceipt } from './restored-task.ts'
+import { restoreEnded, restoreTask, restoreWorking, withReceipt } from './restored-task.ts'
 
 /** Tasks kept in memory. Beyond it the least recently used is dropped. */
 const TASKS_MAX = 2_000
@@ -36,7 +36,7 @@ export type RunningTask = { controller: AbortController; canCancel: boolean; isC
  */
 export class A2aTasks implements ExecutionEventBusManager {
   readonly #records: TaskRecords
-  readonly #messages: Pick<SentMessageStore, 'ended'> | undefined
+  readonly #messages: Pick<SentMessageStore, 'ended' | 'elsewhere' | 'askCancel'> | undefined
   readonly #entries = new Map<string, Entry>()
   readonly #buses = new Map<string, ExecutionEventBus>()
   readonly #running = new Map<string, RunningTask>()
@@ -45,7 +45,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   readonly #changes = new Changes()
   #bytes = 0
 
-  constructor(deps: { records: TaskRecords; messages?: Pick<SentMessageStore, 'ended'> }) {
+  constructor(deps: { records: TaskRecords; messages?: Pick<SentMessageStore, 'ended' | 'elsewhere' | 'askCancel'> }) {
     this.#records = deps.records
     this.#messages = deps.messages
   }
@@ -123,6 +123,19 @@ export class A2aTasks implements ExecutionEventBusManager {
     return this.#entries.get(taskId)?.task.contextId ?? ''
   }
 
+  /** Ends the run of a task, which reports its own end after its payment is void. @returns false if it is too late */
+  cancel(running: RunningTask): boolean {
+    if (!running.canCancel) return false
+    running.isCanceled = true
+    running.controller.abort(new Error('canceled by the caller'))
+    return true
+  }
+
+  /** Asks the other process that works on a task to cancel it. */
+  async askCancel(taskId: string): Promise<void> {
+    await this.#messages?.askCancel(taskId)
+  }
+
   abortAll(reason: Error): void {
     for (const { controller } of this.#running.values()) controller.abort(reason)
   }
@@ -142,6 +155,16 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#buses.delete(taskId)
   }
 
+  /** A task on which another process of this node works, as far as its callers may see it. */
+  async elsewhere(agentId: string, id: string, caller: Caller): Promise<Task | undefined> {
+    if (this.#entries.has(id) || this.#running.has(id)) return undefined
+    const begun = await this.#messages?.elsewhere(agentId, id)
+    const seen = ownerSeen(caller)
+    if (begun === undefined || (seen !== undefined && begun.tokenId !== seen)) return undefined
+    // It may have ended meanwhile.
+    return restoreTask(await this.#records.find(agentId, id)) ?? restoreWorking(id, begun)
+  }
+
   async #load(agentId: string, id: string, caller: Caller): Promise<Task | undefined> {
     const entry = this.#entries.get(id)
     const seen = ownerSeen(caller)
@@ -151,7 +174,8 @@ export class A2aTasks implements ExecutionEventBusManager {
       const record = await this.#records.find(agentId, id)
       if (record !== undefined) return isCallerSeen(record.callerId, seen) ? restoreTask(record) : undefined
       const ended = await this.#messages?.ended(agentId, id)
-      return ended !== undefined && (seen === undefined || ended.tokenId === seen) ? restoreEnded(id, ended) : undefined
+      if (ended !== undefined) return seen === undefined || ended.tokenId === seen ? restoreEnded(id, ended) : undefined
+      return this.elsewhere(agentId, id, caller)
     }
     if (entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)) return undefined
     const task = structuredClone(entry.task)

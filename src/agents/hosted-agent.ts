@@ -105,13 +105,25 @@ function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => vo
   }
 }
 
-/** Shows at most as many bytes as a result may have, and nothing after an abort. */
+/**
+ * Shows at most as many bytes as a result may have, and nothing after an abort. What crosses the limit is shown up to it, so
+ * whoever sees the output sees that it filled its limit.
+ */
 function bounded(onOutput: OnOutput, bytesMax: number, signal: AbortSignal): OnOutput {
-  let bytes = 0
+  let left = bytesMax
   return (text) => {
-    bytes += Buffer.byteLength(text)
-    if (text !== '' && bytes <= bytesMax && !signal.aborted) onOutput(text.toWellFormed())
+    if (left <= 0 || signal.aborted) return
+    const whole = text.toWellFormed()
+    const bytes = Buffer.byteLength(whole)
+    const shown = bytes <= left ? whole : cutAt(whole, left)
+    left -= bytes
+    if (shown !== '') onOutput(shown)
   }
+}
+
+/** As many characters as fit. */
+function cutAt(text: string, bytesMax: number): string {
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, bytesMax), { stream: true })
 }
 
 function checkOutput(output: string, outputBytesMax: number): string {

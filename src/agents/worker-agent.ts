@@ -15,6 +15,9 @@ export interface AgentWorkers {
   run(agentName: string, task: WorkerTask): Promise<string>
 }
 
+/** What the listing shows as the model of such an agent. */
+export const WORKER_MODEL = 'worker'
+
 /** Where no worker can join, such as in a command that only inspects agents. */
 const nobody: AgentWorkers = {
   canRun: () => false,
@@ -25,7 +28,7 @@ const nobody: AgentWorkers = {
 }
 
 const NOBODY =
-  'no worker that can run it is connected, so it is not on the market: `stoa worker list` shows who is, `stoa worker invite` makes a token for another machine'
+  'no worker that can run it is connected: `stoa worker list` shows who is, `stoa worker invite` makes a token for another machine'
 
 /** An agent that runs on other machines. It can run while a worker is connected that can run it. */
 export function workerRuntime(
@@ -34,7 +37,7 @@ export function workerRuntime(
 ): AgentRuntime {
   return {
     // Not what the worker runs: workers may differ.
-    model: 'worker',
+    model: WORKER_MODEL,
     get lacks(): Lack | undefined {
       return workers.canRun(name) ? undefined : 'worker'
     },

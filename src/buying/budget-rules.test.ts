@@ -4,14 +4,13 @@ import { testBudget } from '../../test/support/test-budget.ts'
 import { openDatabase } from '../store/database.ts'
 import { createPurchases } from '../store/purchases.ts'
 import { createStoredRules } from '../store/stored-rules.ts'
-import { budgetRules, changedRules, createRulesStore, effectiveRules } from './budget-rules.ts'
+import { budgetRules, createRulesStore, effectiveRules } from './budget-rules.ts'
 
 const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n, deny: ['a'] })
 
 test('a change outlives the process, and what was not changed follows the configuration', async () => {
   const store = createRulesStore(createStoredRules(openDatabase({ path: ':memory:' })))
-  const changed = changedRules(configured, { per_day: 2_000_000n, per_call: null, auto_approve_below: 0n, deny: [] })
-  await store.save(configured, changed)
+  await store.change(configured, { per_day: 2_000_000n, per_call: null, auto_approve_below: 0n, deny: [] })
   const kept = effectiveRules(configured, await store.load())
   expect(kept).toEqual({
     ...{ perCall: undefined, perDay: 2_000_000n, perMonth: undefined, perSeller: undefined, autoApproveBelow: 0n },
@@ -22,7 +21,7 @@ test('a change outlives the process, and what was not changed follows the config
 
 test('the configuration has the last word again once it says something else than it did', async () => {
   const store = createRulesStore(createStoredRules(openDatabase({ path: ':memory:' })))
-  await store.save(configured, changedRules(configured, { per_day: 9_000_000n, deny: ['b'] }))
+  await store.change(configured, { per_day: 9_000_000n, deny: ['b'] })
   const tightened = { ...configured, perDay: 1_000_000n }
   expect(effectiveRules(tightened, await store.load())).toMatchObject({ perDay: 1_000_000n, deny: ['b'] })
 })

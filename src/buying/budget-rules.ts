@@ -53,7 +53,7 @@ export function effectiveRules(configured: BudgetRules, stored: StoredRules): Bu
   return rules
 }
 
-export function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRules {
+function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRules {
   const amount = (given: bigint | null | undefined, now: bigint | undefined) =>
     given === undefined ? now : (given ?? undefined)
   return {
@@ -69,8 +69,12 @@ export function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRu
 
 export type RulesStore = {
   load(): Promise<StoredRules>
-  /** Durable when the promise resolves. */
-  save(configured: BudgetRules, rules: BudgetRules): Promise<void>
+  /**
+   * Changes the rules as they are stored now, whichever process has stored them.
+   *
+   * @returns the rules in force, durable when the promise resolves
+   */
+  change(configured: BudgetRules, change: ChangeBudget): Promise<BudgetRules>
 }
 
 /** The stored rules of their text. */
@@ -81,15 +85,55 @@ export function readRules(text: string | undefined): StoredRules {
 export function createRulesStore(texts: StoredRulesText): RulesStore {
   return {
     load: async () => readRules(await texts.load()),
-    async save(configured, rules) {
-      const stored: StoredRules = {}
-      for (const name of [...amountRules, ...listRules]) {
-        const [is, was] = [textOf(rules, name), textOf(configured, name)]
-        if (!isSame(is, was)) stored[name] = { is, configured: was }
+    async change(configured, change) {
+      const edit = (text: string | undefined) => {
+        const before = readRules(text)
+        const rules = changedRules(effectiveRules(configured, before), change)
+        return JSON.stringify({ ...untouched(before, configured, change), ...storedRules(configured, rules) })
       }
-      await texts.save(JSON.stringify(stored))
+      return effectiveRules(configured, readRules(await texts.change(edit)))
     },
   }
+}
+
+const namesInChange: Record<Rule, keyof ChangeBudget> = {
+  perCall: 'per_call',
+  perSeller: 'per_seller',
+  perDay: 'per_day',
+  perMonth: 'per_month',
+  autoApproveBelow: 'auto_approve_below',
+  allow: 'allow',
+  deny: 'deny',
+}
+
+/**
+ * Limits that hold at processes with another configuration, where a change says nothing of them. Only those that are
+ * stricter than it: they may hold here again, once this configuration becomes the other one.
+ */
+function untouched(stored: StoredRules, configured: BudgetRules, change: ChangeBudget): StoredRules {
+  const kept = [...amountRules, ...listRules].filter((name) => {
+    const rule = stored[name]
+    if (rule === undefined || change[namesInChange[name]] !== undefined) return false
+    return !isSame(rule.configured, textOf(configured, name)) && isStricter(name, rule)
+  })
+  return Object.fromEntries(kept.map((name) => [name, stored[name]]))
+}
+
+function isStricter(name: Rule, { is, configured }: { is: RuleText; configured: RuleText }): boolean {
+  if (is === null) return false
+  if (typeof is === 'string') return configured === null || parsePrice(is) < parsePrice(String(configured))
+  const before = configured as readonly string[]
+  if (name === 'deny') return before.every((party) => is.includes(party))
+  return is.length > 0 && (before.length === 0 || is.every((party) => before.includes(party)))
+}
+
+function storedRules(configured: BudgetRules, rules: BudgetRules): StoredRules {
+  const stored: StoredRules = {}
+  for (const name of [...amountRules, ...listRules]) {
+    const [is, was] = [textOf(rules, name), textOf(configured, name)]
+    if (!isSame(is, was)) stored[name] = { is, configured: was }
+  }
+  return stored
 }
 
 /** An amount in the two fields the API uses: decimal, and atomic units. */

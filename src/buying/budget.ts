@@ -16,7 +16,6 @@ import type { StoredToken } from '../store/tokens.ts'
 import {
   amountsOf,
   type BudgetRules,
-  changedRules,
   effectiveRules,
   type RulesStore,
   readRules,
@@ -157,14 +156,10 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     approvalFor,
     view,
     refresh: () => inTurn(refresh),
-    // Changes run one after the other. Each starts from the result of the one before, so that no change is lost.
+    // The ledger decides the order of changes. The lane keeps the rules here from going back to an older state.
     change: (change) =>
       inTurn(async () => {
-        // Another process may have changed another rule.
-        await refresh()
-        const next = changedRules(rules, change)
-        await store.save(configured, next)
-        rules = next
+        rules = await store.change(configured, change)
         deps.changed?.()
         return view()
       }),

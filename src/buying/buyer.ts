@@ -18,6 +18,7 @@ import { within } from '../lib/wait.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { NodeStopping } from '../listings/market-error.ts'
 import type { Replica } from '../listings/replica.ts'
+import type { Host } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
 import type { PaymentChain } from '../payments/chain-verdict.ts'
 import type { Wallet } from '../payments/wallet.ts'
@@ -67,6 +68,8 @@ type BuyerOptions = {
   maxWindowSeconds?: number | undefined
   /** True if this node may pay a seller that settles before its agent runs. */
   allowSettleFirst?: boolean | undefined
+  /** True if results of purchases wait for their settlement. Default: false (D46). */
+  awaitsSettlement?: boolean | undefined
 }
 
 export type BuyerDeps = {
@@ -85,7 +88,7 @@ export type BuyerDeps = {
   replica: Pick<Replica, 'onChange'>
   chain: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
   funds?: WalletFunds | undefined
-  openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
+  openStream: Host['openStream']
   /** True if a stream uses a relay although a direct connection now exists. */
   superseded?(stream: Stream): boolean
   runOwn: RunOrderDeps['runOwn']
@@ -121,7 +124,7 @@ export type Buyer = {
 
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, ledger, feed, catalog, replica, trading, openStream } = deps
-  const { callerDid, approvalMinutes, maxWindowSeconds, allowSettleFirst } = options
+  const { callerDid, approvalMinutes, maxWindowSeconds, allowSettleFirst, awaitsSettlement } = options
   const changes = new Changes()
   const unstored = withUnstoredEnds(ledger.purchases, { logger, changed: (orderId) => changes.tell(orderId) })
   const { purchases } = unstored
@@ -156,6 +159,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const running: RunOrderDeps = {
     ...shared,
     ...{ recovery, wallet, funds, trading, tokens, runOwn, openStream, maxWindowSeconds, allowSettleFirst },
+    awaitsSettlement,
   }
   const newId = () => risingUuid(clock.now(), deps.random)
   const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running })

@@ -7,16 +7,18 @@ import type { PaymentCheckDeps } from './second-look.ts'
  *
  * Before the payment window ends, only a transfer counts. After it, a payment that was never settled counts as not
  * spent.
+ *
+ * @returns `open`: it may still be charged. `unknown`: no chain can be asked, or it shows too little.
  */
 export async function confirmOnChain(
   reservation: StoredReservation,
   isOver: boolean,
   deps: PaymentCheckDeps,
-): Promise<'released' | undefined> {
+): Promise<'confirmed' | 'released' | 'open' | 'unknown'> {
   const { purchases, clock, chain, changed, logger } = deps
   const { envelope, requirements, paymentId, orderId, txHash } = reservation
   const { authorization } = envelope.payload!
-  if (chain === undefined) return undefined
+  if (chain === undefined) return 'unknown'
   const { asset } = requirements
   const shown = isOver ? await askChainAfter({ asset, authorization }, chain) : undefined
   // If the chain's logs do not reach back far enough, check the transaction that the seller named.
@@ -25,9 +27,9 @@ export async function confirmOnChain(
   if (verdict.kind === 'paid') {
     await purchases.confirm(paymentId, verdict.txHash, clock.now())
     changed(orderId)
-    return undefined
+    return 'confirmed'
   }
-  if (!isShown) return undefined
+  if (!isShown) return verdict.kind === 'unknown' ? 'unknown' : 'open'
   if (txHash !== undefined) {
     const ids = { order_id: orderId, payment_id: paymentId, tx_hash: txHash }
     logger.warn(

@@ -27,7 +27,7 @@ const scripted = (script: (stream: ScriptedStream) => Promise<void>) =>
 describe('D17: what an execution gives', () => {
   test('of a paid agent: the result, and what was paid by which transaction', async () => {
     const { seller, buyer } = await market()
-    const result = await buyer.execute({ input: 'a task' })
+    const result = await buyer.execute({ input: 'a task', awaitsSettlement: true })
     const [{ order, reservation } = {}] = await buyer.ledger()
     const { from, nonce } = reservation!.envelope.payload!.authorization
     const use = seller.settlement.useOf(from, nonce) as { txHash: Hex }
@@ -56,7 +56,24 @@ describe('D17: what an execution gives', () => {
   test('while settlement is pending: no transaction', async () => {
     const { seller, buyer } = await market()
     seller.settlement.usual = { moves: false, answer: { kind: 'unclear', reason: 'down' } }
-    expect((await buyer.execute()).payment).toMatchObject({ tx_hash: '', settlement: 'pending' })
+    const { payment } = await buyer.execute({ awaitsSettlement: true })
+    expect(payment).toMatchObject({ tx_hash: '', settlement: 'pending' })
+  })
+
+  test('D46: before the seller has settled, unless the caller or the node waits for that', async () => {
+    const { seller, buyer } = await market({ attemptTimeoutMs: 60_000 })
+    const { settlement } = seller
+    settlement.usual = { moves: true, answer: 'hang' }
+    expect(await buyer.execute()).toMatchObject({
+      output: 're: task',
+      payment: { tx_hash: '', settlement: 'pending', amount_atomic: '10000' },
+    })
+    expect(await buyer.ledger()).toMatchObject([{ order: { status: 'completed' }, reservation: { state: 'spent' } }])
+    expect(await buyer.spent()).toBe(10_000n)
+    settlement.usual = { moves: true, answer: 'the transaction' }
+    buyer.deps.awaitsSettlement = true
+    expect((await buyer.execute()).payment).toMatchObject({ settlement: 'claimed' })
+    expect((await buyer.execute({ awaitsSettlement: false })).payment).toMatchObject({ settlement: 'pending' })
   })
 
   test('of a free agent: no payment, over the free protocol', async () => {

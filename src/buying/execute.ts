@@ -36,6 +36,8 @@ export type ExecuteRequest = {
   hops?: number
   /** Called right before the signature. */
   onSigning?: (() => void) | undefined
+  /** True if the answer has to name the settlement transaction. Default: the option of this node (D46). */
+  awaitsSettlement?: boolean | undefined
   /** Receives the status, and the agent's output while it works. */
   onProgress?: OnProgress
 }
@@ -97,7 +99,8 @@ async function executeFirst(
     order,
     async (attendance) => {
       if (keyed !== undefined) await deps.orders.place(order, { request: keyed, kind: 'execute' })
-      const call = { signal: request.cancel ?? NEVER, attendance, watch, hops: request.hops, runId: runIdOf(keyed) }
+      const { cancel = NEVER, hops, awaitsSettlement } = request
+      const call = { signal: cancel, attendance, watch, hops, runId: runIdOf(keyed), awaitsSettlement }
       return runOrder(order, listing, call, deps)
     },
     request.onSigning,

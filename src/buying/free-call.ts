@@ -2,16 +2,20 @@ import type { Stream } from '@libp2p/interface'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { FrameError } from '../protocols/frame.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
 import { callMarketplace } from '../protocols/marketplace.ts'
-import type { StreamPeer } from '../protocols/streams.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { OpenStream, StreamPeer } from '../protocols/streams.ts'
+import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import { SellerSilent } from '../protocols/x402/client.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import { Deadline } from './deadline.ts'
+import { mayAskElsewhere } from './outcome.ts'
 import { exchange, formOf, type PurchaseDeps, type PurchaseResult } from './purchase.ts'
 import { readResponse } from './response.ts'
-import { onStream } from './stream-lease.ts'
+import { onStream, type StreamLease } from './stream-lease.ts'
 
 /** Time limit assumed for listings that state none, such as listings of other implementations. */
 const UNKNOWN_RUN_SECONDS = 600
@@ -19,7 +23,7 @@ const UNKNOWN_RUN_SECONDS = 600
 const QUEUE_SECONDS = 120
 
 export type FreeCallDeps = Pick<PurchaseDeps, 'streams' | 'callerDid'> & {
-  openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
+  openStream: OpenStream
   /** Time a free agent may take. Default: the time limit of its listing plus queue time. */
   unpaidMs?: number
 }
@@ -79,16 +83,48 @@ async function askFree(
       'the seller asks to be paid for what it lists as free: nothing was signed',
     )
   }
-  const response = await onStream(
-    { seller, streams, fresh: true },
-    (lease) => exchange(lease, call, { sign }, signal),
-    signal,
-  )
+  const response = await atAnyProcess<FramedStream, ReceivedResponse>((instead, use) => {
+    const ask = (lease: StreamLease) => {
+      use(lease.stream)
+      return exchange(lease, call, { sign }, signal)
+    }
+    return onStream({ seller, streams, fresh: true, instead }, ask, signal)
+  })
   return { ...readResponse(response), reservation: undefined }
 }
 
+/**
+ * Asks another process of the seller if the first one refuses the call, which then has not run. Without another process, the
+ * refusal stands.
+ *
+ * @param ask names the stream that it uses; `instead`: one at whose end is the process that refused
+ */
+async function atAnyProcess<S, T>(ask: (instead: S | undefined, use: (stream: S) => void) => Promise<T>): Promise<T> {
+  let used: S | undefined
+  const use = (stream: S) => {
+    used = stream
+  }
+  try {
+    return await ask(undefined, use)
+  } catch (refusal) {
+    const instead = used
+    if (instead === undefined || !(refusal instanceof PeerError) || !mayAskElsewhere(refusal)) throw refusal
+    used = undefined
+    return ask(instead, use).catch((error: unknown) => {
+      throw used === undefined ? refusal : error
+    })
+  }
+}
+
 async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: FreeCallDeps): Promise<string> {
-  const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal)
+  return atAnyProcess<Stream, string>(async (instead, use) => {
+    const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal, instead && { instead })
+    use(stream)
+    return callOver(stream, agentId, call)
+  })
+}
+
+async function callOver(stream: Stream, agentId: string, call: OwnCall): Promise<string> {
   try {
     const output = await callMarketplace(stream, { ...call, agentId }, call.signal)
     void stream.close().catch(() => {})

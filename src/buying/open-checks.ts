@@ -28,6 +28,9 @@ type OpenChecksDeps = {
   chain?: unknown
 }
 
+/** The last check, the number of checks before or after the end of the payment window, and on which side it was. */
+type Check = { at: number; count: number; isOver: boolean }
+
 /**
  * Chooses the open purchases to check next: first purchases never checked, then purchases checked longest ago. Old
  * purchases that stay open, for example for a week without an RPC, then hide no newer ones.
@@ -35,7 +38,7 @@ type OpenChecksDeps = {
 export class OpenChecks {
   readonly #deps: OpenChecksDeps
   /** The last check of each purchase, by the monotonic clock. Latest last. */
-  readonly #checks = new BoundedMap<string, { at: number; count: number }>(OPEN_MAX)
+  readonly #checks = new BoundedMap<string, Check>(OPEN_MAX)
 
   constructor(deps: OpenChecksDeps) {
     this.#deps = deps
@@ -50,7 +53,7 @@ export class OpenChecks {
       due.sort((a, b) => (checkedAt(a) === checkedAt(b) ? 0 : checkedAt(a) < checkedAt(b) ? -1 : 1))
       due.length = BATCH_MAX
     }
-    for (const { orderId } of due) this.#note(orderId)
+    for (const purchase of due) this.#note(purchase)
     return { due, all }
   }
 
@@ -77,10 +80,16 @@ export class OpenChecks {
     return [...found.values()]
   }
 
-  /** Doubles the pause after each check, so that a vanished seller costs little. */
-  #note(orderId: string): void {
-    const count = (this.#checks.get(orderId)?.count ?? 0) + 1
-    this.#checks.set(orderId, { at: monotonicOf(this.#deps.clock), count })
+  /**
+   * Doubles the pause after each check, so that a vanished seller costs little. After the payment window it begins
+   * anew: the chain then decides, and a reservation should not stay 10 minutes longer if it could not be asked once.
+   */
+  #note({ orderId, validBeforeSeconds }: OpenPurchase): void {
+    const { clock } = this.#deps
+    const isOver = clock.now() > validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
+    const last = this.#checks.get(orderId)
+    const count = last?.isOver === isOver ? last.count + 1 : 1
+    this.#checks.set(orderId, { at: monotonicOf(clock), count, isOver })
   }
 
   /**

@@ -91,7 +91,8 @@ test('an order is in doubt if it is signed and nobody had the last word', () => 
 
 describe('the stored error of a failed order', () => {
   test.each(Object.keys(x402Errors))('%s is the word of the seller', (code) => {
-    expect(chargeAfter(code, false)).toBe(code === 'SETTLEMENT_FAILED' ? 'possible' : 'none')
+    const isOpen = code === 'SETTLEMENT_FAILED' || code === 'PAYMENT_REQUIRED'
+    expect(chargeAfter(code, false)).toBe(isOpen ? 'possible' : 'none')
     expect(chargeAfter(code, true)).toBe('possible')
   })
 

@@ -58,6 +58,18 @@ export function outcomeOf(error: unknown, request: SignedRequest | undefined): O
   return outcome !== FLAG ? outcome : error.retryable ? 'ask again' : 'last word'
 }
 
+/**
+ * True if another process of the seller may take a call that this one did not. Nothing was signed.
+ *
+ * A process may stop, have no room, not sell the agent, or not know its new price yet.
+ */
+export function mayAskElsewhere(error: unknown): boolean {
+  if (error instanceof UnreadableAnswer) return false
+  if (error instanceof PeerError) return error.code === 'OVERLOADED' || error.code === 'UNKNOWN_RESOURCE'
+  if (error instanceof MarketError) return error.code === 'LISTING_MISMATCH'
+  return !isAnswer(error)
+}
+
 /** True if the error is not a failure of the stream: the seller, this node, or the time limit has decided. */
 function isAnswer(error: unknown): boolean {
   return [PeerError, MarketError, SellerSilent, TaskTooLong].some((kind) => error instanceof kind)
@@ -73,11 +85,14 @@ export function isInDoubt(error: unknown, { isSigned, isAborted }: { isSigned: b
   return isAborted || outcomeOf(error, 'payment') !== 'last word'
 }
 
+const CHARGED_LATER: ReadonlySet<string> = new Set<X402ErrorName>(['SETTLEMENT_FAILED', 'PAYMENT_REQUIRED'])
+
 /**
  * Returns what the stored error of a failed, signed order says about its payment. Only a seller's answer says that
- * nothing is charged. A seller that settles before its agent runs, or that is still settling, may charge all the same.
+ * nothing is charged. A seller that settles before its agent runs, or that is still settling, may charge all the same. A
+ * seller that never saw the payment may get it yet, from a process of this node that stood still and was given up.
  */
 export function chargeAfter(code: string | undefined, settlesFirst: boolean): 'none' | 'possible' | 'unknown' {
   if (code === undefined || !Object.hasOwn(x402Errors, code)) return 'unknown'
-  return settlesFirst || code === 'SETTLEMENT_FAILED' ? 'possible' : 'none'
+  return settlesFirst || CHARGED_LATER.has(code) ? 'possible' : 'none'
 }

@@ -184,8 +184,12 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
   test('when the seller has forgotten its challenge', async () => {
     const { buyer, seller } = await market()
     const { find } = seller.challenges
-    let asked = 0
-    seller.challenges.find = (...args) => (asked++ === 0 ? { error: 'PAYMENT_NONCE_MISMATCH' } : find(...args))
+    const forgotten = new Set<string>()
+    seller.challenges.find = (asked, now) => {
+      if (forgotten.size === 0) forgotten.add(asked.nonce)
+      const isForgotten = forgotten.has(asked.nonce)
+      return isForgotten ? { error: 'PAYMENT_NONCE_MISMATCH' } : find.call(seller.challenges, asked, now)
+    }
     expect((await buyer.execute()).output).toBe('re: task')
     expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
   })

@@ -3,6 +3,7 @@ import type { Logger } from '../lib/logger.ts'
 import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
@@ -25,7 +26,7 @@ import type { Order, PurchasePayment, Reservation } from '../store/purchases.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
 import { Guard, type GuardDeps, type Terms } from './guard.ts'
-import { outcomeOf } from './outcome.ts'
+import { mayAskElsewhere, outcomeOf } from './outcome.ts'
 import { type Delivery, notesOf, paidFor, readResponse } from './response.ts'
 import { onStream, StreamLease } from './stream-lease.ts'
 
@@ -50,6 +51,8 @@ export type PurchaseDeps = GuardDeps & {
   shownWorkMs?: number
   /** How long to wait for the answer after the payment window ends, in ms. */
   afterWindowMs?: number
+  /** True if results of this node's purchases wait for their settlement. Default: false (D46). */
+  awaitsSettlement?: boolean | undefined
 }
 
 export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: PurchasePayment }
@@ -58,6 +61,8 @@ type Callers = {
   watch?: Watch | undefined
   /** Called right before the signature. From there on the purchase runs to its end. */
   onSigning?(): void
+  /** True if the caller wants the transaction with the result. Default: the option of this node. */
+  awaitsSettlement?: boolean | undefined
 }
 
 type Purchase = {
@@ -91,7 +96,9 @@ export async function purchase(
 ): Promise<PurchaseResult> {
   using deadline = new Deadline(caller)
   const guard = new Guard(order, terms, deps)
-  const bought: Purchase = { order, terms, call: callOf(order, terms, deps), guard, deadline, ...callers }
+  const { awaitsSettlement = deps.awaitsSettlement ?? false } = callers
+  const call = { ...callOf(order, terms, deps), awaitsSettlement }
+  const bought: Purchase = { order, terms, call, guard, deadline, ...callers }
   let response: ReceivedResponse
   try {
     response = await payOverStream(bought, deps)
@@ -119,23 +126,33 @@ function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Ter
   }
 }
 
-/** Steps 1 to 4. Replaces a stream that was kept open and had ended, as long as nothing is signed. */
+/**
+ * Steps 1 to 4. As long as nothing is signed, replaces a stream that was kept open and had ended, and asks another process
+ * of the seller if this one does not take the call.
+ */
 async function payOverStream(bought: Purchase, deps: PurchaseDeps): Promise<ReceivedResponse> {
   const { terms, call, guard, deadline, watch } = bought
   const { signal } = deadline
   const { streams, firstAnswerMs = FIRST_ANSWER_MS, shownWorkMs = SHOWN_WORK_MS } = deps
   const shown = watch === undefined ? call : { ...call, onOutput: watch.output }
   const sign = (demand: PaymentDemand) => signFor(demand, bought, deps)
+  let refusal: { instead: FramedStream; error: unknown } | undefined
   for (let fresh = false; ; fresh = true) {
-    using lease = await StreamLease.take({ seller: terms.seller, streams, fresh }, signal)
+    const wanted = { seller: terms.seller, streams, fresh, instead: refusal?.instead }
+    // Without another process, what this one said stands.
+    using lease = await StreamLease.take(wanted, signal).catch((error: unknown) => {
+      throw refusal === undefined || signal.aborted ? error : refusal.error
+    })
     try {
       const response = await exchange(lease, shown, { sign, firstAnswerMs, shownWorkMs }, signal)
       lease.end()
       return response
     } catch (error) {
       lease.end(error)
-      const mayRepeat = lease.isReused && !signal.aborted && guard.reservation === undefined
-      if (!mayRepeat || outcomeOf(error, undefined) !== 'other stream') throw error
+      if (signal.aborted || guard.reservation !== undefined) throw error
+      if (lease.isReused && outcomeOf(error, undefined) === 'other stream') continue
+      if (refusal !== undefined || !mayAskElsewhere(error)) throw error
+      refusal = { instead: lease.stream, error }
     }
   }
 }

@@ -310,18 +310,47 @@ describe('once the payment can no longer be settled, the chain decides', () => {
   })
 })
 
-test('a purchase without a transaction hash gets the one that has come since', async () => {
-  const txHash = randomHex()
-  const { buyer, reservation, order, now } = await interrupted(async (stream) =>
-    stream.respond(await stream.next(), { tx_hash: txHash }),
-  )
-  await buyer.purchases.finish(
-    { ...order, status: 'completed', output: 'mine' },
-    { paymentId: reservation.paymentId, amount: 1n, txHash: undefined },
-  )
-  await buyer.recovery.start()
-  await until(async () => (await now()).reservation?.txHash)
-  expect(await now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash } })
+describe('D46: a result that came before its settlement', () => {
+  async function received(options: { chainIsDown?: boolean } = {}) {
+    const txHash = randomHex()
+    const bought = await interrupted(async (stream) => {
+      for (let asked = await stream.next(); asked !== undefined; asked = await stream.next())
+        await stream.respond(asked, { tx_hash: txHash })
+    })
+    bought.settlement.chainIsDown = options.chainIsDown === true
+    await bought.buyer.purchases.finish(
+      { ...bought.order, status: 'completed', output: 'mine' },
+      { paymentId: bought.reservation.paymentId, amount: 1n, txHash: undefined },
+    )
+    return { ...bought, txHash }
+  }
+
+  test('gets its transaction from the chain, without another word to its seller', async () => {
+    const { buyer, seller, settlement, authorization, now } = await received()
+    const paid = settlement.pay(authorization)
+    await buyer.recovery.start()
+    await until(async () => (await now()).reservation?.txHash)
+    expect(await now()).toMatchObject({
+      order: { output: 'mine' },
+      reservation: { txHash: paid, confirmation: 'chain' },
+    })
+    expect(seller.received).toEqual([])
+  })
+
+  test('gets it from its seller while the chain cannot be asked', async () => {
+    const { buyer, now, txHash } = await received({ chainIsDown: true })
+    await buyer.recovery.start()
+    await until(async () => (await now()).reservation?.txHash)
+    expect(await now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash, confirmation: 'awaited' } })
+  })
+
+  test('gets it from its seller when its owner asks, before the chain shows it', async () => {
+    const { buyer, order, now, txHash, seller } = await received()
+    await buyer.recovery.start()
+    await buyer.recovery.look(order.id)
+    expect(await now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash } })
+    expect(seller.received).toHaveLength(1)
+  })
 })
 
 describe('a result whose seller never names a transaction', () => {

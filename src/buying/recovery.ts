@@ -170,10 +170,13 @@ export class Recovery implements Service {
     const isReceived = order?.status === 'completed'
     const isWanted = order?.status === 'executing' || state === 'spent' || options.requested === true
     const isConfirmed = confirmation === 'chain'
+    const isOver = now > validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
+    if (order !== undefined && isReceived && state === 'spent' && !isConfirmed) {
+      return this.#learnSettlement(order, reservation, { ...options, isOver })
+    }
     if (order !== undefined && (isReceived ? txHash === undefined && !isConfirmed : isWanted)) {
       if (await this.#askSeller(order, reservation)) return
     }
-    const isOver = now > validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
     if (state === 'spent' && !isConfirmed && (await confirmOnChain(reservation, isOver, this.#deps)) === 'released')
       return
     const isFirst = reservation.settlesFirst === true && (order?.status === 'failed' || order?.status === 'cancelled')
@@ -182,6 +185,20 @@ export class Recovery implements Service {
     if (!isOver) return
     const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
     if (state === 'spent' && !isReceived && !isKept) await this.#giveUp(order, reservation)
+  }
+
+  /**
+   * Learns by which transaction a received result was paid (D46). The chain is asked first: the seller would send the
+   * whole result again.
+   */
+  async #learnSettlement(
+    order: Order,
+    reservation: StoredReservation,
+    { isOver, requested = false }: { isOver: boolean; requested?: boolean },
+  ): Promise<void> {
+    const shown = await confirmOnChain(reservation, isOver, this.#deps)
+    const isMissing = reservation.txHash === undefined && (shown === 'unknown' || (shown === 'open' && requested))
+    if (isMissing) await this.#askSeller(order, reservation)
   }
 
   /** Returns true if the seller's answer is final and nothing is left to do. */

@@ -47,6 +47,8 @@ type OrderCall = {
   hops?: number | undefined
   /** The run of an own agent, if another order may continue it. Default: the order's own id. */
   runId?: string | undefined
+  /** True if the caller wants the transaction with the result. Default: the option of this node (D46). */
+  awaitsSettlement?: boolean | undefined
 }
 
 /**
@@ -136,7 +138,7 @@ async function signedOrUnknown(
 async function perform(
   order: RunnableOrder,
   listing: Listing,
-  { signal, watch, hops, runId = order.id, onSigning }: OrderCall & { onSigning(): void },
+  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { onSigning(): void },
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   // It was canceled before it could begin.
@@ -159,7 +161,7 @@ async function perform(
   deps.trading?.check()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
   const terms = { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops }
-  return purchase(order, { terms, watch, onSigning }, deps, signal)
+  return purchase(order, { terms, watch, onSigning, awaitsSettlement }, deps, signal)
 }
 
 /** Refuses a token that would run a paid own agent unpaid, as only the owner may (D48). @throws MarketError */

@@ -3,8 +3,17 @@ import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 
-/** `fresh`: use a new stream. `urgent`: do not wait until other calls to the same seller end. */
-type LeaseRequest = { seller: StreamPeer; streams: StreamPool; fresh?: boolean; urgent?: boolean }
+/**
+ * `fresh`: use a new stream. `urgent`: do not wait until other calls to the same seller end. `instead`: ask another process of
+ * the seller than the one at the end of this stream.
+ */
+type LeaseRequest = {
+  seller: StreamPeer
+  streams: StreamPool
+  fresh?: boolean
+  urgent?: boolean
+  instead?: FramedStream | undefined
+}
 
 /** The right to one exchange with a seller. Ends with its block: see `end`. */
 export class StreamLease implements Disposable {
@@ -19,11 +28,12 @@ export class StreamLease implements Disposable {
 
   /** Borrows a stream from the pool. @throws PeerError OVERLOADED, the error of the connection, the signal's reason */
   static async take(wanted: LeaseRequest, signal: AbortSignal): Promise<StreamLease> {
-    const { seller, streams, fresh, urgent } = wanted
+    const { seller, streams, instead, urgent } = wanted
+    const fresh = wanted.fresh === true || instead !== undefined
     const leave = urgent ? () => {} : await streams.slot(seller.peerId, signal)
     try {
       const { stream, reused } = fresh
-        ? { stream: await streams.open(seller, signal), reused: false }
+        ? { stream: await streams.open(seller, signal, instead), reused: false }
         : await streams.take(seller, signal)
       return new StreamLease(wanted, { stream, isReused: reused, leave }, signal)
     } catch (error) {

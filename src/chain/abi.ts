@@ -1,10 +1,18 @@
 import type { Hex } from '../schema/primitives.ts'
 import { unavailable } from './rpc.ts'
 
-/* The part of the ABI that ERC-8004 needs, by hand as in usdc.ts. The tests compare it with an ABI library. */
+/* The part of the ABI that ERC-8004 and payment channels need, by hand as in usdc.ts. The tests compare it with an ABI library. */
 
-/** An argument of a call: one word, a text, or a list of addresses. Integers may be negative. */
-export type Argument = bigint | { word: Hex } | { address: Hex } | { text: string } | { addresses: readonly Hex[] }
+/** An argument of a call. Integers may be negative. `tuple` is a Solidity struct, `list` an array of any length. */
+export type Argument =
+  | bigint
+  | { word: Hex }
+  | { address: Hex }
+  | { text: string }
+  | { bytes: Hex }
+  | { addresses: readonly Hex[] }
+  | { tuple: readonly Argument[] }
+  | { list: readonly Argument[] }
 
 /** First topics of the events that are read: the hashes of their signatures. */
 export const eventTopics = {
@@ -17,41 +25,51 @@ export const eventTopics = {
 const WORD_DIGITS = 64
 const TWO_256 = 1n << 256n
 const NO_TEXT = 'the RPC answered something that is not text'
+const NO_WORD_LISTS = 'the RPC answered something that is not the list of results asked for'
 
-/** Encodes the selector, then a head of one word per argument, then the tails of arguments with variable length. */
+/** Encodes a call: the selector, then the arguments. */
 export function encodeCall(selector: Hex, args: readonly Argument[]): Hex {
-  const head: string[] = []
-  const tail: string[] = []
-  let offset = args.length * 32
-  for (const argument of args) {
-    const dynamic = dynamicPart(argument)
-    if (dynamic === undefined) {
-      head.push(wordOf(argument as bigint | { word: Hex } | { address: Hex }))
-      continue
-    }
-    head.push(uintWord(BigInt(offset)))
-    tail.push(dynamic)
-    offset += dynamic.length / 2
-  }
-  return `${selector}${head.join('')}${tail.join('')}` as Hex
+  return `${selector}${encodeTuple(args)}` as Hex
 }
 
-function dynamicPart(argument: Argument): string | undefined {
-  if (typeof argument === 'bigint') return undefined
-  if ('text' in argument) {
-    const bytes = Buffer.from(argument.text, 'utf8')
-    const digits = bytes.toString('hex')
-    return uintWord(BigInt(bytes.length)) + digits.padEnd(Math.ceil(digits.length / WORD_DIGITS) * WORD_DIGITS, '0')
-  }
-  if ('addresses' in argument) {
-    return uintWord(BigInt(argument.addresses.length)) + argument.addresses.map(addressWord).join('')
-  }
-  return undefined
+/** Encodes values without a selector, as `abi.encode` of Solidity does. */
+export function encodeValues(values: readonly Argument[]): Hex {
+  return `0x${encodeTuple(values)}`
 }
 
-function wordOf(argument: bigint | { word: Hex } | { address: Hex }): string {
-  if (typeof argument === 'bigint') return uintWord(argument)
-  return 'word' in argument ? argument.word.slice(2).toLowerCase() : addressWord(argument.address)
+/** A head with each value, or for a value of variable length its offset, then the tails with those values. */
+function encodeTuple(values: readonly Argument[]): string {
+  const parts = values.map((value) => ({ isDynamic: isDynamic(value), digits: encodeValue(value) }))
+  const headDigits = parts.reduce((sum, part) => sum + (part.isDynamic ? WORD_DIGITS : part.digits.length), 0)
+  let [head, tail] = ['', '']
+  for (const part of parts) {
+    if (part.isDynamic) {
+      head += uintWord(BigInt((headDigits + tail.length) / 2))
+      tail += part.digits
+    } else head += part.digits
+  }
+  return head + tail
+}
+
+/** True if the length of a value depends on more than its type. */
+function isDynamic(value: Argument): boolean {
+  if (typeof value === 'bigint' || 'word' in value || 'address' in value) return false
+  return 'tuple' in value ? value.tuple.some(isDynamic) : true
+}
+
+function encodeValue(value: Argument): string {
+  if (typeof value === 'bigint') return uintWord(value)
+  if ('word' in value) return value.word.slice(2).toLowerCase()
+  if ('address' in value) return addressWord(value.address)
+  if ('tuple' in value) return encodeTuple(value.tuple)
+  if ('text' in value) return encodeBytes(Buffer.from(value.text, 'utf8').toString('hex'))
+  if ('bytes' in value) return encodeBytes(value.bytes.slice(2).toLowerCase())
+  const items = 'list' in value ? value.list : value.addresses.map((address) => ({ address }))
+  return uintWord(BigInt(items.length)) + encodeTuple(items)
+}
+
+function encodeBytes(digits: string): string {
+  return uintWord(BigInt(digits.length / 2)) + digits.padEnd(Math.ceil(digits.length / WORD_DIGITS) * WORD_DIGITS, '0')
 }
 
 export function addressWord(address: Hex): string {
@@ -84,6 +102,24 @@ export function readAddresses(result: unknown, max: number): Hex[] {
     throw unavailable('the RPC answered something that is not a list of addresses')
   }
   return items.slice(0, Math.min(Number(length), max)).map(readAddress)
+}
+
+/**
+ * The items of an answer that is a list of bytes (`bytes[]`), each as its words.
+ * @throws ChainError if there are not exactly `count` items, or one is incomplete or not made of words
+ */
+export function readWordLists(result: unknown, count: number): bigint[][] {
+  const [offset, length, ...words] = readWords(result, 2)
+  if (offset !== 32n || length !== BigInt(count)) throw unavailable(NO_WORD_LISTS)
+  return words.slice(0, count).map((start) => {
+    const at = Number(start / 32n)
+    const bytes = words[at]
+    const end = at + 1 + Number((bytes ?? 0n) / 32n)
+    if (bytes === undefined || start % 32n !== 0n || bytes % 32n !== 0n || end > words.length) {
+      throw unavailable(NO_WORD_LISTS)
+    }
+    return words.slice(at + 1, end)
+  })
 }
 
 /** The only text of an answer. @throws ChainError if the text is incomplete or not UTF-8 */

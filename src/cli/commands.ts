@@ -17,7 +17,7 @@ import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './
 import { agentList, agentPause, agentRemove, agentResume, agentTest, agentUpdate } from './commands/own-agents.ts'
 import { paymentRefund } from './commands/payment-refund.ts'
 import { earnings, paymentList, paymentRetry, paymentShow } from './commands/payments.ts'
-import { receiptsExport, receiptsList, receiptsVerify } from './commands/receipts.ts'
+import { receiptsExport, receiptsList, receiptsVerify, receiptsX402 } from './commands/receipts.ts'
 import { sessionList, sessionShow } from './commands/session.ts'
 import { start } from './commands/start.ts'
 import { peers, status } from './commands/status.ts'
@@ -65,6 +65,7 @@ export const commands: readonly Command[] = [
   receiptsList,
   receiptsVerify,
   receiptsExport,
+  receiptsX402,
   sessionList,
   sessionShow,
   workflowCreate,

@@ -11,7 +11,7 @@ const IDLE_UTILIZATION = 0.1
 const AGAIN_MS = 5 * 60 * 1000
 
 type MemoryReliefDeps = {
-  /** Resident memory of the process, in bytes. */
+  /** Resident memory of the process, in bytes. Throws if all files of the process are in use. */
   rss(): number
   /** Share of time since the last call in which the event loop was busy, 0 to 1. */
   utilization(): number
@@ -36,14 +36,24 @@ export function createMemoryRelief(deps: MemoryReliefDeps): { look(): boolean } 
     /** @returns true if memory was freed */
     look() {
       const isIdle = deps.utilization() < IDLE_UTILIZATION
-      usual ??= deps.rss()
-      const grown = deps.rss() - usual
-      if (!isIdle || grown < GROWN_BYTES + GROWN_SHARE * usual) return false
+      const rss = known(deps.rss)
+      if (rss === undefined) return false
+      usual ??= rss
+      if (!isIdle || rss - usual < GROWN_BYTES + GROWN_SHARE * usual) return false
       if (deps.now() - collectedAt < AGAIN_MS) return false
       collectedAt = deps.now()
       deps.collect()
       return true
     },
+  }
+}
+
+/** Linux tells it in a file. */
+function known(rss: () => number): number | undefined {
+  try {
+    return rss()
+  } catch {
+    return undefined
   }
 }
 

@@ -22,13 +22,14 @@ export type ExecuteRequest = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint
+  awaitsSettlement?: boolean
   signal: AbortSignal
   onProgress?: OnProgress
 }
 
 /** What commands need of a node in their own process. `StoaNode` implements it. */
 export interface OwnNode {
-  /** Aborts if the node stops because another process has taken over its ledger. */
+  /** Aborts if the node stops because other processes have taken over its work. */
   readonly lost: AbortSignal
   start(): Promise<void>
   stop(): Promise<void>
@@ -50,7 +51,7 @@ export type RemoteNode = MarketCalls &
   WebhookCalls &
   WorkerCalls &
   StreamCalls &
-  Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'balance'>
+  Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'fleet' | 'balance'>
 
 /** The large dependencies of commands. Tests replace them; everything else is real. */
 export type Parts = {

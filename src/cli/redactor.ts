@@ -4,6 +4,17 @@ import { type Environment, secretValues } from '../config/env.ts'
 /** Shorter values are not redacted: they are weak secrets and would also match parts of ordinary words. */
 const SECRET_LENGTH_MIN = 6
 
+/**
+ * Words of the texts of stoa and PostgreSQL that some choose as a password. A text that holds such a word tells nobody that
+ * it is the secret. So it is removed only where a secret stands: in a URL, or after the name of one.
+ */
+const ORDINARY = new Set(
+  'database default docker example ledger localhost market password payment postgres postgresql process public secret seller server wallet worker'.split(
+    ' ',
+  ),
+)
+const NAMES = 'password|passwd|passphrase|pwd|pass|secret|token|key'
+
 /** Removes known secrets from text for a log, an error line or a crash report (T21). */
 export type Redactor = { add(secret: string | undefined): void; redact(text: string): string }
 
@@ -19,11 +30,23 @@ export function createRedactor(environment: Environment): Redactor {
       let clean = text
       // Longest first: a key without 0x is part of the key with it.
       for (const secret of [...secrets].sort((a, b) => b.length - a.length)) {
-        clean = clean.replaceAll(secret, '[secret]')
+        clean = ORDINARY.has(secret.toLowerCase())
+          ? clean.replace(whereSecret(secret), '[secret]')
+          : clean.replaceAll(secret, '[secret]')
       }
       return clean
     },
   }
+}
+
+/** Finds a word before the @ of a URL, and after `password=`, `"password": "` and the like. */
+function whereSecret(word: string): RegExp {
+  const places = [
+    `(?<=:)${word}(?=@)`,
+    String.raw`(?<=(?:${NAMES})\s?=\s?["']?)${word}(?!\w)`,
+    String.raw`(?<=(?:${NAMES})["']?\s?:\s?["']?)${word}(?=["',;}\]]|\s*$)`,
+  ]
+  return new RegExp(places.join('|'), 'gim')
 }
 
 /** The forms of a secret: as given, without 0x, in upper and lower case, inside JSON, and as the path of a URL. */

@@ -25,7 +25,10 @@ type Field = {
 }
 
 const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
-  name: { kind: 'text', expected: `text of 1 to ${NAME_LENGTH_MAX} characters without control characters` },
+  name: {
+    kind: 'text',
+    expected: `text of 1 to ${NAME_LENGTH_MAX} characters without control characters or invisible ones`,
+  },
   description: { kind: 'text', expected: `text of 1 to ${DESCRIPTION_LENGTH_MAX} characters` },
   price: { kind: 'price', expected: 'USDC from 0 to 1000000 with at most 6 decimals, such as 0.05' },
   model: {

@@ -13,6 +13,7 @@ rpc_url: https://rpc.example.org/v2/key
 facilitator_url: https://pay.example.org
 p2p:
   port: 4002
+  market_port: 4003
   listen_hosts: [0.0.0.0, "::"]
   bootstrap:
     - /ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
@@ -28,8 +29,8 @@ api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hos
   require_token: true}
 facilitator: {headers_env: X-Api-Key=F_KEY, fallbacks: [https://second.example, https://third.example]}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
-  approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, allow: [a, b], deny: did:peer:0z6Mk}
-seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50,
+  approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, await_settlement: true, allow: [a, b], deny: did:peer:0z6Mk}
+seller: {settle_first: true, keep_listed: yes, drain_seconds: 30, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a]}
 log: {level: warn}
 `)
@@ -38,6 +39,7 @@ log: {level: warn}
     rpcUrl: 'https://rpc.example.org/v2/key',
     facilitatorUrl: 'https://pay.example.org',
     port: 4002,
+    marketPort: 4003,
     listenHosts: ['0.0.0.0', '::'],
     bootstrap: ['/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
     announce: ['/ip4/203.0.113.7/tcp/4001'],
@@ -67,10 +69,12 @@ log: {level: warn}
     approvalMinutes: 5,
     maxWindowSeconds: 300,
     allowSettleFirst: false,
+    awaitSettlement: true,
     buyFrom: ['a', 'b'],
     neverBuyFrom: ['did:peer:0z6Mk'],
     settleFirst: true,
     keepListed: true,
+    drainSeconds: 30,
     concurrentRunsMax: 4,
     peerRequestsPerSecond: 50,
     unsettledPerPayerAtomic: 2_000_000n,

@@ -59,6 +59,7 @@ test('the defaults are the documented ones (D3, D4, D16, D33)', () => {
     maxPriceAtomic: 1_000_000n,
     dailyBudgetAtomic: 5_000_000n,
     allowSettleFirst: true,
+    awaitSettlement: false,
   })
   expect(config.seller).toMatchObject({ settleFirst: false, keepListed: false })
 })

@@ -23,6 +23,7 @@ const facilitatorUrls: Record<Network, string | undefined> = {
 const P2P_PORT = 4001
 const API_PORT = 8424
 const CONCURRENT_RUNS_MAX = 16
+const DRAIN_SECONDS = 2
 /** A paid call takes two requests. One peer at this rate leaves more than half of a core to the others. */
 const PEER_REQUESTS_PER_SECOND = 2000
 
@@ -92,6 +93,8 @@ export function createConfig(settings: Settings & { dataDir: string }) {
     facilitatorHeaders: settings.facilitatorHeaders ?? [],
     p2p: {
       port: settings.port ?? P2P_PORT,
+      /** Port of the market host, which a node with its ledger in PostgreSQL has. 0: any free port. */
+      marketPort: settings.marketPort ?? 0,
       listenHosts: settings.listenHosts ?? defaultListenHosts(),
       bootstrap: settings.bootstrap ?? [],
       announce: settings.announce ?? [],
@@ -127,12 +130,16 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       maxWindowSeconds: settings.maxWindowSeconds,
       /** True: sellers that settle before their agent runs may be paid. */
       allowSettleFirst: settings.allowSettleFirst ?? true,
+      /** True: a result of a purchase comes with the transaction that settled it. */
+      awaitSettlement: settings.awaitSettlement ?? false,
       allow: settings.buyFrom,
       deny: settings.neverBuyFrom,
     },
     seller: {
       settleFirst: settings.settleFirst ?? false,
       keepListed: settings.keepListed ?? false,
+      /** How long calls under way may go on when the node stops. */
+      drainSeconds: settings.drainSeconds ?? DRAIN_SECONDS,
       concurrentRunsMax: settings.concurrentRunsMax ?? CONCURRENT_RUNS_MAX,
       peerRequestsPerSecond: settings.peerRequestsPerSecond ?? PEER_REQUESTS_PER_SECOND,
       /** Undefined: the defaults of payments/exposure. */

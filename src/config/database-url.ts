@@ -5,6 +5,8 @@ const sslModes = ['disable', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
 const LENGTH_MAX = 2048
 const EXAMPLE = 'such as postgres://stoa:password@db.example:5432/stoa?sslmode=verify-full'
+const RESERVED =
+  'a URL whose password has its reserved characters percent-encoded: / as %2F, ? as %3F, # as %23, @ as %40, % as %25'
 
 /** Where a ledger in PostgreSQL is. Holds nothing secret. */
 type DatabaseAddress = {
@@ -40,6 +42,13 @@ export function databaseSecrets(text: string): string[] {
 }
 
 function refusalOf(text: string): string | undefined {
+  const refusal = firstRefusal(text)
+  // The address ends at the first of these. So the rest of the password counts as port, path or query.
+  if (refusal === undefined || !/^[a-z]+:\/\/[^@]*[/?#][^@]*@/i.test(text)) return refusal
+  return `${RESERVED}, ${EXAMPLE}`
+}
+
+function firstRefusal(text: string): string | undefined {
   const url = text.length > LENGTH_MAX || /[\s\0]/.test(text) ? null : URL.parse(text)
   if (url === null || !/^postgres(ql)?:\/\//i.test(text)) return `the URL of a PostgreSQL database, ${EXAMPLE}`
   if ([url.username, url.password, url.hostname, url.pathname].some((part) => decoded(part) === undefined)) {

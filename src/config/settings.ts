@@ -48,6 +48,7 @@ const settingRows = {
   facilitatorHeaders: { key: 'facilitator.headers_env', schema: HeaderList },
   facilitatorFallbacks: { key: 'facilitator.fallbacks', schema: UrlList },
   port: { key: 'p2p.port', schema: PortText, flag: '--port' },
+  marketPort: { key: 'p2p.market_port', schema: PortText },
   listenHosts: { key: 'p2p.listen_hosts', schema: IpList, variable: 'NODE_LISTEN_HOST' },
   bootstrap: { key: 'p2p.bootstrap', schema: BootstrapList, variable: 'BOOTSTRAP_PEERS' },
   announce: { key: 'p2p.announce', schema: AnnounceList, variable: 'NODE_ANNOUNCE_ADDR' },
@@ -82,6 +83,7 @@ const settingRows = {
   approvalMinutes: { key: 'buyer.approval_minutes', schema: countText(100_000) },
   maxWindowSeconds: { key: 'buyer.max_window_seconds', schema: countText(PAYMENT_WINDOW_SECONDS_MAX) },
   allowSettleFirst: { key: 'buyer.allow_settle_first', schema: SwitchText },
+  awaitSettlement: { key: 'buyer.await_settlement', schema: SwitchText },
   buyFrom: { key: 'buyer.allow', schema: PartyList, ...budget },
   neverBuyFrom: { key: 'buyer.deny', schema: PartyList, ...budget },
   settleFirst: { key: 'seller.settle_first', schema: SwitchText, flag: '--settle-first' },
@@ -90,6 +92,7 @@ const settingRows = {
   checkFundsFromAtomic: { key: 'seller.check_funds_from', schema: UsdcText },
   block: { key: 'seller.block', schema: PartyList },
   keepListed: { key: 'seller.keep_listed', schema: SwitchText, flag: '--keep-listed' },
+  drainSeconds: { key: 'seller.drain_seconds', schema: countText(3_600) },
   concurrentRunsMax: { key: 'seller.concurrent_runs', schema: countText(1024) },
   peerRequestsPerSecond: {
     key: 'seller.peer_requests_per_second',

@@ -97,6 +97,12 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       if (isOpen) events.emit({ record: 'payment', id, from: 'unsettled', to: 'owed', before })
       return isOpen
     },
+    async abandon(id, error, now) {
+      const isVoided = await payments.abandon(id, error, now)
+      if (isVoided) progressed({ id, state: 'voided' })
+      else events.emit({ record: 'deferral', id })
+      return isVoided
+    },
     async takeBack(progress, now) {
       const { id } = progress
       const before = await payments.get(id)

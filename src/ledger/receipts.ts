@@ -5,12 +5,22 @@ import { formatAmount } from '../schema/amount.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import { PAGE_ITEMS_MAX, RECEIPTS_EXPORTED_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { SignedX402Receipt } from '../schema/receipt.ts'
 import type { Direction, ReceiptRecord } from '../schema/receipt-record.ts'
 import type { ReceiptStore, ReceiptsQuery, StoredReceipt } from '../store/receipts.ts'
 
 export type ReceiptsDeps = {
   store: ReceiptStore
   nameOf(agentId: string): string | undefined
+  x402: X402Receipts
+}
+/** Makes receipts as x402's offer-receipt extension has them. They throw PeerError or MarketError where there is none. */
+type X402Receipts = {
+  /** Signs one for a payment to this node. */
+  give(paymentId: Hex): Promise<SignedX402Receipt>
+  /** Asks the seller of a purchase for one. */
+  ask(purchase: StoredReceipt, signal: AbortSignal): Promise<SignedX402Receipt>
 }
 export type ReceiptSelection = {
   direction?: Direction | undefined
@@ -21,11 +31,13 @@ export type ReceiptSelection = {
 export interface Receipts {
   list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Promise<Page<ReceiptRecord>>
   get(paymentId: string, caller?: Caller): Promise<ReceiptRecord | undefined>
+  /** The receipt as x402 has it: signed here, or asked of the seller. Undefined if no receipt of the payment is kept. */
+  x402(paymentId: string, signal: AbortSignal, caller?: Caller): Promise<SignedX402Receipt | undefined>
   /** Returns the largest page an answer may hold. Its `next` leads to the following page. */
   export(selection: ReceiptSelection, caller?: Caller): Promise<Page<ReceiptRecord>>
 }
 
-export function createReceipts({ store, nameOf }: ReceiptsDeps): Receipts {
+export function createReceipts({ store, nameOf, x402 }: ReceiptsDeps): Receipts {
   const list: Receipts['list'] = async (query, caller = OPERATOR) => {
     const { items, next } = await store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((receipt) => receiptRecord(receipt, nameOf(receipt.agentId))), next }
@@ -35,6 +47,11 @@ export function createReceipts({ store, nameOf }: ReceiptsDeps): Receipts {
     async get(paymentId, caller = OPERATOR) {
       const found = await store.get(paymentId, ownerSeen(caller))
       return found && receiptRecord(found, nameOf(found.agentId))
+    },
+    async x402(paymentId, signal, caller = OPERATOR) {
+      const found = await store.get(paymentId, ownerSeen(caller))
+      if (found === undefined) return undefined
+      return found.direction === 'in' ? x402.give(found.paymentId) : x402.ask(found, signal)
     },
     async export(selection, caller = OPERATOR) {
       const items: ReceiptRecord[] = []
@@ -102,6 +119,7 @@ const columns: Record<string, (record: ReceiptRecord) => string | undefined> = {
   result_hash: (record) => record.receipt?.payload.resultHash,
   signature: (record) => record.receipt?.signature,
   note: (record) => record.note,
+  format: (record) => record.receipt?.format,
 }
 
 /** CSV with one line per receipt. `headings` adds the column names; omit them when the text continues another. */

@@ -20,13 +20,22 @@ export type TailListener = {
 /** Tells this process what other processes change in a shared ledger, each change at least once and after its commit. */
 export interface Tail extends Service {
   listen(listener: TailListener): void
+  /**
+   * For how long the reading of what others have changed is overdue, in ms: 0 for a process that keeps up. It may know of a
+   * change up to `PAUSE_MAX_MS` late without that.
+   */
+  lagMs(): number
 }
 
-export function createTail({ log, logger }: { log: ChangeLog; logger: Logger }): Tail {
+type TailDeps = { log: ChangeLog; logger: Logger /** In ms. */; now?(): number }
+
+export function createTail({ log, logger, now = () => performance.now() }: TailDeps): Tail {
   const listeners: TailListener[] = []
   const stopping = new AbortController()
   let following: Promise<void> | undefined
   let purgedAt = performance.now()
+  /** All that was committed is to be known by then. */
+  let dueAt = now()
 
   function tell(call: (listener: TailListener) => void): void {
     for (const listener of listeners) {
@@ -68,6 +77,7 @@ export function createTail({ log, logger }: { log: ChangeLog; logger: Logger }):
       try {
         const isNew = await look()
         pauseMs = isNew ? PAUSE_MIN_MS : Math.min(PAUSE_MAX_MS, pauseMs * PAUSE_GROWTH)
+        dueAt = now() + pauseMs
         await purge()
         isAway = false
       } catch (error) {
@@ -82,8 +92,10 @@ export function createTail({ log, logger }: { log: ChangeLog; logger: Logger }):
   return {
     name: 'tail',
     listen: (listener) => void listeners.push(listener),
+    lagMs: () => Math.max(0, now() - dueAt),
     async start() {
       await log.read()
+      dueAt = now() + PAUSE_MIN_MS
       following = follow()
     },
     async stop() {

@@ -1,9 +1,10 @@
-import { type Clock, isoTime } from '../lib/clock.ts'
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
-import { writeMet } from '../store/ledger-home.ts'
+import { readMet, writeMet } from '../store/ledger-home.ts'
+import { clockTrouble } from './clock-difference.ts'
 
 type TradingDeps = {
   database: LedgerDatabase
@@ -13,29 +14,53 @@ type TradingDeps = {
 }
 
 /**
- * Tells whether this node buys and sells. Trading stops, with a reason, if the ledger is damaged or was copied (T33).
+ * Tells whether this node buys and sells. Trading stops, with a reason, if the ledger is damaged or was copied (T33),
+ * and while the clock is not that of the ledger.
  */
 export interface Trading {
   state(): NonNullable<NodeStatus['trading']>
   isStopped(): boolean
-  /** Called before every signature. @throws MarketError LEDGER_COPIED, StoreError STORE_DAMAGED */
+  /** Called before every signature. @throws MarketError LEDGER_COPIED, CLOCK_OFF, StoreError STORE_DAMAGED */
   check(): void
   /** Called when another node signed a listing with this node's key. Remembered until the operator resumes trading. */
   copied(agentName: string): void
+  /**
+   * Tells the other processes of this seller of a copy that this one has found, and learns of one that they have found.
+   * Called often by a process that shares its ledger.
+   */
+  shareFindings(): Promise<void>
+  /** Called with how far the clock is ahead of the ledger's, whenever that was measured. */
+  clockIs(aheadMs: number): void
 }
 
 export function createTrading({ database, dataDir, clock, logger }: TradingDeps): Trading {
   let copied: { reason: string; fix: string } | undefined
+  /** When this process has found a copy, until that is stored. */
+  let unstored: UnixMs | undefined
+  let clockOff: { reason: string; fix: string } | undefined
+
+  function stop(reason: string, fix: string): void {
+    copied = { reason, fix }
+    logger.error({}, `trading has stopped: ${reason}. To fix it, ${fix}`)
+  }
+
+  async function store(): Promise<void> {
+    const at = unstored
+    if (at === undefined) return
+    await writeMet(database, at)
+    unstored = undefined
+  }
 
   function state(): ReturnType<Trading['state']> {
     const damage = database.damage()
     if (damage !== undefined) {
       const { code, message: reason } = damage
-      if (code === 'STORE_IN_USE') return { state: 'stopped', code, reason, fix: 'stop this node' }
+      if (code === 'STORE_IN_USE') return { state: 'stopped', code, reason, fix: 'start this node again' }
       const fix = 'stop the node and restore a backup (docs/operations.md)'
       return { state: 'stopped', code: 'STORE_DAMAGED', reason, fix }
     }
-    return copied === undefined ? { state: 'open' } : { state: 'stopped', code: 'LEDGER_COPIED', ...copied }
+    if (copied !== undefined) return { state: 'stopped', code: 'LEDGER_COPIED', ...copied }
+    return clockOff === undefined ? { state: 'open' } : { state: 'stopped', code: 'CLOCK_OFF', ...clockOff }
   }
 
   return {
@@ -44,20 +69,42 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
     check() {
       const damage = database.damage()
       if (damage !== undefined) throw damage
-      if (copied === undefined) return
-      throw new MarketError('LEDGER_COPIED', `${copied.reason}; this node does not trade: ${copied.fix}`)
+      if (copied !== undefined) {
+        throw new MarketError('LEDGER_COPIED', `${copied.reason}; this node does not trade: ${copied.fix}`)
+      }
+      if (clockOff === undefined) return
+      throw new MarketError('CLOCK_OFF', `${clockOff.reason}: nothing was signed; ${clockOff.fix}`)
     },
     copied(agentName) {
       if (copied !== undefined) return
       const now = clock.now()
-      copied = {
-        reason: `another node uses the identity of this node: it listed ${agentName} with the same key at ${isoTime(now)}`,
-        fix: `stop both nodes, run stoa ledger adopt --data-dir ${dataDir} for the one to keep, and start only that one`,
-      }
-      logger.error({ agent_name: agentName }, `trading has stopped: ${copied.reason}. To fix it, ${copied.fix}`)
-      writeMet(database, now).catch((error: unknown) => {
+      stop(
+        `another node uses the identity of this node: it listed ${agentName} with the same key at ${isoTime(now)}`,
+        `stop both nodes, run stoa ledger adopt --data-dir ${dataDir} for the one to keep, and start only that one`,
+      )
+      unstored = now
+      store().catch((error: unknown) => {
         logger.error({ err: error }, 'could not store that another node uses this identity')
       })
+    },
+    async shareFindings() {
+      // What could not be stored when it was found is stored as soon as the ledger answers again.
+      await store()
+      if (copied !== undefined) return
+      const met = await readMet(database)
+      if (met === undefined) return
+      stop(
+        `another node uses the identity of this seller: a process that shares the ledger met it at ${isoTime(met)}`,
+        `stop that node and all processes of this seller, run stoa ledger adopt --data-dir ${dataDir}, and start the processes again`,
+      )
+    },
+    clockIs(aheadMs) {
+      const before = clockOff
+      clockOff = clockTrouble(aheadMs)
+      if (clockOff !== undefined && before === undefined) {
+        logger.error({}, `trading has stopped: ${clockOff.reason}. To fix it, ${clockOff.fix}`)
+      }
+      if (clockOff === undefined && before !== undefined) logger.info({}, 'the clock is right again: trading goes on')
     },
   }
 }

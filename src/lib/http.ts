@@ -26,11 +26,11 @@ export async function boundedText(
   let text = ''
   for await (const chunk of body ?? []) {
     bytes += chunk.byteLength
+    const piece = decoder.decode(chunk, { stream: true })
+    if (piece !== '') onText?.(piece)
     // Leaving the loop cancels the rest of the body.
     if (bytes > bytesMax) return undefined
-    const piece = decoder.decode(chunk, { stream: true })
     text += piece
-    if (piece !== '') onText?.(piece)
   }
   return text + decoder.decode()
 }

@@ -49,3 +49,35 @@ test('an error is told, and the next turn comes all the same', async () => {
   expect(onError).toHaveBeenCalledTimes(2)
   await service.stop()
 })
+
+test('a turn that is asked for comes soon, once for all who ask', async () => {
+  const gate = Promise.withResolvers<void>()
+  const work = vi.fn(async () => {
+    if (work.mock.calls.length === 2) await gate.promise
+  })
+  const service = periodic({ ...options, everyMs: 60_000 }, { work, onError: () => {} })
+  service.soon()
+  await service.start()
+  await vi.advanceTimersByTimeAsync(10)
+  expect(work).toHaveBeenCalledTimes(1)
+
+  for (let ms = 0; ms < 100; ms += 10) {
+    service.soon()
+    await vi.advanceTimersByTimeAsync(10)
+  }
+  expect(work).toHaveBeenCalledTimes(2)
+  // While it works, the next one is asked for.
+  service.soon()
+  await vi.advanceTimersByTimeAsync(1000)
+  expect(work).toHaveBeenCalledTimes(2)
+  gate.resolve()
+  await vi.advanceTimersByTimeAsync(100)
+  expect(work).toHaveBeenCalledTimes(3)
+
+  await vi.advanceTimersByTimeAsync(59_999)
+  expect(work).toHaveBeenCalledTimes(3)
+  await service.stop()
+  service.soon()
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(work).toHaveBeenCalledTimes(3)
+})

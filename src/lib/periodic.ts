@@ -1,20 +1,31 @@
 import type { Service } from './lifecycle.ts'
 
+/** How long a turn that is asked for waits, so that changes in a short time are one. */
+const SOON_MS = 100
+
+export type Periodic = Service & {
+  /** Begins the next turn within 100 ms, or that long after the present one. */
+  soon(): void
+}
+
 /** A service that repeats one task at an interval, never twice at the same time. Errors of `work` go to `onError`. */
 export function periodic(
   options: { name: string; firstMs: number; everyMs: number },
   deps: { work(): Promise<void>; onError(error: unknown): void },
-): Service {
+): Periodic {
   let timer: NodeJS.Timeout | undefined
-  let stopped = false
+  let state: 'new' | 'waiting' | 'due' | 'working' | 'hurried' | 'stopped' = 'new'
   let turn: Promise<void> = Promise.resolve()
   const schedule = (inMs: number) => {
-    if (stopped) return
+    if (state === 'stopped') return
+    state = 'waiting'
+    clearTimeout(timer)
     timer = setTimeout(() => {
+      state = 'working'
       turn = deps
         .work()
         .catch(deps.onError)
-        .finally(() => schedule(options.everyMs))
+        .finally(() => schedule(state === 'hurried' ? SOON_MS : options.everyMs))
     }, inMs)
     timer.unref()
   }
@@ -23,8 +34,14 @@ export function periodic(
     async start() {
       schedule(options.firstMs)
     },
+    soon() {
+      if (state === 'working') state = 'hurried'
+      if (state !== 'waiting') return
+      schedule(SOON_MS)
+      state = 'due'
+    },
     async stop() {
-      stopped = true
+      state = 'stopped'
       clearTimeout(timer)
       await turn
     },

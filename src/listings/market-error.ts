@@ -38,6 +38,7 @@ type MarketErrorCode =
   | 'RESULT_PENDING'
   | 'DEADLINE'
   | 'LEDGER_COPIED'
+  | 'CLOCK_OFF'
 
 type Issue = { path: string; message: string }
 type Options = ErrorOptions & {

@@ -3,7 +3,6 @@ import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
 import type { ListingVersions } from '../store/listing-versions.ts'
@@ -20,7 +19,8 @@ export type OwnListing = Omit<
 
 type OwnListingsDeps = {
   identity: Identity
-  host: Pick<Host, 'addresses'>
+  /** Where buyers reach an agent of this node. */
+  host: { addresses(agentId: string): string[] }
   state: Pick<ReplicaState, 'set' | 'record' | 'keepOwn' | 'lastOwnVersion'>
   gossip: Pick<ListingGossip, 'announce'>
   clock: Clock
@@ -76,6 +76,16 @@ export class OwnListings {
       // If another node uses our key, the listing may be the one of that node, which continues to sell.
       if (!this.#isCopied) await this.#bury(id)
     })
+  }
+
+  /** True if this process signs the listing, and renews it. */
+  signs(id: string): boolean {
+    return this.#hosted.has(id)
+  }
+
+  /** Signs a listing no more. It stays on the market. */
+  leave(id: string): Promise<void> {
+    return this.#inTurn(async () => void this.#hosted.delete(id))
   }
 
   /** Signs listings again that are due, or whose addresses are no longer those of the node. */
@@ -149,7 +159,7 @@ export class OwnListings {
   async #sign(own: OwnListing): Promise<ListingRecord> {
     const { identity, host, state } = this.#deps
     const times = await this.#times(own.id)
-    const addrs = listedAddresses(host.addresses(), identity.peerId)
+    const addrs = listedAddresses(host.addresses(own.id), identity.peerId)
     const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
     await this.#commit(record)
     // A peer may have brought a still later version, which then stands instead of ours. Sign again at once.
@@ -215,7 +225,7 @@ export class OwnListings {
 
   #hasMoved(id: string): boolean {
     const listed = new Set(this.#deps.state.record(id)?.addrs)
-    const current = listedAddresses(this.#deps.host.addresses(), this.#deps.identity.peerId)
+    const current = listedAddresses(this.#deps.host.addresses(id), this.#deps.identity.peerId)
     return listed.size !== current.length || current.some((address) => !listed.has(address))
   }
 

@@ -29,6 +29,10 @@ export interface Replica extends Service {
   publish(own: OwnListing): Promise<ListingRecord>
   /** Takes a listing of ours off the market. Does nothing if it is not on the market. */
   delist(id: string): Promise<void>
+  /** Leaves a listing of ours to the other processes of this seller, which sign it without this one. */
+  leave(id: string): Promise<void>
+  /** True if this process signs this listing. It may be on the market by another process of this seller alone. */
+  signs(id: string): boolean
   /** A listing that is on the market: active and not expired. */
   get(id: string): ListingRecord | undefined
   /** All listings on the market, read from disk at 20 µs each. */
@@ -47,17 +51,12 @@ export interface Replica extends Service {
 /** The part of the p2p host that the replica uses. */
 export type ReplicaHost = Pick<
   Host,
-  | 'peerId'
-  | 'addresses'
-  | 'peers'
-  | 'handle'
-  | 'openStream'
-  | 'subscribe'
-  | 'publish'
-  | 'onPeerConnect'
-  | 'onAddressesChange'
+  'peerId' | 'peers' | 'handle' | 'openStream' | 'subscribe' | 'publish' | 'onPeerConnect' | 'onAddressesChange'
 > &
-  Partial<Pick<Host, 'siteOf'>>
+  Partial<Pick<Host, 'siteOf'>> & {
+    /** Where buyers reach an agent of this node. */
+    addresses(agentId: string): string[]
+  }
 
 type ReplicaOptions = {
   listingsMax?: number
@@ -184,6 +183,8 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
 
     publish: (listing) => own.publish(listing),
     delist: (id) => own.delist(id),
+    leave: (id) => own.leave(id),
+    signs: (id) => own.signs(id),
     get: (id) => state.shown(id),
     all: () => state.allShown(),
     own: () => state.set.entriesOf(ownSellerId).flatMap(({ record }) => state.shown(record.id) ?? []),

@@ -2,6 +2,7 @@ import { agentCard, aiCatalog, type CardOptions, hybridCard, marketCard } from '
 import { a2aMount } from '../a2a/mount.ts'
 import type { Buyer } from '../buying/buyer.ts'
 import type { Receipts } from '../ledger/receipts.ts'
+import type { Tail } from '../ledger/tail.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { mcpMount } from '../mcp/mount.ts'
@@ -13,6 +14,7 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 
 type AgentProtocolsDeps = PaidRunDeps & {
+  tail: Pick<Tail, 'listen'>
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { agentId, claim, exchangeOf } from '../../test/support/payments.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLogger } from '../lib/logger.ts'
@@ -22,6 +22,7 @@ function bench(
     clock: { ...systemClock, now: () => now },
     logger: silentLogger,
     store: createAlarmStore(database),
+    isShared: false,
     agents: () => [],
     status: () => ({
       connected_peers: 1,
@@ -146,4 +147,58 @@ test('a count is read once for all who ask at the same time, and again after it 
   expect(away.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   expect(await Promise.all([alarms.count(), alarms.count()])).toEqual([0, 0])
   expect(reads).toBe(2)
+})
+
+const broken = { id: 'x', name: 'Draft', notice: 'set OPENAI_API_KEY', paused: false, runnable: false } as OwnAgent
+
+/** Processes of one ledger that look at their alarms, and the agents of the first. */
+async function lookers(count: number) {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  let [now, agents] = [START, [broken]]
+  const database = openDatabase({ path: ':memory:' })
+  const shared = { clock: { ...systemClock, now: () => now }, isShared: count > 1 }
+  const all = Array.from(
+    { length: count },
+    (_, n) => bench(database, { ...shared, agents: () => (n === 0 ? agents : []) }).alarms,
+  )
+  for (const alarms of all) await alarms.start()
+  onTestFinished(async () => void (await Promise.all(all.map((alarms) => alarms.stop()))))
+  const look = async (minutes: number) => {
+    for (let minute = 0; minute < minutes; minute++) {
+      now += 60_000
+      await vi.advanceTimersByTimeAsync(60_000)
+      // What the looks read and write takes some turns of the event loop.
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+    }
+  }
+  const change = (changed: OwnAgent[]) => {
+    agents = changed
+  }
+  return { all, look, change }
+}
+
+test('D42: an alarm that was dismissed at one process stays away, although it does not hold at the other', async () => {
+  const { all, look, change } = await lookers(2)
+  const [alarm] = await all[0]!.list()
+  await all[0]!.dismiss(alarm!.id)
+  await look(30)
+  expect(await all[0]!.list()).toEqual([])
+  // Once it has ended everywhere for some time, its next occurrence alerts again.
+  change([])
+  await look(12)
+  change([broken])
+  expect(await all[0]!.list()).toMatchObject([{ id: alarm!.id }])
+})
+
+test('D42: a node alone forgets at its next look what it dismissed and does not hold any more', async () => {
+  const { all, look, change } = await lookers(1)
+  const [alarm] = await all[0]!.list()
+  await all[0]!.dismiss(alarm!.id)
+  await look(3)
+  expect(await all[0]!.list()).toEqual([])
+  change([])
+  await look(2)
+  change([broken])
+  expect(await all[0]!.list()).toMatchObject([{ id: alarm!.id }])
 })

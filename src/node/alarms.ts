@@ -14,6 +14,8 @@ type AlarmsDeps = {
   clock: Clock
   logger: Logger
   store: AlarmStore
+  /** Several processes may share the ledger, and each has states of its own. */
+  isShared: boolean
   agents(): OwnAgent[]
   status(): Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
   nameOf(agentId: string): string | undefined
@@ -39,6 +41,11 @@ const REASON_LENGTH = 160
 const COUNT_KEPT_MS = 5_000
 /** How often dismissals of ended alarms are deleted. */
 const LOOK_MS = 60_000
+/**
+ * How long a dismissal stays after any process last saw its state. Longer than a restart of a process, or a difference of
+ * clocks.
+ */
+const HELD_MS = 10 * 60_000
 /** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
 const states: readonly AlarmKind[] = ['trading_stopped', 'settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
 
@@ -77,7 +84,12 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
     // First, so that an alarm which is raised and dismissed in between is not taken for an ended one.
     const dismissals = await store.dismissals()
     const holding = new Set((await list({ dismissed: true })).map(({ id }) => id))
-    const over = [...dismissals].filter(([id]) => isState(id) && !holding.has(id))
+    const ofStates = [...dismissals].filter(([id]) => isState(id))
+    const held = ofStates.flatMap(([id]) => (deps.isShared && holding.has(id) ? [id] : []))
+    if (held.length > 0) await store.hold(held, clock.now())
+    // What does not hold here may hold at another process.
+    const keptSince = deps.isShared ? clock.now() - HELD_MS : Number.POSITIVE_INFINITY
+    const over = ofStates.filter(([id, { heldAt }]) => !holding.has(id) && heldAt < keptSince)
     if (over.length > 0) await store.forget(new Map(over))
   }
 

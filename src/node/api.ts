@@ -27,10 +27,8 @@ export type Ports = {
   /** Replaces the facilitator at `facilitatorUrl`. */
   facilitator: Facilitator
   randomBytes(length: number): Uint8Array
-  /** If another process holds the ledger in PostgreSQL, waits until that one is gone. Without it, the node fails. */
+  /** If another process has the ledger in PostgreSQL alone, waits until that one is gone. Without it, the node fails. */
   waitForLedger: WaitForLedger
-  /** Other processes of this seller use the ledger in PostgreSQL too. @internal Until all that a node does allows it. */
-  isShared: boolean
 }
 
 /** A marketplace node. It sells the agents registered on it and buys from other nodes. */
@@ -40,7 +38,7 @@ export interface StoaNode {
   readonly walletAddress: Hex
   /** URL of the HTTP API. Undefined before the start and if the API is switched off. */
   readonly apiUrl: string | undefined
-  /** Aborts if another process has taken over the ledger in PostgreSQL. The reason says so. The node then stops. */
+  /** Aborts if other processes have taken over the work of this one. The reason says so. The node then stops. */
   readonly lost: AbortSignal
   start(): Promise<void>
   /** Delists its agents, lets running tasks finish for 2 s, cancels the others, and closes everything within 5 s. */

@@ -50,6 +50,7 @@ export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise
       approvalMinutes: buyer.approvalMinutes ?? APPROVAL_MINUTES,
       maxWindowSeconds: buyer.maxWindowSeconds,
       allowSettleFirst: buyer.allowSettleFirst,
+      awaitsSettlement: buyer.awaitSettlement,
     },
     {
       ...{ ...deps, ...deps.listings },

@@ -25,6 +25,7 @@ import { createBuying } from './buying.ts'
 import { joinFleet } from './fleet.ts'
 import { type Foundation, layFoundation } from './foundation.ts'
 import { housekeeping } from './housekeeping.ts'
+import { knownOwner } from './known-owner.ts'
 import { createListings, createMarket } from './market.ts'
 import { Uptime } from './node-views.ts'
 import { createOwnAgentsApi } from './own-agents-api.ts'
@@ -33,6 +34,7 @@ import { createHosting, createSelling } from './selling.ts'
 import { createStoaNode } from './stoa-node.ts'
 import { createTrust } from './trust.ts'
 import { createWorkers } from './workers.ts'
+import { createX402Receipts } from './x402-receipts.ts'
 
 /**
  * Builds a complete node from its configuration. Nothing listens before `start`.
@@ -42,14 +44,16 @@ import { createWorkers } from './workers.ts'
  * @throws CodedError that says what is wrong with the data directory, its keys, its database or a setting
  */
 export async function createNode(config: Config, secrets: Secrets, ports: Partial<Ports> = {}): Promise<StoaNode> {
-  const { logger = silentLogger, waitForLedger: wait, isShared } = ports
+  const { logger = silentLogger, waitForLedger: wait } = ports
   const { notes } = await openDataDir(config.dataDir)
   for (const note of notes) logger.warn({}, note)
   const lock = lockDataDir(config.dataDir)
   let databases: Databases | undefined
   try {
     await removeLeftOverDrafts(config.dataDir)
-    databases = await openDatabases(config.dataDir, { logger, url: secrets.database?.url, wait, isShared })
+    const url = secrets.database?.url
+    const owner = url === undefined ? undefined : await knownOwner(config, secrets)
+    databases = await openDatabases(config.dataDir, { logger, url, wait, owner })
     return await assemble(config, secrets, await layFoundation(config, secrets, ports, databases), lock)
   } catch (error) {
     await databases?.close()
@@ -79,15 +83,17 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
   const { agentPurchases } = buyer
   const selling = createSelling(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases })
-  const workers = createWorkers({ ...base, ...hosting, selling })
+  const fleet = await joinFleet({ ...base, ...hosting, selling, buyer, uptime })
+  const workers = createWorkers({ ...base, ...hosting, selling, fleet })
   const { agents, registry } = selling
   const { ownAgents, register } = createOwnAgentsApi({ clock, catalog, selling })
-  const trust = createTrust(config, { ...base, catalog, measures, selling })
+  const x402Receipts = createX402Receipts({ ...base, catalog, buyer, sales: selling.x402 })
+  const trust = createTrust(config, { ...base, catalog, measures, selling, x402Receipts })
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
     ...{ ...base, ...books },
-    ...{ uptime, meters, listings, payments, registry, ownAgents, buyer },
+    ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })
   const { node: view } = reporting.api
   const messages = createSentMessageStore(database, runTime)
@@ -95,7 +101,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
     { version, did: identity.did, needsToken: needsToken(config.api) },
     {
       ...{ ...selling.x402, ...trust.api, messages, runTime, buyer, catalog, search: market.search },
-      ...{ records: createTaskRecords(database), balance: view.balance },
+      ...{ records: createTaskRecords(database), balance: view.balance, tail: base.tail },
     },
   )
   const served: ApiDeps = {
@@ -106,11 +112,10 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   }
   const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
   const api = config.api.enabled ? await createNodeApi(access, served) : undefined
-  const fleet = await joinFleet({ ...base, selling, buyer })
 
   const stack = new ServiceStack([
     ...base.services,
-    ...[selling.exposure, selling.settler, streams],
+    ...[selling.exposure, selling.settler, selling.unrun, streams],
     together('market', [
       ...[replica, ...market.services, measures.service, ...reporting.services, ...trust.services],
       ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, ...fleet }),

@@ -4,23 +4,27 @@ import { createConfig } from '../config/config.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import type { WorkerRecord } from '../schema/worker.ts'
 import { openDatabase } from '../store/database.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
+import type { FleetSight } from '../store/postgres/processes.ts'
 import { StoreError } from '../store/store-error.ts'
 import { diagnose } from './diagnosis.ts'
 
 type Said = {
   server?: string
-  database?: Pick<LedgerDatabase, 'query' | 'commit'>
+  database?: Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
   alarms?: Partial<AlarmRecord>[]
   agents?: Partial<OwnAgent>[]
   bootstrap?: string[]
   status?: Partial<NodeStatus>
+  sight?: FleetSight
+  workers?: Partial<WorkerRecord>[]
 }
 
 /** What a node whose facilitator and RPC are away finds, by its id. */
 async function found(said: Said) {
-  const { alarms = [], agents = [], bootstrap = [], status = {}, server } = said
+  const { alarms = [], agents = [], bootstrap = [], status = {}, server, sight, workers = [] } = said
   const { database = openDatabase({ path: ':memory:' }) } = said
   const config = createConfig({ dataDir: '/data', facilitatorUrl: 'http://127.0.0.1:1', bootstrap })
   const { checks } = await diagnose(
@@ -34,6 +38,9 @@ async function found(said: Said) {
       alarms: { list: async () => alarms as AlarmRecord[] },
       server,
       database,
+      isShared: sight !== undefined,
+      sight: async () => sight ?? { alive: [], ended: [], roles: [] },
+      workers: { list: async () => workers as WorkerRecord[] },
     },
     AbortSignal.timeout(5_000),
   )
@@ -67,6 +74,15 @@ test('T20: bootstrap peers of which none is connected are told, and an agent tha
   expect(of('agents')).toMatchObject({ state: 'fail', text: `Keyless: ${notice} (not on the market)` })
 })
 
+test('an agent that another process runs is on the market', async () => {
+  const agents = [{ id: 'counter', name: 'Counter', price: 1n, runnable: false, notice: 'no worker is connected' }]
+  const report = { version: '1', addresses: [], agents: ['counter'], running: 0, isDraining: false, aheadMs: 0 }
+  const other = { id: 'other', place: 'two, process 1', upMs: 1, leaseMs: 20_000, silentMs: 0, report }
+  const sight = (alive: FleetSight['alive']) => ({ alive, ended: [], roles: [] })
+  expect((await found({ agents, sight: sight([other]) }))('agents')).toMatchObject({ state: 'ok' })
+  expect((await found({ agents, sight: sight([]) }))('agents')).toMatchObject({ state: 'fail' })
+})
+
 test('T33: a node that has stopped trading says so, with what to do', async () => {
   expect((await found({}))('ledger')).toMatchObject({ state: 'ok' })
   const trading = { state: 'stopped' as const, code: 'LEDGER_COPIED' as const, reason: 'met', fix: 'stop both' }
@@ -97,7 +113,8 @@ test('a ledger in PostgreSQL says whether it answers and takes changes', async (
   const server = 'db.example:5432/stoa'
   const there = (await found({ server }))('database')
   expect(there).toMatchObject({
-    state: 'ok',
+    // On a busy machine it is slow.
+    state: expect.stringMatching(/^(ok|warn)$/),
     text: expect.stringMatching(/^db\.example:5432\/stoa answers in .* takes changes/),
   })
   const full = new StoreError('STORE_WRITE_FAILED', 'the database has a full disk: free some space')

@@ -1,20 +1,31 @@
+import { WORKER_MODEL } from '../agents/worker-agent.ts'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type Finding, fail, findWithin, ok, skip, warn } from '../lib/finding.ts'
 import { checkOpenFiles } from '../lib/open-files.ts'
+import { within } from '../lib/wait.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
+import type { FleetSight } from '../store/postgres/processes.ts'
 import { nothing, one } from '../store/query.ts'
 import { StoreError } from '../store/store-error.ts'
+import type { WorkerRoll } from '../workers/worker-roll.ts'
 import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
+import { checkProcesses, checkWorkers } from './fleet-checks.ts'
 import type { NodeCondition } from './node-views.ts'
+import { soldByOthers } from './siblings.ts'
 
 const CHECK_MS_MAX = 4000
+/** For a database that does not answer at all. Reads wait longer than whoever asks for a diagnosis. */
+const DATABASE_MS_MAX = 2500
 /** A paid call waits for several round trips to the database. */
 const LATENCY_MS_MAX = 20
+
+const START_WORKER =
+  'run stoa worker on a machine whose agents.yaml has an agent of this name; stoa worker invite makes its join token'
 
 type DiagnosisDeps = {
   config: Config
@@ -26,7 +37,11 @@ type DiagnosisDeps = {
   alarms: Pick<Alarms, 'list'>
   /** Where the ledger is, if it is in PostgreSQL, and a change of nothing. */
   server: string | undefined
-  database: Pick<LedgerDatabase, 'query' | 'commit'>
+  database: Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
+  isShared: boolean
+  /** The processes of this seller as they are now. */
+  sight(): Promise<FleetSight>
+  workers: Pick<WorkerRoll, 'list'>
 }
 
 /** Checks the node with the settings and keys it runs with. Changes nothing. */
@@ -34,17 +49,29 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
   const { config, clock, fetch } = deps
   const agents = deps.agents()
   const around: Surroundings = { config, clock, fetch, sells: agents.some(({ price }) => price > 0n) }
-  const table: [id: string, title: string, look: (signal: AbortSignal) => Promise<Finding | Finding[]>][] = [
+  const database = ofDatabase(deps)
+  type Look = (signal: AbortSignal) => Promise<Finding | Finding[]>
+  /** A check that needs the ledger has nothing to say while the database is away. */
+  const there = (look: Look): Look => {
+    return async (stop) => ((await database).state === 'fail' ? skip('not known: the database is away') : look(stop))
+  }
+  const table: [id: string, title: string, look: Look][] = [
     ['ledger', 'Ledger', async () => ofLedger(deps)],
-    ['database', 'Database', () => ofDatabase(deps)],
+    ['database', 'Database', () => database],
+    ['processes', 'Processes', there((stop) => ofProcesses(deps, stop))],
+    [
+      'workers',
+      'Workers',
+      there(async () => checkWorkers(await deps.workers.list(), namesOf(agents.filter(runsOnWorkers)))),
+    ],
     ['open_files', 'Open files', async () => checkOpenFiles(deps.condition().open_files?.max)],
-    ['agents', 'Agents', async () => ofAgents(agents)],
+    ['agents', 'Agents', there(async () => ofAgents(agents, await soldElsewhere(deps)))],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
-    ['settlement', 'Settlement', () => ofSettlement(deps)],
-    ['failures', 'Failing agents', () => ofFailures(deps)],
+    ['settlement', 'Settlement', there(() => ofSettlement(deps))],
+    ['failures', 'Failing agents', there(() => ofFailures(deps))],
   ]
   const found = await Promise.all(
     table.map(async ([id, title, look]) => {
@@ -64,29 +91,61 @@ function ofLedger({ condition }: DiagnosisDeps): Finding {
 /** Reads, and commits a change of nothing: that shows a full disk, and whether the ledger is still held. */
 async function ofDatabase({ server, database }: DiagnosisDeps): Promise<Finding> {
   if (server === undefined) return skip('the ledger is in stoa.db')
+  const fix = 'see docs/operations.md, PostgreSQL; the node goes on when the database is back'
   try {
     const since = performance.now()
-    await database.query(one('SELECT 1 AS one'))
-    const ms = performance.now() - since
-    await database.commit(nothing(undefined))
+    let ms = 0
+    const looked = async () => {
+      await database.query(one('SELECT 1 AS one'))
+      ms = performance.now() - since
+      await database.commit(nothing(undefined))
+    }
+    if (!(await within(DATABASE_MS_MAX, looked()))) {
+      return fail(`${server} is away: no answer within ${DATABASE_MS_MAX / 1000} s`, fix)
+    }
     const text = `${server} answers in ${ms.toFixed(ms < 10 ? 1 : 0)} ms and takes changes`
     if (ms <= LATENCY_MS_MAX) return ok(text)
     return warn(`${text}: each paid call waits for several answers`, 'run the node near the database')
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
-    return fail(error.message, 'see docs/operations.md, PostgreSQL; the node goes on when the database is back')
+    return fail(error.message, fix)
   }
 }
 
-function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {
+async function ofProcesses({ isShared, sight, database }: DiagnosisDeps, signal: AbortSignal): Promise<Finding[]> {
+  if (!isShared) return [skip('one: the ledger is not shared')]
+  return checkProcesses(await sight(), database.process, signal)
+}
+
+/** The ids of the agents that other processes of this seller sell. */
+async function soldElsewhere({ isShared, sight, database }: DiagnosisDeps): Promise<ReadonlySet<string>> {
+  if (!isShared) return new Set()
+  return soldByOthers((await sight()).alive, database.process)
+}
+
+function ofAgents(agents: readonly OwnAgent[], elsewhere: ReadonlySet<string>): Finding | Finding[] {
   if (agents.length === 0) return skip('none: add an agent with stoa agent register')
   const noticed = agents.filter(({ notice }) => notice !== undefined)
   if (noticed.length === 0) return ok(`${agents.length}, and all can run`)
+  // A worker, for example, is connected to one process.
+  const bySibling = noticed.filter(({ id, runnable }) => !runnable && elsewhere.has(id))
+  if (bySibling.length === noticed.length) return ok(`${agents.length}, of which others run ${bySibling.length}`)
   const fix = 'change agents.yaml or the environment of the node, then restart the node'
-  return noticed.map(({ name, notice, runnable }) => {
+  const alone = noticed.filter((agent) => !bySibling.includes(agent))
+  return alone.map((agent) => {
+    const { name, notice, runnable } = agent
     const text = `${name}: ${notice}`
+    if (runsOnWorkers(agent)) return fail(`${text} (not on the market)`, START_WORKER)
     return runnable ? warn(text, fix) : fail(`${text} (not on the market)`, fix)
   })
+}
+
+function runsOnWorkers({ runs }: OwnAgent): boolean {
+  return runs === WORKER_MODEL
+}
+
+function namesOf(agents: readonly OwnAgent[]): ReadonlySet<string> {
+  return new Set(agents.map(({ name }) => name))
 }
 
 function ofPeers({ config, condition }: DiagnosisDeps): Finding {

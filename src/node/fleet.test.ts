@@ -10,13 +10,21 @@ async function takenOver(...looks: string[][]): Promise<number> {
   let taken = 0
   const report = { version: '1', addresses: [], agents: [], running: 0, isDraining: false }
   const fleet = watchFleet({
-    processes: { endDead: async () => looks.shift() ?? [], alive: async () => [], report: async () => {} },
+    processes: {
+      endDead: async () => looks.shift() ?? [],
+      alive: async () => [],
+      sight: async () => ({ alive: [], ended: [], roles: [] }),
+      report: async () => 0,
+      aheadMs: async () => 0,
+    },
     logger: silentLogger,
+    trading: { clockIs() {}, async shareFindings() {} },
     report: () => report,
     async takeOver() {
       taken += 1
     },
     changed: () => {},
+    seen: () => {},
   })
   const count = looks.length
   await fleet.start()

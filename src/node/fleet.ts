@@ -1,10 +1,17 @@
 import type { Buyer } from '../buying/buyer.ts'
+import { clockTrouble } from '../ledger/clock-difference.ts'
+import type { Trading } from '../ledger/trading.ts'
+import { CodedError } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
-import { periodic } from '../lib/periodic.ts'
+import { type Periodic, periodic } from '../lib/periodic.ts'
+import { thisPlace } from '../lib/place.ts'
 import { hasRole } from '../store/ownership.ts'
-import type { LedgerProcess, Processes, ProcessReport } from '../store/postgres/processes.ts'
+import type { FleetSight, LedgerProcess, OwnReport, Processes } from '../store/postgres/processes.ts'
+import type { WorkerPool } from '../workers/worker-pool.ts'
+import { reportOn } from './fleet-report.ts'
 import type { Foundation } from './foundation.ts'
+import type { Uptime } from './node-views.ts'
 import type { Selling } from './selling.ts'
 
 /** Shorter than the lease of a process: what a dead one left is taken over soon after its end. */
@@ -15,16 +22,23 @@ export type Fleet = {
   isKeeper(): Promise<boolean>
   /** Tells the others that this process stops. Returns the ids of the agents that they go on selling. */
   leave(): Promise<ReadonlySet<string>>
+  /** All processes as this one last saw them. */
+  sight(): FleetSight
+  /** All processes as they are now. */
+  look(): Promise<FleetSight>
   services: readonly Service[]
 }
 
 type WatchDeps = {
   processes: Processes
   logger: Logger
+  trading: Pick<Trading, 'clockIs' | 'shareFindings'>
   /** What this process says of itself. */
-  report(): Omit<ProcessReport, 'aheadMs'>
+  report(): OwnReport
   /** Goes on with the work of processes that have ended. */
   takeOver(): Promise<void>
+  /** Called at each look. */
+  seen(sight: FleetSight): void
   /** Called when processes came, went or moved. */
   changed(processes: readonly LedgerProcess[]): void
 }
@@ -33,21 +47,25 @@ type WatchDeps = {
  * The processes of one seller on one ledger. Each work of the ledger belongs to one of them (store/ownership.ts). When
  * one ends, the others go on with its work: who changes a row first has it. @internal Exported for its test.
  */
-export function watchFleet({ processes, logger, report, takeOver, changed }: WatchDeps): Service {
-  let seen: readonly LedgerProcess[] = []
-  let known: ReadonlySet<string> = new Set()
+export function watchFleet({ processes, logger, trading, report, takeOver, changed, seen }: WatchDeps): Periodic {
+  let last: readonly LedgerProcess[] = []
+  let known: ReadonlySet<string> | undefined
   const look = async () => {
-    await processes.report(report())
+    trading.clockIs(await processes.report(report()))
+    await trading.shareFindings()
     const ended = await processes.endDead()
     // At the first look all of them count: one may have ended after this process took over what it found at its start.
-    if (ended.some((id) => !known.has(id))) {
-      logger.info({}, 'a process of this seller has ended: its work goes on here and at the others')
+    if (ended.some((id) => known?.has(id) !== true)) {
+      // Those that ended before this one began are no news.
+      if (known !== undefined) logger.info({}, 'a process of this seller has ended: the others go on with its work')
       await takeOver()
     }
     known = new Set(ended)
-    const alive = await processes.alive()
-    const isOther = placesOf(alive) !== placesOf(seen)
-    seen = alive
+    const sight = await processes.sight()
+    seen(sight)
+    const { alive } = sight
+    const isOther = placesOf(alive) !== placesOf(last)
+    last = alive
     if (isOther) changed(alive)
   }
   return periodic(
@@ -58,30 +76,48 @@ export function watchFleet({ processes, logger, report, takeOver, changed }: Wat
 
 type JoinDeps = Pick<
   Foundation,
-  'isShared' | 'database' | 'clock' | 'logger' | 'host' | 'siblings' | 'version' | 'feed'
+  | 'isShared'
+  | 'database'
+  | 'clock'
+  | 'logger'
+  | 'host'
+  | 'marketHost'
+  | 'siblings'
+  | 'version'
+  | 'feed'
+  | 'trading'
+  | 'tail'
+  | 'latency'
 > & {
+  uptime: Pick<Uptime, 'ms'>
+  workers: Pick<WorkerPool, 'links' | 'onChange'>
   selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
   buyer: Pick<Buyer, 'takeOver'>
 }
 
-/** Lets this node work beside the processes that share its ledger, if it is shared. */
-export async function joinFleet({ isShared, database, selling, buyer, ...deps }: JoinDeps): Promise<Fleet> {
-  if (!isShared) return { isKeeper: async () => true, leave: async () => new Set(), services: [] }
-  const { createProcesses } = await import('../store/postgres/processes.ts')
-  const { clock, logger, host, siblings, version, feed } = deps
-  const { registry, x402 } = selling
-  const processes = createProcesses(database, clock)
+/**
+ * Lets this node work beside the processes that share its ledger, if it is shared.
+ *
+ * @throws CodedError CLOCK_OFF
+ */
+export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
+  const { isShared, database, clock, logger, siblings, feed, trading, selling, buyer } = deps
   let isDraining = false
-  const report = () => ({
-    ...{ version, isDraining },
-    addresses: host.addresses(),
-    agents: registry.list().flatMap(({ id, definition, lacks }) => (definition.paused === true || lacks ? [] : id)),
-    running: x402.running.size,
-  })
+  const report = () => ({ ...reportOn({ ...deps, ...selling }), isDraining })
+  if (!isShared) {
+    const alone = () => sightOfOne(database.process, report(), deps.uptime.ms)
+    const never = async () => new Set<string>()
+    return { isKeeper: async () => true, leave: never, sight: alone, look: async () => alone(), services: [] }
+  }
+  const { createProcesses } = await import('../store/postgres/processes.ts')
+  const processes = createProcesses(database, clock)
+  const trouble = clockTrouble(await processes.aheadMs())
+  if (trouble !== undefined) throw new CodedError('CLOCK_OFF', `${trouble.reason}: ${trouble.fix}`)
+  let sight: FleetSight = sightOfOne(database.process, report(), 0)
   // The first listings that it signs name the others too.
   siblings.note(await processes.alive())
   const watch = watchFleet({
-    ...{ logger, processes, report },
+    ...{ logger, processes, trading, report },
     async takeOver() {
       await selling.takeOver()
       await buyer.takeOver()
@@ -89,9 +125,15 @@ export async function joinFleet({ isShared, database, selling, buyer, ...deps }:
       feed.reset()
     },
     changed: siblings.note,
+    seen(now) {
+      sight = now
+    },
   })
+  // The others show a worker, and know who can run its agents, when it has come.
+  deps.workers.onChange(watch.soon)
   return {
-    isKeeper: () => hasRole(database, 'housekeeping'),
+    // By a wrong clock, everything may be old enough to be deleted.
+    isKeeper: async () => !trading.isStopped() && (await hasRole(database, 'housekeeping')),
     async leave() {
       isDraining = true
       // Of processes that stop at the same time, the one that says so last finds no other.
@@ -99,8 +141,16 @@ export async function joinFleet({ isShared, database, selling, buyer, ...deps }:
       siblings.note(await processes.alive())
       return siblings.agents()
     },
+    sight: () => sight,
+    look: () => processes.sight(),
     services: [watch],
   }
+}
+
+/** A node alone is a fleet of one, whose ledger nobody else can take. */
+function sightOfOne(id: string, report: OwnReport, upMs: number): FleetSight {
+  const times = { upMs, leaseMs: Number.POSITIVE_INFINITY, silentMs: 0 }
+  return { alive: [{ id, place: thisPlace(), ...times, report: { ...report, aheadMs: 0 } }], ended: [], roles: [] }
 }
 
 function placesOf(processes: readonly LedgerProcess[]): string {

@@ -29,7 +29,7 @@ import { createSiblings } from './siblings.ts'
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 
 export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, databases: Databases) {
-  const { database, localDatabase, server, isShared, lost, close: closeDatabases } = databases
+  const { database, localDatabase, server, latency, isShared, lost, close: closeDatabases } = databases
   const { clock = systemClock, logger = silentLogger } = ports
   const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
@@ -57,6 +57,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
       closeDatabases,
       lost,
       server,
+      latency,
       isShared,
       wallet,
       identity,
@@ -86,7 +87,7 @@ async function followShared({
   database,
   logger,
 }: Pick<Databases, 'isShared' | 'database'> & Pick<Ports, 'logger'>): Promise<Tail> {
-  if (!isShared) return { name: 'tail', listen() {}, start: async () => {}, stop: async () => {} }
+  if (!isShared) return { name: 'tail', listen() {}, lagMs: () => 0, start: async () => {}, stop: async () => {} }
   const { createChangeLog } = await import('../store/postgres/change-log.ts')
   return createTail({ log: createChangeLog(database), logger })
 }

@@ -33,7 +33,8 @@ export async function createHosts(
   version: string,
   { isShared, datastore, ...deps }: HostsDeps,
 ): Promise<Hosts> {
-  const options = { ...p2p, version }
+  const { marketPort, ...shared } = p2p
+  const options = { ...shared, version }
   if (!isShared) {
     const host = await createHost(options, { ...deps, datastore })
     return { host, marketHost: host, peers: () => host.peers(), services: [host] }
@@ -42,7 +43,7 @@ export async function createHosts(
   const own = await loadOrCreateIdentity(dataFile(dataDir, 'market'), { logger })
   const marketHost = await createHost(
     // The announced addresses are those of the port where calls are served.
-    { ...options, role: 'market', port: 0, announce: [] },
+    { ...options, role: 'market', port: marketPort, announce: [] },
     { ...deps, identity: own, datastore: datastore.part('market'), otherPeerId: seller.peerId },
   )
   const host = await createHost(

@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts'
 import { ConfigError } from '../config/config-error.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { shownConfig } from '../config/shown-config.ts'
-import type { MetricSources } from '../http/api/metrics.ts'
+import type { MetricSources } from '../http/api/metric-family.ts'
 import type { NodePart } from '../http/api/routes/node.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
 import type { Earnings } from '../ledger/stats.ts'
@@ -23,9 +23,13 @@ import { hasRole } from '../store/ownership.ts'
 import type { Payments } from '../store/payments.ts'
 import { createWebhookStore } from '../store/webhooks.ts'
 import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
+import type { WorkerRoll } from '../workers/worker-roll.ts'
 import { createAlarms } from './alarms.ts'
 import { diagnose } from './diagnosis.ts'
+import type { Fleet } from './fleet.ts'
+import { fleetStatus, fleetView } from './fleet-view.ts'
 import type { Foundation } from './foundation.ts'
+import { lastKnown } from './last-known.ts'
 import type { Listings } from './market.ts'
 import { nodeCondition, peerStatus, readBalance, type Uptime } from './node-views.ts'
 
@@ -46,7 +50,9 @@ type ReportingDeps = Pick<
   | 'chain'
   | 'server'
   | 'tail'
+  | 'latency'
   | 'isShared'
+  | 'siblings'
 > & {
   uptime: Pick<Uptime, 'ms'>
   meters: Meters
@@ -56,6 +62,8 @@ type ReportingDeps = Pick<
   ownAgents: Pick<OperateAgents, 'list'>
   buyer: Pick<Buyer, 'budget' | 'approvals'>
   earnings: Earnings
+  fleet: Pick<Fleet, 'sight' | 'look'>
+  workers: Pick<WorkerRoll, 'list'>
 }
 
 /**
@@ -84,20 +92,38 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   tail.listen({ changed: ({ record }) => record === 'webhook' && reload(), missed: reload })
   const seen = { ...deps, catalog, network: config.network, walletAddress: wallet.address, name: config.nodeName }
   /** The alarms are derived from it. */
-  const condition = () => nodeCondition(seen, deps.uptime.ms)
+  const condition = () => ({ ...nodeCondition(seen, deps.uptime.ms), ...fleetStatus(deps.fleet.sight(), isShared) })
   const agents = () => deps.ownAgents.list()
+  /** Without those that cannot run here and are sold by another process: that one has the worker, for example. */
+  function troubledAgents() {
+    const elsewhere = deps.siblings.agents()
+    return agents().filter(({ id, runnable }) => runnable || !elsewhere.has(id))
+  }
   const alarms = createAlarms({
-    ...{ clock, logger, agents, store: createAlarmStore(database), status: condition },
+    ...{ clock, logger, agents: troubledAgents, store: createAlarmStore(database), isShared, status: condition },
     nameOf: (agentId) => catalog.resolve(agentId)?.name,
   })
+  const counts = lastKnown(() => Promise.all([payments.counts(), alarms.count()]))
   async function status(): Promise<NodeStatus> {
-    const [{ owed, unsettled }, count] = await Promise.all([payments.counts(), alarms.count()])
-    return { ...condition(), settlement: { pending: owed, failed: unsettled }, alarms: count }
+    const { value: [{ owed, unsettled }, count] = [{ owed: 0, unsettled: 0 }, undefined], away } = await counts()
+    return {
+      ...{ ...condition(), settlement: { pending: owed, failed: unsettled } },
+      ...(count !== undefined && { alarms: count }),
+      ...(away !== undefined && { database: { state: 'away', reason: away } }),
+    }
   }
   const peers = () => deps.peers().map(peerStatus)
+  const around = { clock, process: database.process, server: deps.server }
+  const processes = lastKnown(() => Promise.all([deps.fleet.look(), deps.workers.list()]))
+  async function fleet() {
+    const { value: [sight, workers] = [deps.fleet.sight(), []], away } = await processes()
+    return fleetView(sight, workers, { ...around, away })
+  }
   const budget = () => buyer.budget.view()
   const metrics: MetricSources = {
-    ...{ meters, status, peers, budget },
+    ...{ meters, status, peers, budget, agents },
+    ...{ lagMs: tail.lagMs, latency: deps.latency, workers: deps.workers.list },
+    fleet: () => fleetView(deps.fleet.sight(), [], around),
     approvals: (state) => buyer.approvals.list(state),
     async oldestOwedSeconds() {
       const at = await payments.oldestOwed()
@@ -107,10 +133,11 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     books: () => deps.earnings.stats({ days: 0 }),
   }
   const node: NodePart = {
-    ...{ status, peers },
+    ...{ status, peers, fleet },
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: async () => shownConfig(config, inForce(config, await budget())),
-    diagnosis: (signal) => diagnose({ ...deps, config, agents, condition, status, alarms }, signal),
+    diagnosis: (signal) =>
+      diagnose({ ...deps, config, agents, condition, status, alarms, sight: deps.fleet.look }, signal),
   }
   return {
     api: { node, webhooks, metrics, alarms },

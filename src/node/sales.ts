@@ -1,9 +1,13 @@
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { blockedParties } from '../payments/blocked.ts'
+import type { ChallengeSeal } from '../payments/challenge-seal.ts'
 import { Challenges } from '../payments/challenges.ts'
 import { Exposure, type ExposureDeps, type ExposureOptions } from '../payments/exposure.ts'
+import { createReceiptSigner } from '../payments/receipt-signer.ts'
 import { Settler } from '../payments/settler.ts'
+import { Unrun } from '../payments/unrun.ts'
+import type { Wallet } from '../payments/wallet.ts'
 import { PeerLimits, type PeerLimitsOptions } from '../protocols/peer-limits.ts'
 import { createProtocolServer, type HandleStreams } from '../protocols/serve.ts'
 import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
@@ -16,51 +20,56 @@ type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> 
   /** Accounts that cannot pay and peers that are not served. */
   blocked?: readonly string[] | undefined
   limits: PeerLimitsOptions
+  /** How long calls under way may go on when the node stops. */
+  drainMs: number
   settler?: ConstructorParameters<typeof Settler>[0]
 }
 
 type Settling = ConstructorParameters<typeof Settler>[1]
 
-type SalesDeps = Pick<
-  X402ServerDeps,
-  'clock' | 'logger' | 'asset' | 'wallet' | 'didOf' | 'newNonce' | 'agents' | 'slots'
-> &
+type SalesDeps = Pick<X402ServerDeps, 'clock' | 'logger' | 'asset' | 'didOf' | 'agents' | 'slots'> &
   Pick<Settling, 'facilitator' | 'chain' | 'chance'> & {
+    /** Its account is paid, and signs the receipts. */
+    wallet: Wallet
     ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
     /** Reads what payers hold. */
     funds: ExposureDeps['chain']
+    seal: ChallengeSeal
     noteCall?(): void
     handle: HandleStreams
   }
 
 /** Sells runs of agents to peers, and settles what they paid. */
 export function createSales(
-  { exposure: exposureOptions, blocked = [], limits, settler: settlerOptions = {}, ...options }: SalesOptions,
+  { exposure: exposureOptions, blocked = [], limits, drainMs, settler: settlerOptions = {}, ...options }: SalesOptions,
   deps: SalesDeps,
 ): {
   x402: X402ServerDeps
   exposure: Service
   settler: Service & Settler
+  unrun: Service
   settledWork: SettledWork
   protocols: Service
 } {
-  const { clock, logger, asset, wallet, didOf, newNonce, agents, slots, ledger, facilitator, chain, chance } = deps
+  const { clock, logger, asset, wallet, didOf, agents, slots, ledger, facilitator, chain, chance } = deps
   const { payments, exchanges, deferred } = ledger
   const exposure = new Exposure(exposureOptions, { clock, logger, payments, chain: deps.funds })
   ledger.listen((change) => exposure.changed(change))
   const isOffered = (id: string) => agents.tokenOf(id) !== undefined
   const settler = new Settler(settlerOptions, { clock, logger, payments, facilitator, chain, chance, isOffered })
+  const unrun = new Unrun({ clock, logger, payments })
   const x402: X402ServerDeps = {
-    ...{ ...options, clock, logger, asset, wallet, didOf, newNonce, agents, slots },
-    ...{ payments, exchanges, deferred, settler, exposure, isBlocked: blockedParties(blocked) },
+    ...{ ...options, clock, logger, asset, didOf, agents, slots },
+    receiptSigner: createReceiptSigner(wallet),
+    ...{ payments, exchanges, deferred, settler, unrun, exposure, isBlocked: blockedParties(blocked) },
     limits: new PeerLimits(limits, deps),
-    challenges: new Challenges(),
-    reruns: new Reruns({ clock }),
+    challenges: new Challenges({ seal: deps.seal, offered: () => agents.offered() }),
+    reruns: new Reruns({ clock, logger, payments }),
     running: new Map(),
     wrappedRuns: new Map(),
   }
   const nameOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOf(caller))
   const settledWork = new SettledWork({ ...x402, didOf: nameOf })
   ledger.listen((change) => settledWork.changed(change))
-  return { x402, exposure, settler, settledWork, protocols: createProtocolServer(deps.handle, x402) }
+  return { x402, exposure, settler, unrun, settledWork, protocols: createProtocolServer(deps.handle, x402, drainMs) }
 }

@@ -10,6 +10,7 @@ import type { Secrets } from '../config/secrets.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Host } from '../p2p/host.ts'
 import { didOfPeer } from '../p2p/identity.ts'
+import { createChallengeSeal } from '../payments/challenge-seal.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { withPause } from '../payments/facilitator-pause.ts'
 import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
@@ -112,7 +113,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   })
   const { seller } = config
   const { perPayerMax, totalMax, checkFrom } = exposureLimits
-  const { x402, exposure, settler, settledWork, protocols } = createSales(
+  const { x402, exposure, settler, unrun, settledWork, protocols } = createSales(
     {
       exposure: {
         perPayerMax: seller.unsettledPerPayerAtomic ?? perPayerMax,
@@ -121,6 +122,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       },
       blocked: seller.block,
       limits: { requestsPerSecond: seller.peerRequestsPerSecond },
+      drainMs: seller.drainSeconds * 1000,
       settleFirst: seller.settleFirst,
       // The same key receives payments and signs receipts.
       payTo: wallet.address,
@@ -131,18 +133,18 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       agents: createServedAgents(agents, { registry, replica, sellerId: identity.peerId, trading: deps.trading }),
       facilitator: facilitator && withPause(facilitator, { clock, logger }),
       chance: () => random(1)[0]! / 256,
-      newNonce: () => `0x${Buffer.from(random(32)).toString('hex')}`,
+      seal: createChallengeSeal(identity.privateKey.raw, random),
       noteCall: () => deps.pace.noteCall(),
       handle: (...args) => host.handle(...args),
     },
   )
   return {
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
-    ...{ agents, functions, registry, exposure, settler, x402, doors: [settledWork, protocols] },
+    ...{ agents, functions, registry, exposure, settler, unrun, x402, doors: [settledWork, protocols] },
     /** Goes on with the sales of processes that have ended. */
     async takeOver() {
       await settler.takeOver()
-      await settledWork.takeOver()
+      settledWork.wake()
     },
     async models(signal: AbortSignal) {
       const { availableModels } = await import('../agents/available-models.ts')

@@ -3,7 +3,7 @@ import { createSiblings } from './siblings.ts'
 
 const SELLER = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
 const at = (port: number, host = '9.9.9.9') => `/ip4/${host}/tcp/${port}/p2p/${SELLER}`
-const process = (id: string, addresses: string[], { agents = [] as string[], isDraining = false } = {}) => {
+const process = (id: string, addresses: string[], { agents = ['a'], isDraining = false } = {}) => {
   return { id, report: { addresses, agents, isDraining } }
 }
 
@@ -20,13 +20,13 @@ function setup() {
   }
   const siblings = createSiblings('me', host)
   const changes: string[][] = []
-  const leave = siblings.onAddressesChange(() => void changes.push(siblings.addresses()))
+  const leave = siblings.onAddressesChange(() => void changes.push(siblings.addresses('a')))
   return { own, siblings, changes, leave }
 }
 
 test('a node alone lists its own addresses', () => {
   const { siblings } = setup()
-  expect(siblings.addresses()).toEqual([at(1), at(1, '127.0.0.1')])
+  expect(siblings.addresses('a')).toEqual([at(1), at(1, '127.0.0.1')])
   expect([...siblings.agents()]).toEqual([])
 })
 
@@ -36,15 +36,15 @@ test('all processes come to the same list, which names each of them first', () =
   const alive = [process('other', [at(2), at(3)]), process('me', own.addresses), { id: 'new', report: undefined }]
   siblings.note(alive)
   other.note(alive)
-  expect(siblings.addresses()).toEqual([at(2), at(1), at(3), at(1, '127.0.0.1')])
-  expect(other.addresses()).toEqual(siblings.addresses())
+  expect(siblings.addresses('a')).toEqual([at(2), at(1), at(3), at(1, '127.0.0.1')])
+  expect(other.addresses('a')).toEqual(siblings.addresses('a'))
 })
 
 test('a change is told when an address comes or goes, of this process or another, and not otherwise', () => {
   const { siblings, own, changes, leave } = setup()
   const both = [process('other', [at(2)]), process('me', [])]
   siblings.note(both)
-  siblings.note([process('other', [at(2)], { agents: ['a'] }), process('me', [])])
+  siblings.note([process('other', [at(2)]), process('me', [], { agents: [] })])
   own.addresses = [at(7)]
   own.changed()
   siblings.note([process('me', [])])
@@ -54,10 +54,17 @@ test('a change is told when an address comes or goes, of this process or another
   expect(changes).toHaveLength(3)
 })
 
+test('a listing names only the processes that sell the agent', () => {
+  const { siblings } = setup()
+  siblings.note([process('other', [at(2)], { agents: ['b'] }), process('new', [at(3)]), process('me', [])])
+  expect(siblings.addresses('a')).toEqual([at(3), at(1), at(1, '127.0.0.1')])
+  expect(siblings.addresses('b')).toEqual([at(2), at(1), at(1, '127.0.0.1')])
+})
+
 test('a process that stops is left out, with its agents', () => {
   const { siblings } = setup()
   const others = [process('x', [at(2)], { agents: ['a'] }), process('y', [at(3)], { agents: ['b'], isDraining: true })]
   siblings.note([...others, process('me', [], { agents: ['c'] })])
-  expect(siblings.addresses()).toEqual([at(2), at(1), at(1, '127.0.0.1')])
+  expect(siblings.addresses('a')).toEqual([at(2), at(1), at(1, '127.0.0.1')])
   expect([...siblings.agents()]).toEqual(['a'])
 })

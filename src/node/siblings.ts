@@ -7,8 +7,8 @@ type Report = { addresses: readonly string[]; agents: readonly string[]; isDrain
 
 /** What the other processes of this seller say of themselves. A node alone has none. */
 type Siblings = {
-  /** Where buyers reach the seller: the addresses of all its processes. */
-  addresses(): string[]
+  /** Where buyers reach an agent: the addresses of this process and of all others that sell the agent. */
+  addresses(agentId: string): string[]
   /** Also called when an address of this process changes. */
   onAddressesChange(listener: () => void): () => void
   /** The ids of the agents that other processes sell. */
@@ -17,18 +17,31 @@ type Siblings = {
   note(processes: readonly Sibling[]): void
 }
 
+/** The ids of the agents that processes other than this one sell. */
+export function soldByOthers(
+  processes: readonly { id: string; report: Pick<Report, 'agents'> | undefined }[],
+  process: string,
+): ReadonlySet<string> {
+  return new Set(processes.flatMap(({ id, report }) => (id === process ? [] : (report?.agents ?? []))))
+}
+
 /** @param process the id of this process */
 export function createSiblings(process: string, host: Pick<Host, 'addresses' | 'onAddressesChange'>): Siblings {
   const listeners = new Set<() => void>()
   let processes: readonly Sibling[] = []
 
-  function addresses(): string[] {
-    if (processes.every(({ id }) => id === process)) return host.addresses()
+  function addresses(agentId: string): string[] {
+    const others = processes.filter(({ id, report }) => id === process || report?.agents.includes(agentId) === true)
+    if (others.every(({ id }) => id === process)) return host.addresses()
     // Each process must come to the same list, so all take the processes in the same order.
     const own = { id: process, report: undefined }
-    const all = processes.some(({ id }) => id === process) ? processes : [...processes, own]
+    const all = others.some(({ id }) => id === process) ? others : [...others, own]
     return mergeAddresses(all.map(({ id, report }) => (id === process ? host.addresses() : (report?.addresses ?? []))))
   }
+
+  /** What the listings of this process depend on. */
+  const places = () =>
+    JSON.stringify(processes.map(({ id, report }) => (id === process ? id : [id, report?.addresses, report?.agents])))
 
   return {
     addresses,
@@ -40,11 +53,11 @@ export function createSiblings(process: string, host: Pick<Host, 'addresses' | '
         leave()
       }
     },
-    agents: () => new Set(processes.flatMap(({ id, report }) => (id === process ? [] : (report?.agents ?? [])))),
+    agents: () => soldByOthers(processes, process),
     note(alive) {
-      const before = addresses().join()
+      const before = places()
       processes = alive.filter(({ report }) => report?.isDraining !== true)
-      if (addresses().join() !== before) for (const listener of listeners) listener()
+      if (places() !== before) for (const listener of listeners) listener()
     },
   }
 }

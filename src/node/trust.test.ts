@@ -5,6 +5,7 @@ import type { Chain } from '../chain/chain.ts'
 import type { Config } from '../config/config.ts'
 import { Feed } from '../lib/feed.ts'
 import { silentLogger } from '../lib/logger.ts'
+import { Unrun } from '../payments/unrun.ts'
 import { openDatabase } from '../store/database.ts'
 import { createMeasureStore } from '../store/measures.ts'
 import { createPayments } from '../store/payments.ts'
@@ -20,10 +21,11 @@ test('D36: any web page may ask for reputation, and none keeps the chain busy fo
   gate.promise.catch(() => {})
   const chain = { network: 'eip155:84532', request: () => gate.promise } as unknown as Chain
   const config = { publicUrl: undefined, buyer: {} } as Config
+  const payments = createPayments(database)
   const selling = {
     agents: { relist: async () => {} },
     registry: { get: () => undefined },
-    x402: { payments: createPayments(database), running: new Map() },
+    x402: { payments, running: new Map(), unrun: new Unrun({ clock, logger: silentLogger, payments }) },
   }
   const { api } = createTrust(config, {
     selling,
@@ -32,6 +34,7 @@ test('D36: any web page may ask for reputation, and none keeps the chain busy fo
     catalog: { resolve: () => undefined },
     feed: new Feed({ life: 'a' }),
     logger: silentLogger,
+    x402Receipts: { give: () => Promise.reject(new Error('none')), ask: () => Promise.reject(new Error('none')) },
   })
   const asked = Array.from({ length: 9 }, (_, token) => api.reputation.read(BigInt(token)))
   const outcomes = Promise.allSettled(asked)

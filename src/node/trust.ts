@@ -1,6 +1,6 @@
 import type { Registry } from '../agents/registry.ts'
 import type { Config } from '../config/config.ts'
-import { createReceipts } from '../ledger/receipts.ts'
+import { createReceipts, type ReceiptsDeps } from '../ledger/receipts.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { createTransfers } from '../payments/transfers.ts'
@@ -20,10 +20,11 @@ import type { Foundation } from './foundation.ts'
 type TrustDeps = Pick<Foundation, 'database' | 'chain' | 'wallet' | 'transactions' | 'clock' | 'logger' | 'feed'> & {
   catalog: Pick<Catalog, 'resolve'>
   measures: Measures
+  x402Receipts: ReceiptsDeps['x402']
   selling: {
     agents: Pick<OwnAgents, 'relist'>
     registry: Pick<Registry, 'get'>
-    x402: Pick<RefundsDeps, 'payments' | 'running'>
+    x402: Pick<RefundsDeps, 'payments' | 'running' | 'unrun'>
   }
 }
 
@@ -41,6 +42,7 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
   const receipts = createReceipts({
     store: createReceiptStore(database),
     nameOf: (agentId) => listing(agentId)?.name,
+    x402: deps.x402Receipts,
   })
 
   let loading: Promise<ReputationApi> | undefined
@@ -105,8 +107,8 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
       isRatable: (agentId) => listing(agentId)?.local === false && listing(agentId)?.token_id !== undefined,
     },
   )
-  const { payments, running } = selling.x402
-  const { refund } = createRefunds({ clock, logger, wallet, transactions, lane, held, payments, running })
+  const { payments, running, unrun } = selling.x402
+  const { refund } = createRefunds({ clock, logger, wallet, transactions, lane, held, payments, running, unrun })
   return {
     api: { receipts, reputation, transfers },
     refund,

@@ -20,8 +20,8 @@ type WorkerOptions = {
   runsMax: number
   definitions: readonly AgentDefinition[]
 }
-/** What a worker tells about itself when its seller has let it in. */
-export type WorkerReady = { peerId: string; sellerId: string; name: string; agents: string[] }
+/** What a worker tells about itself when its seller has let it in. `unknown`: agents that match none of the seller. */
+export type WorkerReady = { peerId: string; sellerId: string; name: string; agents: string[]; unknown: string[] }
 type WorkerPorts = {
   secrets: Pick<Secrets, 'providerKeys' | 'env'>
   logger: Logger
@@ -54,7 +54,12 @@ export async function runWorker(options: WorkerOptions, ports: WorkerPorts, sign
     await host.start()
     try {
       const dial = (attempt: AbortSignal) => host.openStream({ peerId: peer, addrs }, WORK_PROTOCOL, attempt)
-      const onWelcome = (name: string) => onReady({ peerId: host.peerId, sellerId: peer, name, agents: names })
+      const onWelcome = (name: string, said: readonly string[]) => {
+        const unknown = names.filter((agent) => said.includes(agent))
+        onReady({ peerId: host.peerId, sellerId: peer, name, agents: names, unknown })
+        const fix = 'write the name here as the seller does, or mark the agent there with `worker: true`'
+        if (unknown.length > 0) logger.warn({ agent_name: unknown.join(', ') }, `the seller has no such agent: ${fix}`)
+      }
       await workFor({ id, secret, runsMax }, { agents, logger, dial, onWelcome }, signal)
     } finally {
       await host.stop()

@@ -1,33 +1,41 @@
+import type { Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { createLane } from '../lib/lane.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { periodic } from '../lib/periodic.ts'
 import type { Host } from '../p2p/host.ts'
+import { mergeAddresses } from '../p2p/multiaddrs.ts'
 import type { PeerLimits } from '../protocols/peer-limits.ts'
 import type { OwnAgents } from '../selling/hosted-agents.ts'
+import type { FleetSight } from '../store/postgres/processes.ts'
 import { createWorkerStore } from '../store/workers.ts'
 import { createWorkDoor } from '../workers/work-door.ts'
-import { WorkError } from '../workers/work-error.ts'
 import type { WorkerPool } from '../workers/worker-pool.ts'
-import { createWorkerRoll, type WorkerRoll } from '../workers/worker-roll.ts'
+import { createWorkerRoll, type WorkerElsewhere, type WorkerRoll } from '../workers/worker-roll.ts'
+import type { Fleet } from './fleet.ts'
 import type { Foundation } from './foundation.ts'
 
 /** How often listings are compared with the workers that are there, and workers with the ledger. */
 const LOOK_EVERY_MS = 15_000
 
-type WorkersDeps = Pick<Foundation, 'database' | 'clock' | 'logger' | 'random' | 'identity'> & {
+type WorkersDeps = Pick<Foundation, 'database' | 'clock' | 'logger' | 'random' | 'identity' | 'tail'> & {
   host: Host
   workers: WorkerPool
   slots: RunSlots
-  selling: { agents: Pick<OwnAgents, 'followWorkers'>; x402: { limits: PeerLimits } }
+  fleet: Pick<Fleet, 'sight' | 'look'>
+  selling: { agents: Pick<OwnAgents, 'followWorkers'>; registry: Pick<Registry, 'list'>; x402: { limits: PeerLimits } }
 }
 
 /** Lets workers in, and keeps the agents that they run on the market while they can. */
 export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Service[] } {
-  const { clock, logger, workers: pool, random, host, slots, selling } = deps
+  const { clock, logger, workers: pool, random, host, slots, selling, fleet } = deps
+  const { process } = deps.database
   const roll = createWorkerRoll({
     ...{ clock, pool, random, store: createWorkerStore(deps.database), peerId: deps.identity.peerId },
-    addresses: () => host.addresses(),
+    // A worker that loses one process dials the next.
+    addresses: async () => mergeAddresses([host.addresses(), ...addressesElsewhere(await fleet.look(), process)]),
+    process,
+    elsewhere: async () => workersElsewhere(await fleet.look(), process),
   })
   const inTurn = createLane()
   let isDue = false
@@ -46,27 +54,41 @@ export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Ser
   }
   pool.onChange(follow)
 
-  /** Another process may have revoked a worker. */
+  const notRead = (error: unknown) =>
+    logger.warn({ err: error }, 'workers could not be compared with the ledger; the node tries again')
+  const lookNow = () => void roll.look().catch(notRead)
+  // Another process has revoked a worker, or let one in.
+  deps.tail.listen({ changed: ({ record }) => record === 'worker' && lookNow(), missed: lookNow })
   async function look(): Promise<void> {
     follow()
-    for (const link of pool.links()) {
-      if (!(await roll.holds(link.worker.id))) link.cut(new WorkError('REVOKED', 'this worker was revoked'))
-    }
+    await roll.look()
   }
 
   const door = createWorkDoor({
     ...{ clock, logger, roll, pool, limits: selling.x402.limits },
     siteOf: (peerId) => host.siteOf(peerId),
+    hasAgent: (name) => selling.registry.list().some(({ definition }) => definition.worker && definition.name === name),
     handle: (...args) => host.handle(...args),
     idle: () => slots.idle(),
   })
   const looking = periodic(
     { name: 'worker looks', firstMs: LOOK_EVERY_MS, everyMs: LOOK_EVERY_MS },
-    { work: look, onError: (error) => logger.warn({ err: error }, 'workers could not be compared with the ledger') },
+    { work: look, onError: notRead },
   )
   const stop = () => {
     isStopping = true
     return door.stop()
   }
   return { roll, doors: [{ ...door, stop }, looking] }
+}
+
+/** Where the other processes that do not stop are reached. */
+function addressesElsewhere({ alive }: FleetSight, process: string): string[][] {
+  return alive.flatMap(({ id, report }) => (id === process || report?.isDraining !== false ? [] : [report.addresses]))
+}
+
+/** The workers that are connected to other processes, as these have said last. */
+function workersElsewhere({ alive }: FleetSight, process: string): WorkerElsewhere[] {
+  const others = alive.filter(({ id }) => id !== process)
+  return others.flatMap(({ id, report }) => (report?.workers ?? []).map((worker) => ({ ...worker, process: id })))
 }

@@ -38,6 +38,7 @@ function connector(
     relays = [] as Connection[],
     mayBeRelayed = false,
     forbidden = [] as string[],
+    random = (): number => 0,
   } = {},
 ) {
   const dialed: string[] = []
@@ -60,10 +61,16 @@ function connector(
       peerRouting: { findPeer },
       services: { inside: { transportManager: { dial, getAddrs: () => [] } } },
     },
-    book: { connections: () => existing, relayed: () => relays, countSpeaking: () => speakingDht },
+    book: {
+      connections: () => existing,
+      relayed: () => relays,
+      countSpeaking: () => speakingDht,
+      addressesAt: ({ remoteAddr }: Connection) => [remoteAddr],
+    },
     mayBeRelayed: () => mayBeRelayed,
     listed: { mayDial: (_peerId: string, address: Multiaddr) => !forbidden.includes(address.toString()) },
     isSelf: (peerId: string) => peerId === own,
+    random,
     clock: { now: () => 0 },
   }
   return {
@@ -81,6 +88,45 @@ test('given and remembered addresses are dialed before anybody is asked', async 
   await reach.openStream(destination, PROTOCOL, never)
   expect(dialed).toEqual([listed, remembered])
   expect(findPeer).not.toHaveBeenCalled()
+})
+
+test('buyers begin at different addresses of a seller, and at those of lower rank later, as before', async () => {
+  const [second, quic] = ['/ip4/8.8.8.8/tcp/1', '/ip4/9.9.9.9/udp/1/quic-v1']
+  const begin = async (random: () => number) => {
+    const { connector: reach, dialed } = connector({ [remembered]: connectionWith(seller) }, { random })
+    await reach.openStream({ peerId: seller, addrs: [listed, second, quic] }, PROTOCOL, never)
+    return dialed
+  }
+  expect(await begin(() => 0.4)).toEqual([listed, second, remembered])
+  expect(await begin(() => 0.9)).toEqual([second, listed, remembered])
+})
+
+test('another process of a seller is asked instead of the one that refused a stream, over its own connection', async () => {
+  const second = '/ip4/8.8.8.8/tcp/1'
+  const [refusing, taking] = [connectionWith(seller), { ...connectionWith(seller), remoteAddr: multiaddr(second) }]
+  const existing = [refusing]
+  const { connector: reach, dialed, findPeer } = connector({ [second]: taking as Connection }, { existing })
+  const both = { peerId: seller, addrs: [listed, second] }
+  const refused = await reach.openStream(both, PROTOCOL, never)
+  await reach.openStream(both, PROTOCOL, never, { instead: refused })
+  expect(dialed).toEqual([second])
+  existing.push(taking as Connection)
+  await reach.openStream(both, PROTOCOL, never, { instead: refused })
+  expect(dialed).toEqual([second])
+  // An agent that the second does not sell is asked for at the first.
+  const alone = vi.spyOn(refusing, 'newStream')
+  await reach.openStream(destination, PROTOCOL, never)
+  expect(alone).toHaveBeenCalledOnce()
+  expect(findPeer).not.toHaveBeenCalled()
+})
+
+test('a seller with one process is not asked again by another way after it refused', async () => {
+  const existing = [connectionWith(seller)]
+  const { connector: reach, dialed, findPeer } = connector({}, { existing })
+  const refused = await reach.openStream(destination, PROTOCOL, never)
+  const again = reach.openStream(destination, PROTOCOL, never, { instead: refused })
+  await expect(again).rejects.toMatchObject(unreachable)
+  expect([dialed, findPeer.mock.calls]).toEqual([[remembered], []])
 })
 
 test('a peer that has moved is looked up in the DHT, despite the address that this node remembers', async () => {

@@ -9,8 +9,9 @@ import { DHT_PROTOCOL } from './dht.ts'
 import { type DialTiming, dialFirst, SharedDials } from './dial.ts'
 import type { ListedAddresses } from './listed-addresses.ts'
 import type { Node } from './modules.ts'
-import { addressesOf, isRelayed } from './multiaddrs.ts'
-import type { PeerBook } from './peer-book.ts'
+import { addressesOf, isRelayed, startAnywhere } from './multiaddrs.ts'
+import { placeIn } from './networks.ts'
+import { connectionTo, type PeerBook } from './peer-book.ts'
 
 /** Streams of one protocol with one peer: enough for a busy buyer, and one peer cannot fill the memory. */
 export const STREAMS_PER_PROTOCOL_MAX = 256
@@ -36,12 +37,17 @@ export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)
 
 /**
  * How to dial. `relayed`: relays are allowed. `wanted`: a caller needs the peer now, so the dial does not count as a
- * dial on hearsay. `listed`: the addresses come from a listing. `most`: addresses tried.
+ * dial on hearsay. `listed`: the addresses come from a listing. `most`: addresses tried. `avoid`: the process at the other
+ * end of this connection cannot help.
  */
-type How = { relayed: boolean; wanted: boolean; listed: boolean; most: number }
+type How = { relayed: boolean; wanted: boolean; listed: boolean; most: number; avoid?: Connection | undefined }
 type OpenOptions = {
   /** True if the caller only asks whether the peer answers. Few addresses are tried, and the dials count as hearsay. */
   asking?: boolean
+  /**
+   * The peer refused or ended this stream. Several processes may be one peer: another of them is asked, at a given address.
+   */
+  instead?: Stream | undefined
 }
 
 export type ConnectorTiming = DialTiming & {
@@ -60,6 +66,8 @@ type ConnectorDeps = {
   listed: Pick<ListedAddresses, 'mayDial'>
   /** True for each identity of this node. */
   isSelf(peerId: string): boolean
+  /** From 0 to less than 1. */
+  random?: () => number
   /** Where another host of this node finds a peer. Without it, the DHT of this host is asked. */
   findPeer?: ((peerId: string, signal: AbortSignal) => Promise<string[]>) | undefined
 }
@@ -69,8 +77,8 @@ export class Connector {
   readonly #timing: ConnectorTiming
   readonly #deps: ConnectorDeps
   readonly #dials = new SharedDials()
-  /** The relayed connection of each stream that uses one. */
-  readonly #relayed = new WeakMap<Stream, Connection>()
+  /** The connection of each stream. */
+  readonly #connections = new WeakMap<Stream, Connection>()
   /**
    * Where a peer answered, the last place first. The peer store forgets it when the peer names its addresses. Several
    * processes may be one peer, and each names only its own.
@@ -91,7 +99,7 @@ export class Connector {
     peer: Destination,
     protocol: string,
     outer: AbortSignal,
-    { asking = false }: OpenOptions = {},
+    { asking = false, instead }: OpenOptions = {},
   ): Promise<Stream> {
     const { peerId } = peer
     const signal = AbortSignal.any([outer, AbortSignal.timeout(this.#timing.openMs)])
@@ -100,10 +108,13 @@ export class Connector {
       if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
       const relayed = this.#deps.mayBeRelayed(protocol)
       const most = asking ? ADDRESSES_ASKED_MAX : ADDRESSES_DIALED_MAX
-      const how = { relayed, wanted: !asking, listed: true, most }
+      const avoid = instead && this.#connections.get(instead)
+      const how = { relayed, wanted: !asking, listed: true, most, avoid }
       const { book } = this.#deps
       const direct = book.connections(peerId)
-      const existing = direct.at(-1) ?? (relayed ? book.relayed(peerId).at(-1) : undefined)
+      const others = avoid && new Set(book.addressesAt(avoid).map(placeIn))
+      const existing =
+        connectionTo(peer, direct, others) ?? (relayed && !avoid ? book.relayed(peerId).at(-1) : undefined)
       const patient = direct.length >= CONNECTIONS_TRIED_MAX
       const stream = existing && (await this.#tryExisting(existing, protocol, { signal, patient }))
       if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
@@ -121,12 +132,12 @@ export class Connector {
 
   /** True if a stream uses a relay although a direct connection exists now. */
   superseded(stream: Stream): boolean {
-    const connection = this.#relayed.get(stream)
-    return connection !== undefined && this.#deps.book.connected(connection.remotePeer.toString())
+    const connection = this.#connections.get(stream)
+    return connection?.limits !== undefined && this.#deps.book.connected(connection.remotePeer.toString())
   }
 
   #noted(stream: Stream, connection: Connection): Stream {
-    if (connection.limits !== undefined) this.#relayed.set(stream, connection)
+    this.#connections.set(stream, connection)
     return stream
   }
 
@@ -142,15 +153,19 @@ export class Connector {
 
   async #connect({ peerId, addrs }: Destination, how: How, signal: AbortSignal): Promise<Connection> {
     if (this.#deps.isSelf(peerId)) throw unreachable(peerId, 'it is this node itself')
-    const all = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
-    const mayDial = (address: Multiaddr) => !how.listed || this.#deps.listed.mayDial(peerId, address)
+    const { random } = this.#deps
+    const given = how.listed && how.wanted ? startAnywhere(addressesOf(peerId, addrs), random) : addrs
+    const all = addressesOf(peerId, [...given, ...(await this.#remembered(peerId))])
+    const avoided = how.avoid && new Set(this.#deps.book.addressesAt(how.avoid).map(placeIn))
+    const mayDial = (address: Multiaddr) =>
+      avoided?.has(placeIn(address)) !== true && (!how.listed || this.#deps.listed.mayDial(peerId, address))
     const usable = (addresses: Multiaddr[]) =>
       addresses.filter((address) => (how.relayed || !isRelayed(address)) && mayDial(address))
     const known = usable(all).slice(0, how.most)
     try {
       return await this.#dial(peerId, known, how, signal)
     } catch (error) {
-      if (signal.aborted) throw error
+      if (signal.aborted || avoided !== undefined) throw error
       // Another call, or the peer itself, may have made a connection in the meantime.
       const met = this.#deps.book.connections(peerId).at(-1)
       if (met !== undefined) return met
@@ -186,14 +201,18 @@ export class Connector {
   async #dial(
     peerId: string,
     addresses: readonly Multiaddr[],
-    { relayed, wanted, listed, most }: How,
+    { relayed, wanted, listed, most, avoid }: How,
     signal: AbortSignal,
   ): Promise<Connection> {
     const { transportManager } = this.#deps.libp2p.services.inside
     const dialOne = (address: Multiaddr, attempt: AbortSignal) =>
       transportManager.dial(address, { signal: attempt, wanted })
     const dialAll = (shared: AbortSignal) => dialFirst(addresses, dialOne, this.#timing, shared)
-    const connection = await this.#dials.dial(`${peerId} ${relayed} ${wanted} ${listed} ${most}`, dialAll, signal)
+    const connection = await this.#dials.dial(
+      `${peerId} ${relayed} ${wanted} ${listed} ${most} ${avoid?.remoteAddr}`,
+      dialAll,
+      signal,
+    )
     // Both transports compare the key with the dialed address. Check it again here, because payments depend on this
     // peer id.
     if (connection.remotePeer.toString() !== peerId) {

@@ -17,7 +17,7 @@ import type { Identity } from './identity.ts'
 import { takeBackAfterEnd } from './libp2p-fixes/half-closed.ts'
 import type { Inside } from './libp2p-fixes/inside.ts'
 import { createRelayTransport } from './libp2p-fixes/relay-transport.ts'
-import { addressesOf } from './multiaddrs.ts'
+import { addressesOf, startAnywhere } from './multiaddrs.ts'
 import { ping as pingOver } from './ping.ts'
 
 const OPEN_MS_MAX = 30_000
@@ -35,9 +35,18 @@ interface DialHost extends Service {
 
 type DialServices = { identify: Identify; ping: Ping; inside: Pick<Inside['transportManager'], 'dial'> }
 
-/** @param options.version of stoa, which the peer is told */
-export async function createDialHost(options: { identity: Identity; version: string }): Promise<DialHost> {
-  const { identity, version } = options
+/**
+ * A peer of several processes is dialed at a random one of them, so that workers spread.
+ *
+ * @param options.version of stoa, which the peer is told
+ * @param options.random from 0 to less than 1
+ */
+export async function createDialHost(options: {
+  identity: Identity
+  version: string
+  random?: () => number
+}): Promise<DialHost> {
+  const { identity, version, random } = options
   const closing = new AbortController()
   const libp2p = await createLibp2p<DialServices>({
     start: false,
@@ -66,7 +75,7 @@ export async function createDialHost(options: { identity: Identity; version: str
       const signal = AbortSignal.any([outer, AbortSignal.timeout(OPEN_MS_MAX)])
       try {
         const open = libp2p.getConnections(peerIdFromString(peerId)).find(({ status }) => status === 'open')
-        const addresses = addressesOf(peerId, addrs).slice(0, ADDRESSES_DIALED_MAX)
+        const addresses = startAnywhere(addressesOf(peerId, addrs), random).slice(0, ADDRESSES_DIALED_MAX)
         const connection = open ?? (await dialFirst(addresses, dialOne, DIAL, signal))
         if (connection.remotePeer.toString() !== peerId) {
           connection.abort(new Error('another peer answered'))

@@ -1,5 +1,6 @@
 /* Builds the parts of a host and runs them. modules.ts builds the libp2p node, host.ts is what others use. */
 
+import type { IdentifyResult } from '@libp2p/interface'
 import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -68,6 +69,8 @@ type MarketDirectory = {
   findPeer(peerId: string, signal: AbortSignal): Promise<string[]>
   /** True if this node dialed and met the peer there (D52). */
   hasReached(peerId: string, place: string): boolean
+  /** Takes a peer of the market that has connected to the trade host. */
+  meet(visitor: IdentifyResult): void
 }
 
 export type HostDeps = {
@@ -176,6 +179,8 @@ export async function createParts(options: HostOptions, deps: HostDeps) {
     reached: () => reached.list(),
     dial: ({ peerId, addresses }, signal) => connector.connect({ peerId, addrs: addresses }, signal),
   })
+  // An operator may name the trade host of a seller as a bootstrap peer: its market host comes to those who do.
+  libp2p.addEventListener('peer:identify', ({ detail }) => directory?.meet(detail))
   const addresses = new OwnAddresses({ libp2p, logger })
   const dialBack = new DialBack()
   const visitors = new Visitors({ libp2p, isTrusted: isNeeded })
@@ -201,7 +206,7 @@ export async function createParts(options: HostOptions, deps: HostDeps) {
   const { port, mdns, dns = systemDns } = options
   const settings = { role, port, mdns, dns, timing, announce, kept, named, publicPeers, reuse, relayed }
   const reach = { addresses, relays, proof, dialBack, mapping, punch }
-  return { libp2p, listenFailures, gossip, book, connector, discovery, reached, ...reach, ...settings }
+  return { libp2p, listenFailures, gossip, budget, book, connector, discovery, reached, ...reach, ...settings }
 }
 
 /** Runs everything that works in the background of the host, until the signal aborts. */

@@ -1,7 +1,7 @@
 /* The host as the other parts use it. host-parts.ts builds its parts, and modules.ts the libp2p node within. */
 
 import { setMaxListeners } from 'node:events'
-import type { Connection, Stream } from '@libp2p/interface'
+import type { Connection, IdentifyResult, Stream } from '@libp2p/interface'
 import type { Service } from '../lib/lifecycle.ts'
 import { within } from '../lib/wait.ts'
 import { STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
@@ -40,6 +40,8 @@ export interface Host extends Service {
   findPeer(peerId: string, signal: AbortSignal): Promise<string[]>
   /** True if this host dialed a peer of the market at a place, and met it there. */
   hasReached(peerId: string, place: string): boolean
+  /** Dials a visitor of the node's other host, if it takes part in the market (D52). */
+  meet(visitor: IdentifyResult): void
   /**
    * Answers a protocol. The handler must attach its reader before it returns, because libp2p drops earlier bytes. An
    * exception resets the stream. Only a `relayed` protocol is answered and spoken over a relay too.
@@ -49,9 +51,15 @@ export interface Host extends Service {
    * Opens a stream to a peer: over an existing connection, at the given addresses, or where the DHT finds the peer. The
    * peer at the other end is always the requested peer.
    *
+   * @param options.instead a stream that the peer refused or ended: another process of the peer is asked, at a given address
    * @throws CodedError `PEER_UNREACHABLE` (also if the signal aborts first) or `PROTOCOL_UNSUPPORTED`
    */
-  openStream(peer: { peerId: string; addrs: readonly string[] }, protocol: string, signal: AbortSignal): Promise<Stream>
+  openStream(
+    peer: { peerId: string; addrs: readonly string[] },
+    protocol: string,
+    signal: AbortSignal,
+    options?: { instead?: Stream | undefined },
+  ): Promise<Stream>
   /** True if a stream of `openStream` uses a relay although a direct connection exists now. */
   superseded(stream: Stream): boolean
   /**
@@ -109,10 +117,10 @@ function hostOf(parts: Parts, { identity: { peerId, did }, logger }: HostDeps): 
     peerId,
     did,
     async start() {
-      if (parts.reuse !== undefined) await checkUnshared(parts.port)
+      if (parts.reuse !== undefined) await checkUnshared(parts)
       await libp2p.start()
       try {
-        checkListening({ port: parts.port, listening: listening(), failures }, { logger })
+        checkListening({ port: parts.port, role: parts.role, listening: listening(), failures }, { logger })
         if (announce.length === 0) addresses.warnOfUnannounced(listening())
       } catch (error) {
         await libp2p.stop()
@@ -158,6 +166,7 @@ function hostOf(parts: Parts, { identity: { peerId, did }, logger }: HostDeps): 
       }),
     findPeer: (peer, signal) => connector.findPeer(peer, signal),
     hasReached: (peer, place) => parts.reached.has(peer, place),
+    meet: (visitor) => meet(parts, visitor),
     peers: () => book.views(),
     speaks: (peer, protocol) => book.speaks(peer, protocol),
     siteOf(peer) {
@@ -177,7 +186,7 @@ function hostOf(parts: Parts, { identity: { peerId, did }, logger }: HostDeps): 
       const limits = { maxInboundStreams: STREAMS_PER_PROTOCOL_MAX, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX }
       await libp2p.handle(protocol, onStream, { ...limits, runOnLimitedConnection: relayed })
     },
-    openStream: (peer, protocol, signal) => connector.openStream(peer, protocol, signal),
+    openStream: (peer, protocol, signal, options) => connector.openStream(peer, protocol, signal, options),
     superseded: (stream) => connector.superseded(stream),
     probe: (peer, signal) => probe(peer, parts, signal),
     subscribe: (topic, receive) => gossip.subscribe(topic, receive),
@@ -185,6 +194,12 @@ function hostOf(parts: Parts, { identity: { peerId, did }, logger }: HostDeps): 
     onPeerConnect: (listener) => reportPeers(parts, listener),
     onAddressesChange: (listener) => addresses.onChange(listener),
   }
+}
+
+function meet({ budget, discovery }: Parts, { peerId, protocols, listenAddrs, connection }: IdentifyResult): void {
+  if (!protocols.includes(DHT_PROTOCOL) || connection.limits !== undefined) return
+  const source = { peerId: peerId.toString(), host: hostIn(connection.remoteAddr) }
+  for (const peer of budget.admit(source, [{ id: peerId, multiaddrs: listenAddrs }])) discovery.offer(peer)
 }
 
 function reportPeers({ libp2p, book }: Parts, listener: (peerId: string) => void): () => void {

@@ -41,6 +41,16 @@ export async function loadOrCreateIdentity(
   return identityOf(key)
 }
 
+/**
+ * The identity at `path` without changing anything. Undefined: there is none yet.
+ *
+ * @throws CodedError `IDENTITY_UNREADABLE`
+ */
+export async function readIdentity(path: string): Promise<Identity | undefined> {
+  const key = await readKey(path)
+  return key && identityOf(key)
+}
+
 /** Creates an identity that is not stored. */
 export async function createIdentity(): Promise<Identity> {
   return identityOf(await generateKeyPair('Ed25519'))
@@ -52,7 +62,8 @@ function identityOf(privateKey: PrivateKey): Identity {
   return Object.defineProperty(identity, 'privateKey', { value: privateKey }) as Identity
 }
 
-async function readKey(path: string, logger: Logger): Promise<PrivateKey | undefined> {
+/** @param logger whom a mode that was too loose is told, and corrected. Without it the mode stays */
+async function readKey(path: string, logger?: Logger): Promise<PrivateKey | undefined> {
   let file: FileHandle
   try {
     file = await open(path, 'r')
@@ -63,7 +74,7 @@ async function readKey(path: string, logger: Logger): Promise<PrivateKey | undef
   try {
     const { size, mode } = await file.stat()
     if (size !== KEY_FILE_BYTES) throw new Error(`it has ${size} bytes, a key has ${KEY_FILE_BYTES}`)
-    if ((mode & 0o077) !== 0) await closeToOthers(file, path, logger)
+    if (logger !== undefined && (mode & 0o077) !== 0) await closeToOthers(file, path, logger)
     return await decodeKey(await file.readFile())
   } catch (error) {
     throw unreadable(path, reasonOf(error), error)

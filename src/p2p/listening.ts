@@ -3,7 +3,10 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ListenFailure } from './libp2p-fixes/listen-failures.ts'
 import { isFree } from './libp2p-fixes/port-reuse.ts'
+import type { HostRole } from './modules.ts'
 import { transportOf } from './multiaddrs.ts'
+
+type Port = { port: number; role?: HostRole | undefined }
 
 /**
  * Judges the listening: TCP must listen, other transports may fail with a warning.
@@ -11,12 +14,12 @@ import { transportOf } from './multiaddrs.ts'
  * @throws CodedError `PORT_IN_USE` or `LISTEN_FAILED`, with what to do
  */
 export function checkListening(
-  { port, listening, failures }: { port: number; listening: readonly Multiaddr[]; failures: readonly ListenFailure[] },
+  { port, role, listening, failures }: Port & { listening: readonly Multiaddr[]; failures: readonly ListenFailure[] },
   deps: { logger: Logger },
 ): void {
   const tcp = failures.filter(({ address }) => transportOf(address) === 'tcp')
   const taken = tcp.find(({ error }) => codeOf(error) === 'EADDRINUSE')
-  if (taken !== undefined) throw portInUse(port, taken.error)
+  if (taken !== undefined) throw portInUse({ port, role }, taken.error)
   if (!listening.some((address) => transportOf(address) === 'tcp')) {
     const reasons = tcp.map(({ address, error }) => `${address}: ${reasonOf(error)}`).join('; ')
     const fix =
@@ -34,12 +37,13 @@ export function checkListening(
 }
 
 /** @throws CodedError `PORT_IN_USE` if another program listens on the port, even if it would share it */
-export async function checkUnshared(port: number): Promise<void> {
-  if (!(await isFree(port))) throw portInUse(port)
+export async function checkUnshared({ port, role }: Port): Promise<void> {
+  if (!(await isFree(port))) throw portInUse({ port, role })
 }
 
-function portInUse(port: number, cause?: unknown): CodedError<'PORT_IN_USE'> {
-  const fix = 'stop the program that holds it (another stoa node?) or choose another port with --port'
+function portInUse({ port, role }: Port, cause?: unknown): CodedError<'PORT_IN_USE'> {
+  const setting = role === 'market' ? 'p2p.market_port (0 takes any free one)' : '--port (p2p.port)'
+  const fix = `stop the program that holds it (another stoa node?) or choose another port with ${setting}`
   return new CodedError('PORT_IN_USE', `TCP port ${port} is already in use; ${fix}`, { cause })
 }
 

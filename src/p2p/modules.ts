@@ -66,7 +66,7 @@ export type Node = Libp2p<Services>
  * The part of a host in a node with two hosts. `trade`: calls under the seller's identity, and nothing else. `market`:
  * everything that meets other nodes. A node with one host has no role and does both.
  */
-type HostRole = 'trade' | 'market'
+export type HostRole = 'trade' | 'market'
 
 export type ModulesOptions = {
   role?: HostRole

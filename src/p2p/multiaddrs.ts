@@ -131,11 +131,27 @@ function isDirect(address: Multiaddr): boolean {
  * Sorts addresses: public, private, loopback, then relayed. Among equals TCP is before QUIC, because it carries more.
  */
 export function bestFirst(addresses: readonly Multiaddr[]): Multiaddr[] {
-  const rank = (address: Multiaddr) =>
-    (isRelayed(address) ? 8 : 0) +
-    (isLoopback(address) ? 4 : isPrivate(address) ? 2 : 0) +
-    (transportOf(relayOf(address) ?? address) === 'tcp' ? 0 : 1)
-  return addresses.toSorted((a, b) => rank(a) - rank(b))
+  return addresses.toSorted((a, b) => rankOf(a) - rankOf(b))
+}
+
+function rankOf(address: Multiaddr): number {
+  const reach = isLoopback(address) ? 4 : isPrivate(address) ? 2 : 0
+  const transport = transportOf(relayOf(address) ?? address) === 'tcp' ? 0 : 1
+  return (isRelayed(address) ? 8 : 0) + reach + transport
+}
+
+/**
+ * Puts one of the first addresses of equal rank in front, so that the buyers of a seller with several processes do not all
+ * begin at the same one.
+ *
+ * @param random from 0 to less than 1
+ */
+export function startAnywhere(addresses: readonly Multiaddr[], random: () => number = Math.random): Multiaddr[] {
+  const [first] = addresses
+  if (first === undefined || isRelayed(first)) return [...addresses]
+  const equal = addresses.filter((address) => rankOf(address) === rankOf(first))
+  const start = equal[Math.floor(random() * equal.length)]!
+  return [start, ...addresses.filter((address) => address !== start)]
 }
 
 /**

@@ -1,6 +1,9 @@
 import type { Connection, IdentifyResult, PeerId } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
+import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Node } from './modules.ts'
+import { addressesOf } from './multiaddrs.ts'
+import { placeIn } from './networks.ts'
 
 export type PeerView = {
   peerId: string
@@ -21,6 +24,7 @@ const AGENT_VERSION_MAX = 128
 export class PeerBook {
   readonly #libp2p: Node
   readonly #known = new Map<string, PeerFacts>()
+  readonly #named = new WeakMap<Connection, readonly Multiaddr[]>()
 
   constructor(libp2p: Node) {
     this.#libp2p = libp2p
@@ -52,6 +56,11 @@ export class PeerBook {
     return this.#known.values().reduce((count, { protocols }) => count + (protocols?.has(protocol) ? 1 : 0), 0)
   }
 
+  /** The addresses of the process at the other end: several processes may be one peer. */
+  addressesAt(connection: Connection): readonly Multiaddr[] {
+    return [connection.remoteAddr, ...(this.#named.get(connection) ?? [])]
+  }
+
   connected(peerId: string): boolean {
     return this.connections(peerId).length > 0
   }
@@ -72,7 +81,8 @@ export class PeerBook {
     this.#note(peerId, { latencyMs })
   }
 
-  #identified({ peerId, agentVersion, protocols }: IdentifyResult): void {
+  #identified({ peerId, agentVersion, protocols, listenAddrs, connection }: IdentifyResult): void {
+    this.#named.set(connection, listenAddrs)
     this.#note(peerId, {
       protocols: new Set(protocols),
       ...(agentVersion === undefined ? {} : { agentVersion: printable(agentVersion) }),
@@ -85,6 +95,19 @@ export class PeerBook {
     const peerId = peer.toString()
     this.#known.set(peerId, { ...this.#known.get(peerId), ...news })
   }
+}
+
+/** The last connection to a given address, or the last of all. With places to avoid, never another than a given address. */
+export function connectionTo(
+  { peerId, addrs }: { peerId: string; addrs: readonly (string | Multiaddr)[] },
+  connections: readonly Connection[],
+  avoided: ReadonlySet<string> | undefined,
+): Connection | undefined {
+  if (connections.length < 2 && avoided === undefined) return connections[0]
+  const places = new Set(addressesOf(peerId, addrs).map(placeIn))
+  const isGiven = ({ remoteAddr }: Connection) => places.has(placeIn(remoteAddr))
+  if (avoided === undefined) return connections.findLast(isGiven) ?? connections.at(-1)
+  return connections.findLast((one) => isGiven(one) && !avoided.has(placeIn(one.remoteAddr)))
 }
 
 /** Cleans a peer's own name, which may contain anything and is shown on terminals. */

@@ -14,20 +14,23 @@ const AUTHORIZATION_TYPE = text(
   'TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)',
 )
 
-const domainSeparators = new Map<Asset, Uint8Array>()
+/** The EIP-712 domain of a contract: an asset, for example. */
+export type TypedDomain = Pick<Asset, 'name' | 'version' | 'chainId' | 'address'>
 
-/** The EIP-712 domain under which an asset's contract checks authorizations. @internal Exported for its test. */
-export function domainSeparator(asset: Asset): Uint8Array {
-  let separator = domainSeparators.get(asset)
+const domainSeparators = new Map<TypedDomain, Uint8Array>()
+
+/** The hash of the domain under which a contract checks signatures. Computed once for each domain object. */
+export function domainSeparator(domain: TypedDomain): Uint8Array {
+  let separator = domainSeparators.get(domain)
   if (separator === undefined) {
     const words = Buffer.alloc(5 * WORD_BYTES)
     words.set(DOMAIN_TYPE, 0)
-    words.set(text(asset.name), WORD_BYTES)
-    words.set(text(asset.version), 2 * WORD_BYTES)
-    writeUint(words, 3, BigInt(asset.chainId))
-    writeAddress(words, 4, asset.address)
+    words.set(text(domain.name), WORD_BYTES)
+    words.set(text(domain.version), 2 * WORD_BYTES)
+    writeUint(words, 3, BigInt(domain.chainId))
+    writeAddress(words, 4, domain.address)
     separator = keccak256(words)
-    domainSeparators.set(asset, separator)
+    domainSeparators.set(domain, separator)
   }
   return separator
 }

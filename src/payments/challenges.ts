@@ -3,36 +3,39 @@ import type { UnixMs } from '../lib/clock.ts'
 import { Hold } from '../lib/hold.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
+import type { ChallengeSeal, ChallengeTerms } from './challenge-seal.ts'
 
 /** Lifetime of a challenge (D26). @internal Exported for its test. */
 export const CHALLENGE_TTL_MS = 300_000
 /** Consumed nonces kept in memory until the store has them. More than the payments that can wait for a run. */
 const CONSUMED_MAX = 1_024
 
-export type Challenge = {
-  nonce: Hex
-  correlationId: string
-  resource: string
-  peerId: string
-  expiresAt: UnixMs
+export type Challenge = ChallengeTerms & { nonce: Hex; expiresAt: UnixMs }
+
+type AskedChallenge = Omit<Challenge, 'resource' | 'expiresAt'>
+/** `isFromElsewhere`: another process of this seller issued it, or this one before its start. */
+type FoundChallenge = { challenge: Challenge; isFromElsewhere?: true } | { error: X402ErrorName }
+
+type ChallengesDeps = {
+  seal: ChallengeSeal
+  /** The agents that are sold here. A payment names a challenge, and no agent. */
+  offered(): Iterable<string>
 }
 
-/** Dropped challenges kept per peer, so that their payers still hear "expired". More than a peer asks for at once. */
-const FORGOTTEN_PER_PEER_MAX = 256
-const FORGOTTEN_MAX = 10_000
-
 /**
- * The challenges that the seller has issued and no payment has consumed (D26).
+ * The challenges that this process has issued and no payment has consumed (D26). Those that other processes of this
+ * seller have issued are known by their seal (ADR-31).
  *
  * Beyond a maximum per peer and in total the oldest is dropped: its payer hears "expired" and can ask for a new one.
  * The nonce of a consumed challenge is remembered here until the store holds the payment, which keeps it for good.
  */
 export class Challenges {
+  readonly #deps: ChallengesDeps
   readonly #issued: Shelf
-  readonly #forgotten = new Shelf({ countMax: FORGOTTEN_MAX, perPeerMax: FORGOTTEN_PER_PEER_MAX })
   readonly #consumed = new BoundedMap<string, true>(CONSUMED_MAX)
 
-  constructor(options: { countMax?: number; perPeerMax?: number } = {}) {
+  constructor(deps: ChallengesDeps, options: { countMax?: number; perPeerMax?: number } = {}) {
+    this.#deps = deps
     this.#issued = new Shelf({ countMax: options.countMax ?? 10_000, perPeerMax: options.perPeerMax ?? 64 })
   }
 
@@ -40,19 +43,17 @@ export class Challenges {
     return this.#issued.size
   }
 
-  issue(challenge: Omit<Challenge, 'expiresAt'>, now: UnixMs): Challenge {
-    const issued = { ...challenge, expiresAt: now + CHALLENGE_TTL_MS }
-    for (const evicted of this.#issued.put(issued)) this.#forgotten.put(evicted)
+  issue(terms: ChallengeTerms, now: UnixMs): Challenge {
+    const expiresAt = now + CHALLENGE_TTL_MS
+    const issued = { ...terms, expiresAt, nonce: this.#deps.seal.seal(terms, expiresAt) }
+    this.#issued.put(issued)
     this.#forgetExpired(now)
     return issued
   }
 
   /** Finds the challenge that a payment names, without consuming it. The error says why no challenge fits. */
-  find(
-    asked: Pick<Challenge, 'nonce' | 'correlationId' | 'peerId'>,
-    now: UnixMs,
-  ): { challenge: Challenge } | { error: X402ErrorName } {
-    const nonce = asked.nonce.toLowerCase()
+  find(asked: AskedChallenge, now: UnixMs): FoundChallenge {
+    const nonce = asked.nonce.toLowerCase() as Hex
     if (this.#consumed.has(nonce)) return { error: 'PAYMENT_NONCE_USED' }
     const isAsked = (found: Challenge | undefined) =>
       found?.correlationId === asked.correlationId && found.peerId === asked.peerId
@@ -60,8 +61,21 @@ export class Challenges {
     if (challenge !== undefined && isAsked(challenge)) {
       return now < challenge.expiresAt ? { challenge } : { error: 'PAYMENT_NONCE_EXPIRED' }
     }
-    const isForgotten = isAsked(this.#forgotten.get(nonce))
-    return { error: isForgotten ? 'PAYMENT_NONCE_EXPIRED' : 'PAYMENT_NONCE_MISMATCH' }
+    return this.#opened({ ...asked, nonce }, now)
+  }
+
+  /** What the seal says of a nonce that is not kept here. */
+  #opened({ nonce, correlationId, peerId }: AskedChallenge, now: UnixMs): FoundChallenge {
+    for (const resource of this.#deps.offered()) {
+      const terms = { correlationId, peerId, resource }
+      const opened = this.#deps.seal.open(nonce, terms)
+      if (opened === undefined) continue
+      // One of this process has given way to newer ones.
+      const { expiresAt, isOwn } = opened
+      if (isOwn || now >= expiresAt) return { error: 'PAYMENT_NONCE_EXPIRED' }
+      return { challenge: { ...terms, nonce, expiresAt }, isFromElsewhere: true }
+    }
+    return { error: 'PAYMENT_NONCE_MISMATCH' }
   }
 
   /** Consumes the challenge of a payment that passed every check. Without a claim, the end of the hold restores it. */
@@ -73,21 +87,19 @@ export class Challenges {
 
   #restore(challenge: Challenge): void {
     this.#consumed.delete(challenge.nonce)
-    for (const evicted of this.#issued.put(challenge)) this.#forgotten.put(evicted)
+    this.#issued.put(challenge)
   }
 
-  /** Removes challenges one lifetime after they expired. Until then the payer hears "expired" and not "unknown". */
+  /** The seal tells their payers later that they have expired. */
   #forgetExpired(now: UnixMs): void {
-    for (const shelf of [this.#issued, this.#forgotten]) {
-      for (const challenge of shelf.oldestFirst()) {
-        if (challenge.expiresAt + CHALLENGE_TTL_MS > now) break
-        shelf.remove(challenge.nonce)
-      }
+    for (const { nonce, expiresAt } of this.#issued.oldestFirst()) {
+      if (expiresAt > now) break
+      this.#issued.remove(nonce)
     }
   }
 }
 
-/** Challenges by nonce. Not a BoundedMap: it has a maximum per peer too, and its caller remembers what was dropped. */
+/** Challenges by nonce. Not a BoundedMap: it has a maximum per peer too. */
 class Shelf {
   readonly #byNonce = new Map<string, Challenge>()
   readonly #byPeer = new Map<string, Set<string>>()
@@ -109,25 +121,21 @@ class Shelf {
     return this.#byNonce.values()
   }
 
-  /** @returns the challenges that were dropped */
-  put(challenge: Challenge): Challenge[] {
+  put(challenge: Challenge): void {
     const { nonce, peerId } = challenge
     this.#byNonce.set(nonce, challenge)
     const own = this.#byPeer.get(peerId) ?? new Set()
     this.#byPeer.set(peerId, own.add(nonce))
-    const evicted: Challenge[] = []
-    if (own.size > this.#limits.perPeerMax) evicted.push(...this.remove(own.values().next().value!))
-    if (this.#byNonce.size > this.#limits.countMax) evicted.push(...this.remove(this.#byNonce.keys().next().value!))
-    return evicted
+    if (own.size > this.#limits.perPeerMax) this.remove(own.values().next().value!)
+    if (this.#byNonce.size > this.#limits.countMax) this.remove(this.#byNonce.keys().next().value!)
   }
 
-  remove(nonce: string): Challenge[] {
+  remove(nonce: string): void {
     const challenge = this.#byNonce.get(nonce)
-    if (challenge === undefined) return []
+    if (challenge === undefined) return
     this.#byNonce.delete(nonce)
     const own = this.#byPeer.get(challenge.peerId)
     own?.delete(nonce)
     if (own?.size === 0) this.#byPeer.delete(challenge.peerId)
-    return [challenge]
   }
 }

@@ -1,6 +1,7 @@
 import type { Pool } from 'undici'
 import { reasonOf } from '../lib/errors.ts'
 import { parseJson } from '../lib/json.ts'
+import { oneLine } from '../lib/text/one-line.ts'
 import { SettleAnswer, SupportedAnswer } from '../schema/facilitator.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import { Hash32, type Hex } from '../schema/primitives.ts'
@@ -152,6 +153,5 @@ export function outcomeOf({ status, text }: { status: number; text: string }): S
 
 /** Reasons come from outside and go to logs and to the operator: limit their length, keep one line. */
 function short(reason: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
-  return reason.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, REASON_CHARS_MAX)
+  return oneLine(reason, REASON_CHARS_MAX)
 }

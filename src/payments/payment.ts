@@ -74,6 +74,11 @@ export function executed(payment: AuthorizedPayment, now: UnixMs): OwedPayment {
   return { state: 'owed', id: payment.id, attempts: 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
 
+/** The agent has delivered. The outbox makes the first attempt, because none can begin at once. */
+export function queued(payment: AuthorizedPayment, now: UnixMs): OwedPayment {
+  return { state: 'owed', id: payment.id, attempts: 0, nextAttemptAt: now, unclear: false }
+}
+
 export function voided(payment: AuthorizedPayment, error: string): VoidedPayment {
   return { state: 'voided', id: payment.id, error }
 }

@@ -1,11 +1,12 @@
 import { formatAmount } from '../schema/amount.ts'
 import { Authorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { SignedReceipt } from '../schema/receipt.ts'
+import type { SignedReceipt, SignedX402Receipt } from '../schema/receipt.ts'
 import type { ReceiptRecord } from '../schema/receipt-record.ts'
 import { assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf } from './authorization.ts'
 import { contentHash, receiptSigner } from './receipt.ts'
+import { x402ReceiptSigner } from './x402-receipt.ts'
 
 /** What a receipt proves, what contradicts it, and what it cannot prove. Text for people. */
 export type Proof = { ok: boolean; signer?: Hex; proven: string[]; failed: string[]; unproven: string[] }
@@ -15,13 +16,15 @@ export type Evidence = {
   authorization?: ReceiptRecord['authorization'] | undefined
   task?: Uint8Array | undefined
   result?: Uint8Array | undefined
+  /** The account that should have signed it. */
+  expected?: string | undefined
 }
 
 /**
  * Judges a receipt offline. Trusts only what the signature covers, directly or by hash: the authorization counts only
  * if its digest equals the signed payment id.
  */
-export function proveReceipt({ receipt, authorization, task, result }: Evidence): Proof {
+export function proveReceipt({ receipt, authorization, task, result, expected }: Evidence): Proof {
   const { payload } = receipt
   const proof = { proven: [] as string[], failed: [] as string[], unproven: [] as string[] }
   const signer = receiptSigner(receipt)
@@ -29,7 +32,8 @@ export function proveReceipt({ receipt, authorization, task, result }: Evidence)
     proof.failed.push('nobody can have made this signature over this receipt')
     return { ok: false, ...proof }
   }
-  proof.proven.push(`account ${signer} signed it, every field as it stands here`)
+  proof.proven.push(`account ${signer} signed it, every field as it stands here${placeText(receipt)}`)
+  judgeSigner(signer, expected, proof)
   judgePayment(receipt, authorization, signer, proof)
   judgeContent('task', payload.taskHash, task, proof)
   judgeContent('result', payload.resultHash, result, proof)
@@ -39,6 +43,43 @@ export function proveReceipt({ receipt, authorization, task, result }: Evidence)
     'that the result is any good',
   )
   return { ok: proof.failed.length === 0, signer, ...proof }
+}
+
+/**
+ * Judges a receipt of x402's offer-receipt extension offline. It names no payment, task or result.
+ *
+ * @param expected the account that should have signed it
+ */
+export function proveX402Receipt(receipt: SignedX402Receipt, expected?: string): Proof {
+  const { payer, resourceUrl, network, transaction, issuedAt } = receipt.payload
+  const proof = { proven: [] as string[], failed: [] as string[], unproven: [] as string[] }
+  const signer = x402ReceiptSigner(receipt)
+  if (signer === undefined) {
+    proof.failed.push('nobody can have made this signature over this receipt')
+    return { ok: false, ...proof }
+  }
+  proof.proven.push(
+    `account ${signer} signed it, every field as it stands here`,
+    `it says that ${payer} paid in transaction ${transaction} on ${network} for ${resourceUrl}, and was served`,
+  )
+  judgeSigner(signer, expected, proof)
+  proof.unproven.push(
+    `that it was served at ${timeText(issuedAt)}: that is the word of the signer`,
+    'that the transaction paid the signer: only the chain shows that',
+    'what the task and the result were: only the receipt that came with the result says that',
+  )
+  return { ok: proof.failed.length === 0, signer, ...proof }
+}
+
+function placeText(receipt: SignedReceipt): string {
+  if (receipt.format !== 'merkle' || receipt.treeSize === 1) return ''
+  return `, with ${receipt.treeSize - 1} others under one signature`
+}
+
+function judgeSigner(signer: Hex, expected: string | undefined, { proven, failed }: Lists): void {
+  if (expected === undefined) return
+  if (sameAddress(signer, expected)) proven.push('that is the account that was expected')
+  else failed.push(`the account that was expected is ${expected}`)
 }
 
 type Lists = Omit<Proof, 'ok' | 'signer'>

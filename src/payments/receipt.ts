@@ -5,14 +5,14 @@ import { type Receipt, receiptResource, SignedReceipt } from '../schema/receipt.
 import { sameAddress } from './assets.ts'
 import { recoverSigner, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
+import { merkleSigner } from './merkle-receipt.ts'
 import { addressOfPublicKey } from './secp256k1.ts'
+import { x402ReceiptDomain } from './x402-receipt.ts'
 
 const WORD_BYTES = 32
 const FIELDS = 9
 
 const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
-/** The EIP-712 domain of x402 receipts. Always chain 1, because receipts never go to a chain. */
-const DOMAIN = domain()
 const RECEIPT_TYPE = text(
   'Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction,bytes32 paymentId,bytes32 taskHash,bytes32 resultHash)',
 )
@@ -47,6 +47,10 @@ export function contentHash(content: string | Uint8Array): Hex {
   return `0x${hash('sha256', content, 'hex')}`
 }
 
+/**
+ * What a receipt with a signature of its own signs. Its type is longer than that of x402 whose domain it has, so only
+ * Stoa checks it. It is for buyers who ask for nothing else; whatever is new has a domain of its own.
+ */
 export function receiptDigest(receipt: Receipt): Uint8Array {
   const words = Buffer.alloc((FIELDS + 1) * WORD_BYTES)
   words.set(RECEIPT_TYPE, 0)
@@ -59,11 +63,13 @@ export function receiptDigest(receipt: Receipt): Uint8Array {
   words.write(receipt.paymentId.slice(2), 7 * WORD_BYTES, WORD_BYTES, 'hex')
   words.write(receipt.taskHash.slice(2), 8 * WORD_BYTES, WORD_BYTES, 'hex')
   words.write(receipt.resultHash.slice(2), 9 * WORD_BYTES, WORD_BYTES, 'hex')
-  return typedDigest(DOMAIN, words)
+  return typedDigest(x402ReceiptDomain, words)
 }
 
-export function receiptSigner({ payload, signature }: SignedReceipt): Hex | undefined {
-  const recovered = recoverSigner(receiptDigest(payload), signature)
+/** The account that signed a receipt, directly or by the root of its turn. */
+export function receiptSigner(receipt: SignedReceipt): Hex | undefined {
+  if (receipt.format === 'merkle') return merkleSigner(receipt)
+  const recovered = recoverSigner(receiptDigest(receipt.payload), receipt.signature)
   return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
 }
 
@@ -101,13 +107,4 @@ function constantText(value: string): Uint8Array {
   const made = text(value)
   if (constants.size < CONSTANTS_MAX) constants.set(value, made)
   return made
-}
-
-function domain(): Uint8Array {
-  const words = Buffer.alloc(4 * WORD_BYTES)
-  words.set(text('EIP712Domain(string name,string version,uint256 chainId)'), 0)
-  words.set(text('x402 receipt'), WORD_BYTES)
-  words.set(text('1'), 2 * WORD_BYTES)
-  words[4 * WORD_BYTES - 1] = 1
-  return keccak256(words)
 }

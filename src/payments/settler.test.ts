@@ -122,6 +122,39 @@ describe('D31: settlement', () => {
     expect((await payments.get(payment.id))?.txHash).toBe(txHash)
   })
 
+  test('D46: settles what no answer waited for, also beyond the attempts that it makes at once', async () => {
+    const settlement = new FakeSettlement()
+    const { facilitator } = settlement
+    const { settle } = facilitator
+    const { promise: open, resolve: release } = Promise.withResolvers<void>()
+    let asked = 0
+    facilitator.settle = async (...call) => {
+      asked++
+      await open
+      return settle(...call)
+    }
+    const market = await setup({ settlement, chain: false, attemptTimeoutMs: 60_000 })
+    const { settler, paid, payments, clock } = market
+    const sold = await Promise.all(
+      Array.from({ length: 300 }, async () => {
+        const payment = paid()
+        await settler.claim(payment)
+        await settler.deliver(payment, exchangeOf(payment, clock.now()), { awaitsSettlement: false })
+        return payment.id
+      }),
+    )
+    await until(() => asked >= 256)
+    expect(settlement.attempts).toEqual([])
+    release()
+    const isSettled = async () =>
+      (await Promise.all(sold.map((id) => payments.get(id)))).every((one) => one?.state === 'settled')
+    await until(isSettled)
+    expect(new Set(settlement.attempts).size).toBe(300)
+    expect([asked, settlement.attempts.length]).toEqual([300, 300])
+    const counts = await Promise.all(sold.map(async (id) => (await payments.get(id))!.attempts))
+    expect(new Set(counts)).toEqual(new Set([1]))
+  })
+
   test('does not keep the buyer waiting longer than the first attempt may take', async () => {
     const { deliver, settlement, stateOf } = await setup({ firstAttemptWaitMs: 1, attemptTimeoutMs: 60_000 })
     settlement.plan.push({ moves: false, answer: 'hang' })

@@ -2,41 +2,40 @@ import { type Clock, ClockJumps } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
-import { within } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import { isWorkDone } from '../store/payment-row.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
-import { askChain, askChainAfter, type PaymentChain, queryOf } from './chain-verdict.ts'
-import { type Facilitator, NO_FUNDS } from './facilitator.ts'
+import { askChain, type PaymentChain, queryOf } from './chain-verdict.ts'
+import type { Facilitator } from './facilitator.ts'
+import { FirstAttempts } from './first-attempts.ts'
 import { owedOf, validBeforeMs } from './outbox-entry.ts'
 import { OutboxTimer } from './outbox-timer.ts'
 import {
   ATTEMPT_TIMEOUT_MS,
-  accepted,
-  attemptFailed,
   attemptStarted,
-  away,
   canAttempt,
   executed,
   type OwedPayment,
   type Payment,
+  queued,
   refused,
   settled,
-  unattempted,
   voided,
   waiting,
   withheld,
 } from './payment.ts'
-import { type AttemptOutcome, SettleAttempts } from './settle-attempts.ts'
+import { SettleAttempts } from './settle-attempts.ts'
 import { SettledWatch } from './settled-watch.ts'
+import { type ClaimedPayment, idsOf, shownState, stateAfter } from './settlement-states.ts'
 import { untilShown } from './until-shown.ts'
 
-/** How long the answer to a buyer waits for the first attempt (D31). */
-const FIRST_ATTEMPT_WAIT_MS = 10_000
+/** Entries of the outbox that are looked at together. */
 const CONCURRENT_MAX = 16
 /** Open attempts. Beyond it answers go out with settlement pending, so that none wait for a hanging facilitator. */
 const ATTEMPTS_MAX = 256
+/** Wait before the outbox is read again while no attempt may begin. */
+const FULL_WAIT_MS = 200
 const TICK_MAX_MS = 60_000
 
 type SettlerDeps = {
@@ -53,8 +52,6 @@ type SettlerDeps = {
   chance(): number
 }
 
-type ClaimedPayment = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
-
 const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
 
 /**
@@ -64,12 +61,9 @@ const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not
 export class Settler implements Service {
   readonly name = 'settler'
   readonly #deps: SettlerDeps
-  readonly #firstAttemptWaitMs: number
   readonly #busy = new Map<Hex, Promise<void>>()
   readonly #attempts: SettleAttempts
-  /** Hashes that buyers have received and that are not on disk yet. */
-  readonly #named = new Map<Hex, Hex>()
-  readonly namedFor = (id: Hex): Hex | undefined => this.#named.get(id)
+  readonly #first: FirstAttempts
   readonly #jumps: ClockJumps
   readonly #timer: OutboxTimer
   readonly #watch: SettledWatch
@@ -81,7 +75,7 @@ export class Settler implements Service {
   ) {
     this.#deps = deps
     this.#jumps = new ClockJumps(deps.clock)
-    this.#firstAttemptWaitMs = options.firstAttemptWaitMs ?? FIRST_ATTEMPT_WAIT_MS
+    this.#first = new FirstAttempts(options.firstAttemptWaitMs)
     this.#attempts = new SettleAttempts(options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS, deps)
     this.#timer = new OutboxTimer({ tickMaxMs: options.tickMaxMs ?? TICK_MAX_MS, tick: () => this.#tick() }, deps)
     const watching = { ...deps, chain: deps.chain, wake: () => this.wake() }
@@ -118,13 +112,33 @@ export class Settler implements Service {
     await this.#deps.payments.deliver(voided({ state: 'authorized', id }, reason), exchange, now)
   }
 
-  /** Stores the result and the owed payment, then makes the first attempt. @returns undefined while it is pending */
-  async deliver(claim: Claim, exchange: NewExchange): Promise<Hex | undefined> {
+  /**
+   * Stores the result and the owed payment, then makes the first attempt.
+   *
+   * @param options `awaitsSettlement: false`: returns when result and debt are on disk (D46)
+   * @returns undefined while settlement is pending
+   */
+  async deliver(
+    claim: Claim,
+    exchange: NewExchange,
+    { awaitsSettlement = true }: { awaitsSettlement?: boolean | undefined } = {},
+  ): Promise<Hex | undefined> {
     const { clock, payments } = this.#deps
-    const owed = executed({ state: 'authorized', id: claim.id }, clock.now())
+    const owed = this.#owed(claim.id)
     await payments.deliver(owed, exchange, clock.now())
     faultPoint('seller:owed')
-    return this.#firstAttempt(claim, owed)
+    const answered = this.#firstAttempt(claim, owed)
+    return awaitsSettlement ? answered : undefined
+  }
+
+  /** The transaction that a buyer has received, if it is not on disk yet. */
+  namedFor(id: Hex): Hex | undefined {
+    return this.#first.namedFor(id)
+  }
+
+  /** Resolves when every payment delivered so far has had its first attempt, or the time for it. */
+  idle(): Promise<void> {
+    return this.#first.idle()
   }
 
   /** Looks at the outbox now, because an entry became due. */
@@ -135,7 +149,7 @@ export class Settler implements Service {
   /** Settles before the agent runs (`--settle-first`). Returns the hash once the chain shows it (D50). */
   async settleFirst(claim: Claim): Promise<Hex | undefined> {
     const { clock, payments } = this.#deps
-    const owed = executed({ state: 'authorized', id: claim.id }, clock.now())
+    const owed = this.#owed(claim.id)
     await payments.save(owed, clock.now())
     const named = await this.#firstAttempt(claim, owed)
     return named === undefined || this.#deps.chain === undefined ? named : this.#shown(claim, this.#deps.chain)
@@ -145,7 +159,7 @@ export class Settler implements Service {
   #shown(claim: Claim, chain: PaymentChain): Promise<Hex | undefined> {
     const look = () => this.#exclusive(claim, () => this.#confirm(claim, chain))
     const ended = () => this.#stopping
-    return untilShown({ payment: () => this.#deps.payments.get(claim.id), look, ended }, this.#firstAttemptWaitMs)
+    return untilShown({ payment: () => this.#deps.payments.get(claim.id), look, ended }, this.#first.waitMs)
   }
 
   async #confirm({ id }: Claim, chain: PaymentChain): Promise<void> {
@@ -156,22 +170,30 @@ export class Settler implements Service {
       await this.#save(stored, settled(owedOf(stored), verdict.txHash, this.#deps.clock.now()))
   }
 
+  /** A payment whose first attempt follows at once, or waits in the outbox if too many are under way. */
+  #owed(id: Hex): OwedPayment {
+    const hasRoom = this.#attempts.size < ATTEMPTS_MAX
+    return (hasRoom ? executed : queued)({ state: 'authorized', id }, this.#deps.clock.now())
+  }
+
   /** Answers before the state is stored. If the state is lost, the chain is asked again. */
   async #firstAttempt(claim: Claim, owed: OwedPayment): Promise<Hex | undefined> {
-    if (this.#attempts.size >= ATTEMPTS_MAX) {
-      this.#timer.schedule(owed.nextAttemptAt - this.#deps.clock.now())
+    if (owed.attempts === 0) {
+      this.wake()
       return undefined
     }
     const { promise: answered, resolve: answer } = Promise.withResolvers<Hex | undefined>()
     void this.#exclusive(claim, async () => {
       const outcome = await this.#attempts.settle(claim, true)
       faultPoint('seller:settle-answered')
-      if (outcome.kind === 'settled') this.#named.set(claim.id, outcome.txHash)
-      answer(this.#named.get(claim.id))
-      const saved = this.#afterAttempt(claim, owed, outcome).then((next) => this.#save(claim, next))
-      await saved.finally(() => this.#named.delete(claim.id))
+      const txHash = outcome.kind === 'settled' ? outcome.txHash : undefined
+      const stored = this.#first.name(claim.id, txHash)
+      answer(txHash)
+      await stateAfter({ payment: claim, owed }, outcome, this.#deps)
+        .then((next) => this.#save(claim, next))
+        .finally(stored)
     })
-    return (await within(this.#firstAttemptWaitMs, answered)) ? answered : undefined
+    return this.#first.wait(answered)
   }
 
   /** Runs `work` on a payment unless a step already runs. Rescheduling finds the payment again. */
@@ -189,25 +211,35 @@ export class Settler implements Service {
     return promise
   }
 
-  async #sweep(): Promise<void> {
-    const due = await this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
-    if (this.#stopping) return
-    await Promise.all(due.map((payment) => this.#exclusive(payment, () => this.#stepIfUnchanged(payment))))
+  /** Takes the next steps of payments that are due. Does not wait for the facilitator. @returns false without room */
+  async #sweep(): Promise<boolean> {
+    // Some room is left when deliveries take all of theirs.
+    const room = ATTEMPTS_MAX + CONCURRENT_MAX - this.#attempts.size
+    if (room <= 0) return false
+    const due = await this.#deps.payments.due(this.#deps.clock.now(), Math.min(room, CONCURRENT_MAX))
+    if (this.#stopping) return true
+    const begun = (payment: StoredPayment) => {
+      const { promise: attempting, resolve } = Promise.withResolvers<void>()
+      return Promise.race([this.#exclusive(payment, () => this.#stepIfUnchanged(payment, resolve)), attempting])
+    }
+    await Promise.all(due.map(begun))
+    return true
   }
 
   /** Another step may have run since the outbox was read. This one would then attempt again what is settled. */
-  async #stepIfUnchanged(read: StoredPayment): Promise<void> {
+  async #stepIfUnchanged(read: StoredPayment, attempting: () => void): Promise<void> {
     const payment = await this.#deps.payments.get(read.id)
     if (payment?.state !== 'owed') return
     const isUnchanged = payment.attempts === read.attempts && payment.nextAttemptAt === read.nextAttemptAt
-    if (isUnchanged) await this.#step(payment)
+    if (isUnchanged) await this.#step(payment, attempting)
   }
 
-  async #step(payment: StoredPayment): Promise<void> {
+  /** @param attempting called when the facilitator is asked. What follows may take long. */
+  async #step(payment: StoredPayment, attempting: () => void): Promise<void> {
     const save = (next: Payment) => this.#save(payment, next)
     let owed = owedOf(payment)
     if (owed.unclear) {
-      const known = await this.#askChain(payment, owed)
+      const known = await shownState(payment, owed, this.#deps)
       if (known !== undefined) return save(known)
     }
     const at = { now: this.#deps.clock.now(), validBeforeMs: validBeforeMs(payment) }
@@ -219,57 +251,9 @@ export class Settler implements Service {
     const isFirst = !owed.unclear
     owed = attemptStarted(owed, at.now)
     await save(owed)
-    await save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, isFirst)))
-  }
-
-  /** The next state of an unclear payment by what the chain shows; undefined if it must be tried again. */
-  async #askChain(payment: StoredPayment, owed: OwedPayment): Promise<Payment | undefined> {
-    const { chain, clock, logger, chance } = this.#deps
-    if (chain === undefined) return undefined
-    const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment) }
-    // Only a block past the window proves that nothing more can settle: our clock may be fast, and the chain may stall.
-    const ask = at.now > at.validBeforeMs ? askChainAfter : askChain
-    const verdict = await ask(queryOf(payment, owed.txHash), chain)
-    if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
-    if (verdict.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
-    if (verdict.kind === 'unknown') {
-      logger.warn({ ...idsOf(payment), reason: verdict.reason }, 'the chain cannot tell about a payment')
-      // The facilitator reports it as paid: make no attempt, wait until the chain shows it.
-      return owed.txHash === undefined ? undefined : waiting(owed, at)
-    }
-    if (at.now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
-    if (owed.txHash !== undefined) {
-      const error = `the facilitator named ${owed.txHash}, but the chain shows no such payment`
-      return attemptFailed(owed, { error, unclear: true }, { ...at, chance: chance() })
-    }
-    return undefined
-  }
-
-  async #afterAttempt(payment: ClaimedPayment, owed: OwedPayment, outcome: AttemptOutcome): Promise<Payment> {
-    const { clock, logger, chain, chance } = this.#deps
-    if (outcome.kind === 'settled') {
-      const { txHash } = outcome
-      return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
-    }
-    const { reason } = outcome
-    if (outcome.kind === 'spent') return refused(unattempted(owed), reason, { blamed: true })
-    const isAway = outcome.kind === 'unreached' || outcome.kind === 'down'
-    // Logged once per payment. The facilitator's return is logged once for all.
-    if (isAway && owed.error === undefined)
-      logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
-    if (!isAway) logger.warn({ ...idsOf(payment), count: owed.attempts, reason }, 'settlement attempt failed')
-    const moment = () => ({ now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
-    if (outcome.kind === 'unreached') return away(owed, { error: reason, unclear: false }, moment())
-    if (outcome.kind !== 'unclear') {
-      // "No money", "expired" or "down" can also mean that an earlier attempt has paid. The chain decides.
-      const verdict = chain && (await askChain(queryOf(payment), chain))
-      if (verdict?.kind === 'paid') return settled(owed, verdict.txHash, clock.now())
-      if (outcome.kind === 'refused' && verdict?.kind !== 'unknown')
-        return refused(owed, reason, { blamed: verdict?.kind === 'never' || NO_FUNDS.test(reason) })
-      if (verdict?.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
-      if (verdict?.kind === 'unpaid') return away(owed, { error: reason, unclear: true }, moment())
-    }
-    return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, moment())
+    const attempt = this.#attempts.settle(payment, isFirst)
+    attempting()
+    await save(await stateAfter({ payment, owed }, await attempt, this.#deps))
   }
 
   async #save(payment: ClaimedPayment, step: Payment): Promise<void> {
@@ -285,13 +269,8 @@ export class Settler implements Service {
     const { payments, clock } = this.#deps
     // Due times are wall-clock: after a clock jump, look at every owed payment, which also sets new due times.
     if (this.#jumps.seen()) await payments.hasten(clock.now())
-    await this.#sweep()
+    if (!(await this.#sweep())) return FULL_WAIT_MS
     const next = await payments.nextDueAt()
     return next === undefined ? TICK_MAX_MS : next - clock.now()
   }
-}
-
-/** Log fields shared with the exchange, so that both are found together, here and at the buyer. */
-function idsOf({ id, correlationId }: Pick<Claim, 'id' | 'correlationId'>) {
-  return { payment_id: id, correlation_id: correlationId }
 }

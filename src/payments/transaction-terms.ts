@@ -1,6 +1,7 @@
 import type { Chain } from '../chain/chain.ts'
+import { largest } from '../lib/bigints.ts'
 import type { Hex } from '../schema/primitives.ts'
-import { bumped, larger, readFees, type Transaction } from './transaction.ts'
+import { bumped, readFees, type Transaction } from './transaction.ts'
 import { asRevert, ether, readQuantity, TransactionError } from './transaction-error.ts'
 
 /** Highest gas cost in wei (0.01 ETH). A higher cost means a broken chain or an RPC that lies (T13). */
@@ -41,11 +42,11 @@ export async function askTerms(
   ])
   const gas = (estimate * 5n) / 4n
   const before = stuck && readFees(stuck.raw)
-  const maxPriorityFeePerGas = larger(suggestedTip, bumped(before?.maxPriorityFeePerGas))
+  const maxPriorityFeePerGas = largest(suggestedTip, bumped(before?.maxPriorityFeePerGas))
   // The base fee can double in six blocks. If a block names too low a base fee, the gas price counts.
   const baseFee = readQuantity((block as { baseFeePerGas?: unknown } | null)?.baseFeePerGas)
-  const enough = larger(2n * baseFee + maxPriorityFeePerGas, gasPrice)
-  const maxFeePerGas = larger(enough, bumped(before?.maxFeePerGas))
+  const enough = largest(2n * baseFee + maxPriorityFeePerGas, gasPrice)
+  const maxFeePerGas = largest(enough, bumped(before?.maxFeePerGas))
   const cost = gas * maxFeePerGas
   if (gas > GAS_MAX || cost > COST_MAX) {
     throw new TransactionError(

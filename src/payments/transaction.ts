@@ -61,10 +61,6 @@ export function bumped(fee: bigint | undefined): bigint {
   return fee === undefined ? 0n : (fee * 9n) / 8n + 1n
 }
 
-export function larger(left: bigint, right: bigint): bigint {
-  return left > right ? left : right
-}
-
 function lengthOfPrefix(first: number): number {
   return first <= 0xf7 ? 1 : 1 + first - 0xf7
 }

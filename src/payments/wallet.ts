@@ -2,13 +2,15 @@ import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Receipt, SignedReceipt } from '../schema/receipt.ts'
+import type { Receipt, SignedReceipt, SignedX402Receipt, X402Receipt } from '../schema/receipt.ts'
 import { type Asset, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
+import { type ReceiptRoot, receiptRootDigest } from './merkle-receipt.ts'
 import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
 import { type SignedTransaction, signTransaction, type Transaction } from './transaction.ts'
+import { x402ReceiptDigest } from './x402-receipt.ts'
 
 /** The most of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
 const BACKDATE_SECONDS_MAX = 60
@@ -38,6 +40,9 @@ export interface Wallet {
     now: UnixMs,
   ): SignedPayment
   signReceipt(receipt: Receipt): SignedReceipt
+  /** Signs the root of the receipts of one turn. */
+  signReceiptRoot(root: ReceiptRoot): Hex
+  signX402Receipt(receipt: X402Receipt): SignedX402Receipt
   /** Signs a fixed text without meaning. It shows whether the account's code accepts signatures of its key. */
   signProbe(): { digest: Hex; signature: Hex }
   signTransaction(transaction: Transaction): SignedTransaction
@@ -82,6 +87,12 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
     signProbe: () => ({ digest: `0x${Buffer.from(PROBE).toString('hex')}`, signature: signDigest(PROBE, key) }),
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
+    signReceiptRoot: (root) => signDigest(receiptRootDigest(root), key),
+    signX402Receipt: (payload) => ({
+      format: 'eip712',
+      payload,
+      signature: signDigest(x402ReceiptDigest(payload), key),
+    }),
   }
 }
 

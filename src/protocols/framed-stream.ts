@@ -235,3 +235,17 @@ export class FramedStream {
     }
   }
 }
+
+const ENDS: ReadonlySet<string> = new Set([
+  'ConnectionClosedError',
+  'ConnectionClosingError',
+  'MuxerClosedError',
+  'StreamAbortedError',
+  'StreamResetError',
+  'StreamStateError',
+])
+
+/** True for an error of a stream whose peer has left or reads no more: no fault of this node. */
+export function hasPeerLeft(error: unknown): boolean {
+  return error instanceof FrameError || (error instanceof Error && ENDS.has(error.name))
+}

@@ -16,8 +16,6 @@ export type HandleStreams = (
   options: { relayed: boolean },
 ) => Promise<void>
 
-/** When the node stops, runs may finish for this long. */
-const STOP_GRACE_MS = 2_000
 /** Time left after that to record how the aborted runs ended. */
 const STOP_ABORT_MS = 700
 /** How long a peer may keep its side of a stream open after ours ended. */
@@ -28,7 +26,8 @@ const X402 = { serve: serveX402, refuse: refuseX402, endsWithStream: false }
 const MARKETPLACE = { serve: serveMarketplace, refuse: refuseMarketplace, endsWithStream: true }
 
 /** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
-export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps): Service {
+/** @param drainMs how long runs may go on when the node stops */
+export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps, drainMs: number): Service {
   const { limits, logger } = deps
   const streams = new Map<Promise<void>, AbortController>()
   const stopped = new AbortController()
@@ -50,7 +49,7 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
     if (refusal !== undefined) framed.discard()
     const answered = refusal
       ? protocol.refuse(framed, refusal, signal)
-      : protocol.serve({ stream: framed, peerId, stopping: stopped.signal }, deps, signal)
+      : protocol.serve({ stream: framed, peerId, stopping: stopped.signal, isDraining: () => stopping }, deps, signal)
     const served = answered
       .catch((error: unknown) => logger.debug({ err: error, peer_id: peerId }, 'a stream failed'))
       .then(() => part(stream, framed, signal))
@@ -66,10 +65,11 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
     return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
   }
 
-  /** Resolves when no agent runs and no answer waits for its settlement. */
+  /** Resolves when no agent runs, and what was delivered has had its first attempt at settlement. */
   async function idle(): Promise<void> {
     await deps.slots.idle()
     await Promise.all(deps.running.values())
+    await deps.settler.idle()
   }
 
   return {
@@ -80,7 +80,7 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
     },
     async stop() {
       stopping = true
-      await within(STOP_GRACE_MS, idle())
+      await within(drainMs, idle())
       for (const controller of [stopped, ...streams.values()]) controller.abort(new Error('the node is stopping'))
       await within(STOP_ABORT_MS, Promise.allSettled(streams.keys()))
     },

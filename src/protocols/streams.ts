@@ -3,7 +3,12 @@ import { FramedStream } from './framed-stream.ts'
 import { PeerSlots } from './peer-slots.ts'
 
 export type StreamPeer = { peerId: string; addrs: readonly string[] }
-type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
+export type OpenStream = (
+  peer: StreamPeer,
+  protocol: string,
+  signal: AbortSignal,
+  options?: { instead?: Stream | undefined },
+) => Promise<Stream>
 
 const IDLE_PER_PEER_MAX = 64
 const IDLE_MAX = 512
@@ -65,8 +70,10 @@ export class StreamPool {
     return { stream: await this.open(peer, signal), reused: false }
   }
 
-  async open(peer: StreamPeer, signal: AbortSignal): Promise<FramedStream> {
-    const raw = await this.#open(peer, this.#protocol, signal)
+  /** @param instead a stream whose end, or answer, says that another process of the peer must be asked */
+  async open(peer: StreamPeer, signal: AbortSignal, instead?: FramedStream): Promise<FramedStream> {
+    const options = instead && { instead: this.#raw.get(instead) }
+    const raw = await this.#open(peer, this.#protocol, signal, options)
     const stream = new FramedStream(raw)
     this.#raw.set(stream, raw)
     return stream

@@ -18,14 +18,22 @@ export const AGENT_TIMEOUT_SECONDS = 120
 /** True if the text has no lone surrogates, so it survives UTF-8. */
 export const wellFormed = (text: string) => text.isWellFormed()
 
-export const AgentName = z
-  .string()
-  .trim()
-  .min(1, 'is empty')
-  .max(NAME_LENGTH_MAX, `is longer than ${NAME_LENGTH_MAX} characters`)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a name must not hold
-  .regex(/^[^\u0000-\u001f\u007f]*$/, 'contains control characters')
-  .refine(wellFormed, 'is not well-formed Unicode')
+/** Controls of the terminal and of the direction of text, and characters that nobody sees. Scripts and emoji need joiners. */
+const UNSEEN = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\u00ad\u200b\u2060-\u2064\ufeff]/u
+const SEEN = /[\p{L}\p{N}\p{P}\p{S}]/u
+
+/** A name that somebody of this node gives: people see all of it, so equal names look equal. */
+export function nameUpTo(lengthMax: number) {
+  return z
+    .string()
+    .trim()
+    .min(1, 'is empty')
+    .max(lengthMax, `is longer than ${lengthMax} characters`)
+    .refine((name) => !UNSEEN.test(name), 'contains control characters or invisible ones: type the name anew')
+    .refine((name) => name === '' || SEEN.test(name), 'has nothing to see')
+    .refine(wellFormed, 'is not well-formed Unicode')
+}
+export const AgentName = nameUpTo(NAME_LENGTH_MAX)
 export const AgentDescription = z
   .string()
   .trim()

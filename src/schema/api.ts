@@ -38,16 +38,29 @@ export const taskFields = {
   max_price: z.union([Price, PriceText]).optional().meta({
     description: 'the most to pay for this call, in USDC, as text or number; cannot exceed the limit of the node',
   }),
+  await_settlement: z
+    .boolean()
+    .optional()
+    .meta({
+      description:
+        '`true`: the result waits until the seller has settled the payment or cannot do so soon, and names the transaction. ' +
+        'Default: `buyer.await_settlement` of the node, which is `false`',
+    }),
 }
 
-type TaskFields = { task?: string | undefined; input?: string | undefined; max_price?: bigint | undefined }
+type TaskNames = { task?: string | undefined; input?: string | undefined }
+type TaskFields = TaskNames & { max_price?: bigint | undefined; await_settlement?: boolean | undefined }
 
-function readTask({ task, input, max_price }: TaskFields, context: z.core.$RefinementCtx) {
-  return { input: taskOf({ task, input }, context), ...(max_price !== undefined && { maxPriceAtomic: max_price }) }
+function readTask({ task, input, max_price, await_settlement }: TaskFields, context: z.core.$RefinementCtx) {
+  return {
+    input: taskOf({ task, input }, context),
+    ...(max_price !== undefined && { maxPriceAtomic: max_price }),
+    ...(await_settlement !== undefined && { awaitsSettlement: await_settlement }),
+  }
 }
 
 /** The task, under either of its two names. */
-export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: z.core.$RefinementCtx): string {
+export function taskOf({ task, input }: TaskNames, context: z.core.$RefinementCtx): string {
   if (task === undefined && input === undefined) {
     context.addIssue({ code: 'custom', path: ['task'], message: 'is missing' })
   } else if (task !== undefined && input !== undefined && task !== input) {
@@ -173,7 +186,7 @@ export const NodeStatus = z
       .optional()
       .meta({
         description:
-          'how other nodes meet this process, if it is one of several of its seller: its own peer id there, and its addresses. Name these addresses as bootstrap peers',
+          'how other nodes meet this process, if it is one of several of its seller: its own peer id there, and its addresses. Give others those in `addresses`: they stay the same after a restart',
       }),
     connected_peers: count,
     version: z.string(),
@@ -190,14 +203,14 @@ export const NodeStatus = z
     trading: z
       .object({
         state: z.enum(['open', 'stopped']),
-        code: z.enum(['STORE_DAMAGED', 'STORE_IN_USE', 'LEDGER_COPIED']).optional(),
+        code: z.enum(['STORE_DAMAGED', 'STORE_IN_USE', 'LEDGER_COPIED', 'CLOCK_OFF']).optional(),
         reason: z.string().optional(),
         fix: z.string().optional(),
       })
       .optional()
       .meta({
         description:
-          '`stopped`: the node does not buy or sell, because its ledger is damaged, was copied, or is used by another process',
+          '`stopped`: the node does not buy or sell, because its ledger is damaged, was copied, or is used by another process, or because its clock is not that of the ledger',
       }),
     open_files: z
       .object({
@@ -206,7 +219,25 @@ export const NodeStatus = z
       })
       .optional()
       .meta({ description: 'limit of open files and connections' }),
+    processes: z
+      .object({
+        alive: count.meta({ description: 'processes of this seller that are alive, this one included' }),
+        missing: count.meta({ description: 'processes that were lost in the last hour and have not come back' }),
+      })
+      .optional()
+      .meta({ description: 'the processes that share the ledger, if it is shared: see `GET /fleet`' }),
+    workers: z
+      .object({ connected: count, running: count, runs_max: count })
+      .optional()
+      .meta({ description: 'the workers that are connected, if any are: see `GET /fleet`' }),
     alarms: count.optional().meta({ description: 'number of alarms that are not dismissed: see `GET /alarms`' }),
+    database: z
+      .object({ state: z.enum(['away']), reason: z.string() })
+      .optional()
+      .meta({
+        description:
+          'present while the database of the ledger does not answer: `settlement`, `alarms`, `processes` and `workers` are as they were before',
+      }),
   })
   .meta({ id: 'NodeStatus' })
 export type NodeStatus = z.infer<typeof NodeStatus>

@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { AgentDescription, AgentName, AgentTags, Streaming, streamingModes, wellFormed } from './agent.ts'
+import { AgentDescription, AgentTags, Streaming, streamingModes, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
-import { MODEL_LENGTH_MAX, RUN_SECONDS_MAX } from './limits.ts'
+import { MODEL_LENGTH_MAX, NAME_LENGTH_MAX, RUN_SECONDS_MAX } from './limits.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
 
@@ -17,6 +17,16 @@ export const rankingSignals = ['text', 'presence', 'price', 'freshness', 'measur
 
 const UnixMs = z.int().min(0).max(8.64e15)
 
+/** Listings are judged alike by nodes of all versions, so this is less strict than `AgentName`. */
+const ListedName = z
+  .string()
+  .trim()
+  .min(1, 'is empty')
+  .max(NAME_LENGTH_MAX, `is longer than ${NAME_LENGTH_MAX} characters`)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a name must not hold
+  .regex(/^[^\u0000-\u001f\u007f]*$/, 'contains control characters')
+  .refine(wellFormed, 'is not well-formed Unicode')
+
 export const SellerName = z.string().max(40).refine(wellFormed)
 
 /** What an owner signs: the payload of a listing's envelope. A delisted record is a tombstone. Times are Unix ms. */
@@ -29,7 +39,7 @@ export const ListingRecord = z.object({
   version: UnixMs,
   updated_at: UnixMs,
   expires_at: UnixMs,
-  name: AgentName,
+  name: ListedName,
   description: AgentDescription,
   price_atomic: AtomicAmount,
   model: z.string().max(MODEL_LENGTH_MAX).refine(wellFormed).optional(),

@@ -1,17 +1,20 @@
 import * as z from 'zod'
+import { nameUpTo } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { scopes, scopeTexts } from './caller.ts'
-import { TOKEN_DAYS_MAX } from './limits.ts'
+import { NAME_LENGTH_MAX, TOKEN_DAYS_MAX } from './limits.ts'
 
 const SCOPE_TEXT = scopes.map((scope) => `\`${scope}\` ${scopeTexts[scope]}`).join('; ')
 
 const Budget = PriceText.meta({ description: 'the most that the token may spend in total, in USDC as decimal text' })
 const PerDay = PriceText.meta({ description: 'the most that the token may spend per UTC day, in USDC as decimal text' })
 
+export const TokenName = nameUpTo(NAME_LENGTH_MAX).meta({ description: 'who or what the token is for' })
+
 /** The body of POST /tokens. */
 export const CreateToken = z
   .strictObject({
-    name: z.string().trim().min(1, 'is empty').max(80).meta({ description: 'who or what the token is for' }),
+    name: TokenName,
     scope: z.enum(scopes).meta({ description: SCOPE_TEXT }),
     budget: Budget.optional(),
     per_day: PerDay.optional(),

@@ -97,6 +97,12 @@ export const ExecuteInput = z.strictObject({
   max_price: UsdcText.describe(
     'required: the most that this call may cost, in USDC as decimal text; "0" for free agents and agents of this node',
   ),
+  await_settlement: z
+    .boolean()
+    .optional()
+    .describe(
+      'true: the result waits for the settlement of its payment, and names the transaction; default: it does not',
+    ),
   idempotency_key: IdempotencyKey.optional().describe(
     `key of this call, for example a random UUID. A repeat with the same key and arguments within ${KEY_HOURS} hours returns the ` +
       'same order and buys nothing again',

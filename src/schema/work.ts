@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { NAME_LENGTH_MAX, RESULT_BYTES_MAX, RUN_SECONDS_MAX } from './limits.ts'
+import { AgentName } from './agent.ts'
+import { RESULT_BYTES_MAX, RUN_SECONDS_MAX } from './limits.ts'
 
 /** Between a seller and the machines that run its agents. Not for the market. */
 export const WORK_PROTOCOL = '/stoa/work/1.0.0'
@@ -13,7 +14,6 @@ export const WORK_OUTPUT_LENGTH_MAX = 64 * 1024
 
 const version = z.literal('1.0')
 const run = z.uuid().meta({ description: 'the run, as the seller named it' })
-const AgentNames = z.string().min(1).max(NAME_LENGTH_MAX)
 
 /** Reasons for which a worker is not let in, or is let go. After those that are `final` it does not come back. */
 export const workRefusals = {
@@ -33,12 +33,18 @@ const WorkJoin = z.object({
   id: z.string().min(1).max(64).meta({ description: 'id of the worker, from the join token' }),
   secret: z.string().min(1).max(128).meta({ description: 'from the join token' }),
   agents: z
-    .array(z.object({ name: AgentNames, reads_history: z.boolean() }))
+    .array(z.object({ name: AgentName, reads_history: z.boolean() }))
     .max(WORKER_AGENTS_MAX)
     .meta({ description: 'agents that the worker can run, by name, and whether they read earlier exchanges' }),
   runs_max: z.int().min(1).max(WORKER_RUNS_MAX).meta({ description: 'tasks that the worker runs at the same time' }),
 })
-const WorkWelcome = z.object({ version, name: z.string().max(80).meta({ description: 'name of the worker' }) })
+const WorkWelcome = z.object({
+  version,
+  name: z.string().max(80).meta({ description: 'name of the worker' }),
+  unknown_agents: z.array(z.string().max(80)).max(WORKER_AGENTS_MAX).optional().meta({
+    description: 'agents of `work.join` under whose names the seller has none for workers now: they get no task',
+  }),
+})
 const WorkRefused = z.object({
   version,
   code: z
@@ -56,7 +62,7 @@ const WorkHistory = z.object({
 })
 const WorkTask = z.object({
   run,
-  agent: AgentNames,
+  agent: AgentName,
   caller: z.string().max(256).meta({ description: 'the caller, as the seller knows it' }),
   body: z.base64().meta({ description: 'the task: base64 of UTF-8 text' }),
   stream: z.boolean().meta({ description: 'whether output is wanted before the result' }),

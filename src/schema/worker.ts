@@ -1,13 +1,17 @@
 import * as z from 'zod'
+import { nameUpTo } from './agent.ts'
+import { NAME_LENGTH_MAX } from './limits.ts'
 
 /** Hours for which a join token may wait for its worker, and by default does. */
 export const INVITE_HOURS_MAX = 30 * 24
 export const INVITE_HOURS = 24
 
+export const WorkerName = nameUpTo(NAME_LENGTH_MAX).meta({ description: 'which machine the worker is' })
+
 /** The body of POST /workers. */
 export const InviteWorker = z
   .strictObject({
-    name: z.string().trim().min(1, 'is empty').max(80).optional().meta({ description: 'which machine the worker is' }),
+    name: WorkerName.optional(),
     expires_in_seconds: z
       .int()
       .min(60)
@@ -29,7 +33,7 @@ export const WorkerRecord = z
     name: z.string(),
     state: z.enum(workerStates).meta({
       description:
-        '`invited`: its token was not used yet; `expired`: nor can it be any more; `away`: it joined before and is not connected to this process',
+        '`invited`: its token was not used yet; `expired`: nor can it be any more; `away`: it joined before and is not connected now',
     }),
     peer_id: z.string().optional().meta({ description: 'the key that the token belongs to since its first use' }),
     agents: z
@@ -39,6 +43,10 @@ export const WorkerRecord = z
     runs_max: z.int().meta({ description: 'tasks that it runs at the same time' }),
     created_at: z.string(),
     expires_at: z.string().meta({ description: 'when the token ends unless a worker has used it' }),
+    processes: z
+      .array(z.string())
+      .optional()
+      .meta({ description: 'ids of the processes of this seller that it is connected to: see `GET /fleet`' }),
     connected_at: z.string().optional(),
     seen_at: z.string().optional().meta({ description: 'when it was connected last' }),
     revoked_at: z.string().optional(),

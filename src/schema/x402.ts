@@ -19,20 +19,30 @@ const AllowSettleFirst = z.unknown().optional().meta({
   description:
     'an extension: with `false`, the seller refuses the payment instead of settling it before the agent runs',
 })
+const AwaitSettlement = z.unknown().optional().meta({
+  description:
+    'an extension: with `false`, the response leaves when result and debt are on disk, before the payment has settled',
+})
+
+const ReceiptWish = z.unknown().optional().meta({
+  description: 'an extension: with `merkle`, the receipt may share its signature with others: see Receipts',
+})
 
 const asked = {
   body: z.base64(),
   caller_did: did,
   stream: Stream,
   allow_settle_first: AllowSettleFirst,
+  await_settlement: AwaitSettlement,
   hops: Hops,
+  receipt: ReceiptWish,
 }
 
 export const X402Request = z.object({
   ...header,
   resource: z.string().min(1).max(256).meta({ description: 'id of the agent' }),
-  /** `result` asks again for the result of a payment (D32). */
-  method: z.enum(['execute', 'result']),
+  /** `result` asks again for the result of a payment (D32), `receipt` for its receipt as x402 has it. */
+  method: z.enum(['execute', 'result', 'receipt']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
   ...asked,
 })
@@ -57,7 +67,7 @@ export const X402Response = z.object({
   seller_did: did,
   seller_token_id: z.string().max(80).meta({ description: 'number of the ERC-8004 token; empty without a token' }),
   // Parsed separately: an unreadable receipt must not lose a result.
-  receipt: z.unknown().optional().meta({ description: 'signed receipt for the result: see Receipt' }),
+  receipt: z.unknown().optional().meta({ description: 'signed receipt for the result: see Receipts' }),
 })
 export const X402Error = z.object({
   ...header,

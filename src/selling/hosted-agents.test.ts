@@ -21,15 +21,27 @@ const createTestRuntime = async ({ description }: AgentDefinition): Promise<Agen
 
 function setup(createRuntime = createTestRuntime) {
   const listed = new Map<string, OwnListing>()
+  const left: string[] = []
   const persisted: string[] = []
   const fails = { publish: false, persist: false }
+  /** The listings that this process signs. */
+  const signed = new Set<string>()
   const replica = {
+    signs: (id: string) => signed.has(id),
     publish: async (own: OwnListing) => {
       if (fails.publish) throw new Error('the store is full')
+      signed.add(own.id)
       listed.set(own.id, own)
       return own as never
     },
-    delist: async (id: string) => void listed.delete(id),
+    async delist(id: string) {
+      signed.delete(id)
+      listed.delete(id)
+    },
+    async leave(id: string) {
+      signed.delete(id)
+      left.push(id)
+    },
     get: (id: string) => listed.get(id) as never,
     own: () => [...listed.values()].map((own) => ({ ...own, seller_id: sellerId }) as never),
   } as Partial<Replica> as Replica
@@ -58,7 +70,7 @@ function setup(createRuntime = createTestRuntime) {
       persisted.splice(persisted.indexOf(name), 1)
     },
   })
-  return { agents, registry, replica, listed, persisted, fails, exchanges, tokens, elsewhere }
+  return { agents, registry, replica, listed, left, persisted, fails, exchanges, tokens, elsewhere }
 }
 const define = (changes: object = {}) =>
   AgentDefinition.parse({ name: 'a', description: 'says', price: 0.01, ...changes })
@@ -140,6 +152,21 @@ test('what another process of the seller sells stays on the market', async () =>
   expect([...listed.keys()].toSorted()).toEqual([b, 'c'].toSorted())
 })
 
+test('an agent that another process sells is left to it when this one pauses or removes it', async () => {
+  const { agents, listed, left, elsewhere } = setup()
+  const id = await agents.register(define(), { persist: false })
+  elsewhere.add(id)
+  await agents.register(define({ paused: true }), { persist: false })
+  await agents.remove(id)
+  expect([left, [...listed.keys()]]).toEqual([[id, id], [id]])
+  // The other one paused it at the same time, and left it to this one.
+  elsewhere.delete(id)
+  await agents.register(define({ paused: true }), { persist: false })
+  listed.set(id, { id } as never)
+  await agents.delistUnknown()
+  expect([...listed]).toEqual([])
+})
+
 test('a paused agent is kept and answers its operator, but is neither listed nor sold', async () => {
   const { agents, listed, persisted } = setup()
   const id = await agents.register(define(), { persist: true })
@@ -195,8 +222,13 @@ test('an agent that workers run is on the market while one can run it; a late ca
   expect(listed.size).toBe(0)
   expect(agents.served(id)).toBeUndefined()
 
-  await agents.register({ ...definition, paused: true }, { persist: false, keepBroken: true })
+  // A process that had a worker has died, and its listing names its address alone. The worker comes here.
+  listed.set(id, { id } as OwnListing)
   able.add('a')
+  await agents.followWorkers()
+  expect(listed.get(id)).toMatchObject({ name: 'a' })
+
+  await agents.register({ ...definition, paused: true }, { persist: false, keepBroken: true })
   await agents.followWorkers()
   expect([listed.size, served.find(id)]).toEqual([0, undefined])
 })

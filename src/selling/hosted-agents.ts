@@ -61,7 +61,7 @@ export interface OwnAgents {
   run(id: string, call: OwnCall): Promise<string>
   /** Takes all agents of this process off the market that no other process goes on selling. */
   delistAll(soldElsewhere: ReadonlySet<string>): Promise<void>
-  /** Delists listings of this node without an agent, such as agents removed while the node was down. */
+  /** Delists listings of this node that nobody sells, such as agents removed while the node was down. */
   delistUnknown(): Promise<void>
 }
 
@@ -80,7 +80,13 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
 
   async function withdraw(id: string): Promise<void> {
     registry.remove(id)
-    await replica.delist(id)
+    await stopSelling(id)
+  }
+
+  /** Takes an agent off the market, or leaves its listing to the processes of this seller that go on selling it. */
+  async function stopSelling(id: string, soldElsewhere = deps.soldElsewhere()): Promise<void> {
+    if (soldElsewhere.has(id)) await replica.leave(id)
+    else await replica.delist(id)
   }
 
   async function reinstate({ definition }: HostedAgent): Promise<void> {
@@ -88,10 +94,9 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 
   async function offer(agent: HostedAgent): Promise<void> {
-    if (agent.definition.paused === true) await replica.delist(agent.id)
-    else if (agent.lacks === undefined) await replica.publish(listingOf(agent, await readToken(agent.id), deps))
-    // Another process of this seller may have the worker or the key.
-    else if (!deps.soldElsewhere().has(agent.id)) await replica.delist(agent.id)
+    if (agent.definition.paused !== true && agent.lacks === undefined)
+      await replica.publish(listingOf(agent, await readToken(agent.id), deps))
+    else await stopSelling(agent.id)
   }
 
   function runOnce(agent: HostedAgent, { input, signal }: { input: string; signal: AbortSignal }): Promise<string> {
@@ -151,18 +156,21 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     async followWorkers() {
       for (const agent of registry.list().filter(({ definition }) => definition.worker !== undefined)) {
         const isOffered = agent.definition.paused !== true && agent.lacks === undefined
-        if (isOffered !== (replica.get(agent.id) !== undefined)) await offer(agent)
+        // A listing by another process alone does not say that the agent is sold here. That process may have died.
+        const isListed = isOffered ? replica.signs(agent.id) : replica.get(agent.id) !== undefined
+        if (isOffered !== isListed) await offer(agent)
       }
     },
     run: (id, call) => runOwnAgent(id, call, { ...deps, agents: registry }),
     async delistUnknown() {
       const elsewhere = deps.soldElsewhere()
-      const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined && !elsewhere.has(id))
+      // Two processes that pause an agent at the same time leave its listing to each other.
+      const isSold = (id: string) => registry.get(id) !== undefined && registry.get(id)?.definition.paused !== true
+      const ghosts = replica.own().filter(({ id }) => !isSold(id) && !elsewhere.has(id))
       for (const ghost of ghosts) await replica.delist(ghost.id)
     },
     async delistAll(soldElsewhere) {
-      const ids = registry.list().flatMap(({ id }) => (soldElsewhere.has(id) ? [] : id))
-      await Promise.allSettled(ids.map((id) => replica.delist(id)))
+      await Promise.allSettled(registry.list().map(({ id }) => stopSelling(id, soldElsewhere)))
     },
   }
 }
@@ -174,9 +182,9 @@ export function createServedAgents(
   const { registry, replica, sellerId, trading } = deps
   return {
     find(id) {
-      // With a damaged or copied ledger, a sale could not be recorded safely.
+      // With a damaged or copied ledger, or a wrong clock, a sale could not be recorded safely.
       if (trading.isStopped()) {
-        const reason = 'this seller has stopped selling until its ledger is repaired; nobody was charged'
+        const reason = 'this seller has stopped selling until its operator repairs it; nobody was charged'
         throw new PeerError('OVERLOADED', reason)
       }
       const agent = agents.served(id)
@@ -192,6 +200,7 @@ export function createServedAgents(
       }
       return agent
     },
+    offered: () => registry.list().map(({ id }) => id),
     // A paid result is delivered even if selling has stopped since.
     tokenOf: (id) => agents.served(id)?.tokenId,
   }

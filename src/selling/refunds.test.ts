@@ -7,6 +7,7 @@ import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
 import { notePaidBack } from '../buying/paid-back.ts'
 import { silentLogger } from '../lib/logger.ts'
+import { Unrun } from '../payments/unrun.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { openDatabase } from '../store/database.ts'
 import { createPayments } from '../store/payments.ts'
@@ -35,6 +36,7 @@ async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], option
     mined.has(params[0] as Hex) ? { status: '0x1', transactionHash: params[0], logs: [] } : null
   const refunds = createRefunds({
     ...{ clock, logger: silentLogger, payments, running },
+    unrun: new Unrun({ clock, logger: silentLogger, payments }),
     wallet: { address: payTo, asset: usdc },
     transactions: { ended: async () => ended },
     lane: async () => ({

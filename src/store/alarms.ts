@@ -7,6 +7,8 @@ export type FailedPayments = { error: string; count: number; amount: bigint; new
 /** Recent runs of an agent. `newest` is the number of the last exchange. */
 type LateRuns = { agentId: string; calls: number; failed: number; newest: number }
 export type Dismissal = { mark: string; at: UnixMs }
+/** `heldAt`: when a process last saw that the alarm holds. */
+type StoredDismissal = Dismissal & { heldAt: UnixMs }
 
 /** The data behind alarms, and the alarms that the operator has dismissed. */
 export interface AlarmStore {
@@ -17,11 +19,13 @@ export interface AlarmStore {
   stuck(): Promise<FailedPayments[]>
   /** The latest runs of all agents, grouped by agent. `after`: exchanges up to this number do not count. */
   lateRuns(after: (agentId: string) => number): Promise<LateRuns[]>
-  dismissals(): Promise<Map<string, Dismissal>>
+  dismissals(): Promise<Map<string, StoredDismissal>>
   /** Durable when it resolves. */
   dismiss(id: string, dismissal: Dismissal): Promise<void>
-  /** Deletes dismissals, unless the alarms were dismissed again since. */
-  forget(dismissals: ReadonlyMap<string, Dismissal>): Promise<void>
+  /** Notes that dismissed alarms hold. */
+  hold(ids: readonly string[], now: UnixMs): Promise<void>
+  /** Deletes dismissals, unless the alarms were dismissed again or were seen to hold since. */
+  forget(dismissals: ReadonlyMap<string, StoredDismissal>): Promise<void>
 }
 
 const GROUPS_MAX = 1_000
@@ -43,14 +47,17 @@ const LATE = `SELECT id, agent_id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_L
 const LATE_FAILED = `
   SELECT id FROM exchanges
   WHERE error IS NOT NULL AND id >= (SELECT coalesce(min(id), 0) FROM (SELECT id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_LOOKED_AT}) AS late)`
-const DISMISSALS = 'SELECT id, mark, dismissed_at AS at FROM alarm_dismissals'
+const DISMISSALS =
+  'SELECT id, mark, dismissed_at AS at, coalesce(held_at, dismissed_at) AS "heldAt" FROM alarm_dismissals'
 const DISMISS = `
-  INSERT INTO alarm_dismissals (id, mark, dismissed_at) VALUES (?, ?, ?)
-  ON CONFLICT (id) DO UPDATE SET mark = excluded.mark, dismissed_at = excluded.dismissed_at`
+  INSERT INTO alarm_dismissals (id, mark, dismissed_at, held_at) VALUES (?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE
+  SET mark = excluded.mark, dismissed_at = excluded.dismissed_at, held_at = excluded.held_at`
 const TRIM = `
   DELETE FROM alarm_dismissals WHERE id NOT IN
     (SELECT id FROM alarm_dismissals ORDER BY dismissed_at DESC, id LIMIT ${DISMISSALS_MAX})`
-const FORGET = 'DELETE FROM alarm_dismissals WHERE id = ? AND dismissed_at = ?'
+const HOLD = 'UPDATE alarm_dismissals SET held_at = ? WHERE id = ?'
+const FORGET = 'DELETE FROM alarm_dismissals WHERE id = ? AND dismissed_at = ? AND coalesce(held_at, dismissed_at) = ?'
 
 type SumsRow = { error: string; count: number; amount: string; newest: number }
 
@@ -66,14 +73,18 @@ export function createAlarmStore(database: LedgerDatabase): AlarmStore {
       return runsOf(late, { failed: new Set(failed.map(({ id }) => id)), after })
     },
     async dismissals() {
-      const rows = await database.query(all<Dismissal & { id: string }>(DISMISSALS))
+      const rows = await database.query(all<StoredDismissal & { id: string }>(DISMISSALS))
       return new Map(rows.map(({ id, ...dismissal }) => [id, dismissal]))
     },
     async dismiss(id, { mark, at }) {
-      await database.commit(together(run(DISMISS, id, mark, at), run(TRIM)))
+      await database.commit(together(run(DISMISS, id, mark, at, at), run(TRIM)))
+    },
+    async hold(ids, now) {
+      await database.commit(together(...ids.map((id) => run(HOLD, now, id))))
     },
     async forget(dismissals) {
-      await database.commit(together(...[...dismissals].map(([id, { at }]) => run(FORGET, id, at))))
+      const forgotten = [...dismissals].map(([id, { at, heldAt }]) => run(FORGET, id, at, heldAt))
+      await database.commit(together(...forgotten))
     },
   }
 }

@@ -87,14 +87,8 @@ const FAIL = `
   UPDATE orders SET status = CASE WHEN cancel_requested_at IS NULL THEN 'failed' ELSE 'cancelled' END, error = ?,
     updated_at = ?
   WHERE status = 'pending' AND id = (SELECT order_id FROM approvals WHERE id = ?)`
-const APPROVED = `SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`
-
-/** The highest price that the operator has approved for an order, in atomic units. */
-export function approvedPrice(orderId: string): Query<bigint | undefined> {
-  return one<{ amount: number | null }>(APPROVED, orderId).map((row) =>
-    row!.amount === null ? undefined : BigInt(row!.amount),
-  )
-}
+/** The highest price that the operator has approved for the order `asked`, as a subquery. */
+export const APPROVED_PRICE = "(SELECT max(amount) FROM approvals WHERE order_id = asked.id AND status = 'approved')"
 
 export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
   return {

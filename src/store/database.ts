@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementResultingChanges, type StatementSync } from 'node:sqlite'
 import { reasonOf } from '../lib/errors.ts'
+import { codeOf, damagedError, newerError, openError } from './file-errors.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { migrations } from './migrations.ts'
 import { joinAlone } from './ownership.ts'
@@ -49,10 +50,7 @@ type Job = { run: () => unknown; resolve: (value: unknown) => void; reject: (rea
 
 const SQLITE_BUSY = 5
 const SQLITE_CORRUPT = 11
-const SQLITE_FULL = 13
 const SQLITE_NOTADB = 26
-const RESCUE =
-  'nothing is bought or sold any more. Stop the node and restore a backup, or rescue what is left with `sqlite3 stoa.db .recover`'
 const STATEMENTS_MAX = 500
 const LATER_MS = 10
 
@@ -91,7 +89,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   function condemn(reason: string, cause?: unknown): StoreError {
     if (damaged === undefined) {
-      damaged = new StoreError('STORE_DAMAGED', `${options.path} is damaged (${reason}): ${RESCUE}`, { cause })
+      damaged = damagedError(options.path, reason, cause)
       options.onDamage?.(damaged)
     }
     return damaged
@@ -203,16 +201,6 @@ function connect({ path, alone = false }: DatabaseOptions, process: string): Dat
   }
 }
 
-/** Nothing is wrong with a file on a full disk: moved away, it would be a ledger that is lost. */
-export function openError(path: string, error: unknown): StoreError {
-  if (codeOf(error) === SQLITE_FULL) {
-    const fix = 'free some space and start again; leave the file where it is'
-    return new StoreError('STORE_WRITE_FAILED', `the disk that holds ${path} is full: ${fix}`, { cause: error })
-  }
-  const fix = 'move the file away (it is kept, not deleted) or restore a backup, then start again'
-  return new StoreError('STORE_UNREADABLE', `cannot open ${path}: ${reasonOf(error)}; ${fix}`, { cause: error })
-}
-
 /**
  * Takes the whole file for a moment, then shares it again. Fails while another process has it open.
  *
@@ -236,10 +224,7 @@ function proveAlone(sqlite: DatabaseSync, path: string): void {
 function migrate(sqlite: DatabaseSync, path: string): void {
   const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number }
   if (version > migrations.length) {
-    throw new StoreError(
-      'STORE_NEWER',
-      `${path} was written by a later version of stoa (schema ${version}); upgrade stoa`,
-    )
+    throw newerError(path, version)
   }
   for (const [index, step] of migrations.entries()) {
     if (index < version) continue
@@ -281,12 +266,6 @@ function watched(statement: StatementSync, { noted, bound }: Watch): StatementSy
 function isDamage(error: unknown): boolean {
   const code = codeOf(error)
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB
-}
-
-/** SQLite's primary result code, without the extended bits. */
-function codeOf(error: unknown): number | undefined {
-  const { errcode } = (error ?? {}) as { errcode?: number }
-  return errcode === undefined ? undefined : errcode & 0xff
 }
 
 /** Gives SQLite's own failures (full disk, I/O, read-only) a code and a hint. Errors of a job stay unchanged. */

@@ -1,16 +1,16 @@
-import { isoTime } from '../lib/clock.ts'
-import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import { checkFinished } from './copy/unfinished.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
+import { type LedgerLatency, measured } from './latency.ts'
+import { checkServerLedger } from './ledger-checks.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { copiedError, readCopied, readMet } from './ledger-home.ts'
+import { readFacts } from './ledger-facts.ts'
 import { ledgerId } from './ledger-id.ts'
-import { readMark, writeMark } from './ledger-mark.ts'
-import { claimLedger, giveLedger, type LedgerOwner } from './ledger-owner.ts'
+import { writeMark } from './ledger-mark.ts'
+import { claimLedger, giveLedger, type KnownOwner, type LedgerOwner } from './ledger-owner.ts'
 import { openLedger } from './open-ledger.ts'
-import { openServerLedger, type ServerLedger, type WaitForLedger } from './server-ledger.ts'
+import type { FoundLedger } from './postgres/look.ts'
+import { openServerLedger, type ServerLedger, serverName, type WaitForLedger } from './server-ledger.ts'
 
 /** The databases of a node. Without DATABASE_URL both are `stoa.db`. */
 export type Databases = {
@@ -20,11 +20,13 @@ export type Databases = {
   localDatabase: Database
   /** The PostgreSQL database that holds the ledger, as it may be shown. */
   server: string | undefined
-  /** Other processes use the ledger too. */
+  /** How long callers waited for PostgreSQL lately. */
+  latency(): LedgerLatency | undefined
+  /** Other processes may use the ledger too. */
   isShared: boolean
-  /** Aborts if another process has taken the ledger over. */
+  /** Aborts if others have taken over the work of this process. */
   lost: AbortSignal
-  /** Refuses a ledger of another node. @throws CodedError LEDGER_OF_ANOTHER */
+  /** Refuses a ledger of another node, and notes in the data directory where its ledger is. @throws CodedError LEDGER_OF_ANOTHER */
   claim(owner: LedgerOwner): Promise<void>
   close(): Promise<void>
 }
@@ -33,29 +35,28 @@ type DatabasesOptions = {
   logger: Logger
   url: string | undefined
   wait?: WaitForLedger | undefined
-  /** Lets other processes in that share the ledger too. */
-  isShared?: boolean | undefined
+  /** No other process may use a ledger in PostgreSQL meanwhile. In SQLite it is always so. */
+  isAlone?: boolean
+  /** Who opens it, as far as the keys are there. A ledger of another owner is refused before anything is changed in it. */
+  owner?: KnownOwner | undefined
   /** The operator confirms that no other node uses the ledger: who claims it owns it. */
   adopt?: boolean
 }
 
-/** Whether the ledger in the directory holds anything that a new ledger would forget. */
-const HOLDS = `
-  SELECT EXISTS (SELECT 1 FROM payments) OR EXISTS (SELECT 1 FROM orders) OR EXISTS (SELECT 1 FROM exchanges)
-    OR EXISTS (SELECT 1 FROM authorizations) OR EXISTS (SELECT 1 FROM chain_transactions) AS holds`
-
 /** @throws CodedError, StoreError: see `openLedger`, `openServerLedger` */
 export async function openDatabases(
   dataDir: string,
-  { logger, url, wait, isShared = false, adopt = false }: DatabasesOptions,
+  { logger, url, wait, isAlone = false, adopt = false, owner }: DatabasesOptions,
 ): Promise<Databases> {
   if (url !== undefined) {
-    const server = await openServerLedger(url, { logger, wait, isShared })
-    return openApart(dataDir, server, { logger, isShared, adopt })
+    const user = { dataDir, server: serverName(url), owner, adopt }
+    const check = ({ facts }: FoundLedger) => checkServerLedger(facts, user)
+    return openApart(user, await openServerLedger(url, { logger, wait, isAlone, check }), logger)
   }
   const database = await openLedger(dataDir, { logger, adopt })
   return {
     ...{ database, localDatabase: database, server: undefined, isShared: false, lost: new AbortController().signal },
+    latency: () => undefined,
     claim: async () => {},
     close: () => database.close(),
   }
@@ -63,20 +64,24 @@ export async function openDatabases(
 
 /** The ledger in PostgreSQL, and the rest in the data directory. */
 async function openApart(
-  dataDir: string,
-  { database, server, lost }: ServerLedger,
-  { logger, isShared, adopt }: { logger: Logger; isShared: boolean; adopt: boolean },
+  user: Parameters<typeof checkServerLedger>[1],
+  { database: held, server, lost }: ServerLedger,
+  logger: Logger,
 ): Promise<Databases> {
+  const { dataDir, adopt } = user
+  const { database, latency } = measured(held)
   let localDatabase: Database | undefined
+  let ledger: string
   try {
+    // Again: before this process was let in, others may have changed what was looked at.
+    await checkServerLedger(await readFacts(database), user)
     localDatabase = openDatabase({
       path: dataFile(dataDir, 'database'),
       alone: true,
       onDamage: (err) =>
         logger.error({ err }, 'stoa.db is damaged: stop the node and delete it. The ledger is not in it'),
     })
-    await checkServer(dataDir, { database, localDatabase, server })
-    if (!adopt) await checkOthers(database, { dataDir, server })
+    ledger = await ledgerId(database)
   } catch (error) {
     await localDatabase?.close()
     await database.close()
@@ -84,57 +89,15 @@ async function openApart(
   }
   const local = localDatabase
   return {
-    ...{ database, localDatabase, server, isShared, lost },
-    claim: (owner) => (adopt ? giveLedger(database, owner) : claimLedger(database, owner, server)),
+    ...{ database, localDatabase, server, latency, isShared: true, lost },
+    async claim(owner) {
+      await (adopt ? giveLedger(database, owner) : claimLedger(database, owner, server))
+      // Not before: a start that is refused must leave the directory to the ledger that it has.
+      await writeMark(dataDir, { ledger, closed: true, server })
+    },
     async close() {
-      // The next process waits for the ledger.
+      // Who takes over may be a process on the same directory.
       await local.close().finally(() => database.close())
     },
   }
-}
-
-type Apart = Pick<Databases, 'database' | 'localDatabase'> & { server: string }
-
-/** @throws CodedError LEDGER_LOST, LEDGER_COPY_FAILED */
-async function checkServer(dataDir: string, { database, localDatabase, server }: Apart): Promise<void> {
-  await checkFinished(database)
-  const mark = await readMark(dataDir)
-  const id = await ledgerId(database)
-  if (mark !== undefined && mark.ledger !== id) {
-    const holds = localDatabase.one<{ holds: number }>(HOLDS)!.holds === 1
-    if (mark.server !== undefined) throw lost(dataDir, { server, last: mark.server })
-    if (holds) throw notCopied(dataDir, server)
-  }
-  await writeMark(dataDir, { ledger: id, closed: true, server })
-}
-
-/** @throws CodedError LEDGER_COPIED */
-async function checkOthers(
-  database: LedgerDatabase,
-  { dataDir, server }: { dataDir: string; server: string },
-): Promise<void> {
-  const [met, copiedTo] = await Promise.all([readMet(database), readCopied(database)])
-  if (met !== undefined) throw copiedError(dataDir, { met: isoTime(met) })
-  if (copiedTo !== undefined) throw copiedError(dataDir, { copiedTo, from: `PostgreSQL at ${server}` })
-}
-
-function lost(dataDir: string, { server, last }: { server: string; last: string }): CodedError<'LEDGER_LOST'> {
-  const mark = dataFile(dataDir, 'ledger')
-  const where = last === server ? '' : `, which was last at ${last}`
-  return new CodedError(
-    'LEDGER_LOST',
-    `PostgreSQL at ${server} does not hold the ledger of ${dataDir}${where}. Restore the backup, or correct DATABASE_URL. ` +
-      `If there is none, delete ${mark} to go on with what is there: the node then forgets its sales and what it is owed, ` +
-      'its budgets start again, and what it has signed may still be charged',
-  )
-}
-
-function notCopied(dataDir: string, server: string): CodedError<'LEDGER_LOST'> {
-  const copy = `stoa ledger copy --from ${dataDir} --to env:DATABASE_URL`
-  return new CodedError(
-    'LEDGER_LOST',
-    `${dataFile(dataDir, 'database')} holds the ledger of this node, and PostgreSQL at ${server} holds another one. ` +
-      `To go on with the ledger of this node in an empty database, run: ${copy}. To leave it behind for good, move stoa.db ` +
-      'and ledger.json away: the node then forgets its sales and what it is owed',
-  )
 }

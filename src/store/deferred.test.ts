@@ -13,16 +13,13 @@ test('D39 settled payments without a run are found by an index, however many pay
   const deferred = createDeferred({
     ...database,
     query: (query) => database.query(noted(query)),
-    commit: (change) => database.commit(noted(change)),
   })
   await deferred.unrun(1)
-  await deferred.takeOver(0, 1)
-  const indices = ['payments_deferred_unrun', 'payments_deferred', 'payments_unrun']
-  for (const [place, sql] of asked.entries()) {
+  for (const sql of asked) {
     const values = new Array(sql.split('?').length - 1).fill(0)
     const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values) as { detail: string }[]
-    expect(plan.map(({ detail }) => detail).join()).toContain(`payments USING INDEX ${indices[place]}`)
+    expect(plan.map(({ detail }) => detail).join()).toContain('payments USING INDEX payments_deferred_unrun')
   }
-  expect(asked).toHaveLength(3)
+  expect(asked).toHaveLength(1)
   await database.close()
 })

@@ -5,7 +5,8 @@ import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import type { Claim } from './payment-row.ts'
-import { all, type Query, steps, together } from './query.ts'
+import { all, one, type Query, steps, together } from './query.ts'
+import { StoreError } from './store-error.ts'
 
 /** Work that has not settled: of one payer and of all, in atomic units. */
 export type Exposed = {
@@ -56,8 +57,8 @@ const RAISE = `
   INSERT INTO exposure (payer, amount, payments, losses)
   SELECT claimed.payer, claimed.amount, 1, 0
   FROM (
-    SELECT '' AS payer, amount FROM payments WHERE id = ?1 AND counted = ?2
-    UNION ALL SELECT lower(payer), amount FROM payments WHERE id = ?1 AND counted = ?2) AS claimed
+    SELECT '' AS payer, amount FROM payments WHERE id = ? AND counted = ?
+    UNION ALL SELECT lower(payer), amount FROM payments WHERE id = ? AND counted = ?) AS claimed
   WHERE claimed.amount >= 0
   ON CONFLICT (payer) DO UPDATE SET ${ADDED} RETURNING ${SUM_ROW}`
 const ADD = `
@@ -75,6 +76,7 @@ const SUMS = `
     UNION ALL SELECT CAST(?1 AS TEXT), ${RIGHTED}, 0 FROM payments INDEXED BY payments_miscounted
       WHERE ${MISCOUNTED} AND lower(payer) = ?1) AS sums
   GROUP BY payer`
+const CLAIMED_BY = 'SELECT 1 FROM payments WHERE id = ? AND counted = ?'
 const IDS = `SELECT id FROM payments INDEXED BY payments_open WHERE ${EXPOSED}`
 
 /**
@@ -98,16 +100,28 @@ export function exposedPayments(
   insert: (claim: Claim, values: { process: string; now: UnixMs; counted: number }) => Query<number>,
 ): ExposedPayments {
   const { process } = database
+  const exposed = async (payer: string) =>
+    exposedIn(await database.query(all<ExposedRow>(SUMS, payer.toLowerCase())), payer)
   return {
     async claimExposed(claim, now) {
       // A claim of the same payment may be stored. The number tells the payment that this very claim has stored.
       const counted = randomInt(BY_RECOUNT + 1, 2 ** 47)
-      const raise = all<ExposedRow>(RAISE, toBytes(claim.id), counted)
+      const id = toBytes(claim.id)
+      const raise = all<ExposedRow>(RAISE, id, counted, id, counted)
       const claimed = together(insert(claim, { process, now, counted }), raise)
-      const [stored, rows] = await database.commit(claimed, { record: 'payment', id: claim.id })
-      return stored === 1 ? exposedIn(rows, claim.signed.authorization.from) : undefined
+      const payer = claim.signed.authorization.from
+      try {
+        const [stored, rows] = await database.commit(claimed, { record: 'payment', id: claim.id })
+        return stored === 1 ? exposedIn(rows, payer) : undefined
+      } catch (error) {
+        if (!(error instanceof StoreError && error.code === 'STORE_IN_DOUBT')) throw error
+        const isStored = await database.query(one(CLAIMED_BY, toBytes(claim.id), counted)).catch(() => undefined)
+        // If it is not there, it may come yet.
+        if (isStored === undefined) throw error
+        return exposed(payer)
+      }
     },
-    exposed: async (payer) => exposedIn(await database.query(all<ExposedRow>(SUMS, payer.toLowerCase())), payer),
+    exposed,
     exposedIds: async () => (await database.query(all<{ id: Uint8Array }>(IDS))).map(({ id }) => toHex(id)),
     recount: () => database.commitLater(recounted(process)),
   }

@@ -20,8 +20,8 @@ const Home = z.object({
 type Home = z.infer<typeof Home>
 
 const HOME_KEY = 'ledger_home'
-const MET_KEY = 'ledger_met_at'
-const COPIED_KEY = 'ledger_copied_to'
+export const MET_KEY = 'ledger_met_at'
+export const COPIED_KEY = 'ledger_copied_to'
 const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const MACHINE_ID = '/etc/machine-id'
 
@@ -42,7 +42,9 @@ export async function homeOf(dataDir: string, machineId = MACHINE_ID): Promise<H
   return { path, file: String(ino), ...(machine !== undefined && { machine }) }
 }
 
-export async function readHome(database: LedgerDatabase): Promise<Home | undefined> {
+type Readable = Pick<LedgerDatabase, 'query'>
+
+export async function readHome(database: Readable): Promise<Home | undefined> {
   const text = await database.query(entry(HOME_KEY))
   try {
     return Home.safeParse(JSON.parse(text ?? '')).data
@@ -52,8 +54,13 @@ export async function readHome(database: LedgerDatabase): Promise<Home | undefin
 }
 
 /** When this node met another node with the same identity and ledger. Undefined if the operator has continued since. */
-export async function readMet(database: LedgerDatabase): Promise<UnixMs | undefined> {
-  const at = Number(await database.query(entry(MET_KEY)))
+export async function readMet(database: Readable): Promise<UnixMs | undefined> {
+  return metAt(await database.query(entry(MET_KEY)))
+}
+
+/** The time in an entry of `MET_KEY`. */
+export function metAt(text: string | undefined): UnixMs | undefined {
+  const at = Number(text)
   return Number.isSafeInteger(at) && at > 0 ? at : undefined
 }
 
@@ -62,7 +69,7 @@ export async function writeMet(database: LedgerDatabase, at: UnixMs): Promise<vo
 }
 
 /** Where this ledger was copied to, to be used there. Undefined if the operator has continued with this one since. */
-export async function readCopied(database: LedgerDatabase): Promise<string | undefined> {
+export async function readCopied(database: Readable): Promise<string | undefined> {
   return database.query(entry(COPIED_KEY))
 }
 
@@ -133,7 +140,8 @@ export function copiedError(
   }
   if ('copiedTo' in found) {
     const what = `the ledger in ${found.from ?? dataDir} was copied to ${found.copiedTo}, to be used there`
-    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
+    const go = `To go on there, ${found.copiedTo.startsWith('/') ? 'start the node with --data-dir' : 'set DATABASE_URL'}`
+    return new CodedError('LEDGER_COPIED', `${what}. ${go}. ${two}. To continue with this one, ${adopt}. ${COPY_RISK}`)
   }
   const { path } = found.last
   if (found.where === 'elsewhere') {

@@ -11,7 +11,7 @@ const LedgerMark = z.object({
   /** The PostgreSQL database that held it last, as host:port/name. Absent: the file in this directory. */
   server: z.string().max(1024).optional(),
 })
-type LedgerMark = z.infer<typeof LedgerMark>
+export type LedgerMark = z.infer<typeof LedgerMark>
 
 /** A damaged or unreadable mark counts as none: the file holds nothing else. */
 export async function readMark(dataDir: string): Promise<LedgerMark | undefined> {

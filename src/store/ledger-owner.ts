@@ -5,7 +5,7 @@ import { forgetOthers } from './ledger-home.ts'
 import { one, run, together } from './query.ts'
 
 /** Whose ledger a database holds. Stored in the ledger, so that no node with other keys goes on with it. */
-const LedgerOwner = z.object({
+export const LedgerOwner = z.object({
   /** The peer id of the node. */
   seller: z.string().max(200),
   wallet: z.string().max(100),
@@ -13,7 +13,10 @@ const LedgerOwner = z.object({
 })
 export type LedgerOwner = z.infer<typeof LedgerOwner>
 
-const KEY = 'ledger_owner'
+/** An owner whose keys may be missing: a node makes them at its first start. */
+export type KnownOwner = { [Key in keyof LedgerOwner]: LedgerOwner[Key] | undefined } & Pick<LedgerOwner, 'network'>
+
+export const OWNER_KEY = 'ledger_owner'
 const GET = 'SELECT value FROM kv WHERE key = ?'
 const NOTE = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING'
 const REPLACE = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
@@ -25,30 +28,36 @@ const REPLACE = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO 
  * @throws CodedError LEDGER_OF_ANOTHER
  */
 export async function claimLedger(database: LedgerDatabase, owner: LedgerOwner, server: string): Promise<void> {
-  const read = one<{ value: string }>(GET, KEY)
-  const [, row] = await database.commit(together(run(NOTE, KEY, JSON.stringify(owner)), read))
+  const read = one<{ value: string }>(GET, OWNER_KEY)
+  const [, row] = await database.commit(together(run(NOTE, OWNER_KEY, JSON.stringify(owner)), read))
   const noted = LedgerOwner.safeParse(JSON.parse(row!.value)).data
-  if (noted === undefined) return
-  const refusal = refusalOf(noted, owner)
+  checkOwner(noted, owner, server)
+}
+
+/** @throws CodedError LEDGER_OF_ANOTHER */
+export function checkOwner(noted: LedgerOwner | undefined, owner: KnownOwner, server: string): void {
+  const refusal = noted && refusalOf(noted, owner)
   if (refusal === undefined) return
   throw new CodedError('LEDGER_OF_ANOTHER', `the ledger in PostgreSQL at ${server} ${refusal}`)
 }
 
 /** Gives the ledger to an owner, by the operator's word that no other node uses it. */
 export async function giveLedger(database: LedgerDatabase, owner: LedgerOwner): Promise<void> {
-  await database.commit(together(run(REPLACE, KEY, JSON.stringify(owner)), forgetOthers()))
+  await database.commit(together(run(REPLACE, OWNER_KEY, JSON.stringify(owner)), forgetOthers()))
 }
 
-function refusalOf(noted: LedgerOwner, { seller, wallet, network }: LedgerOwner): string | undefined {
+function refusalOf(noted: LedgerOwner, { seller, wallet, network }: KnownOwner): string | undefined {
   const adopt = 'To continue with this ledger here for good, run stoa ledger adopt'
   if (noted.seller !== seller) {
     const fix =
       'put the identity.key of that seller into the data directory, or name a database of its own in DATABASE_URL'
-    return `belongs to the seller ${noted.seller}, and this node is ${seller}: ${fix}. ${adopt}`
+    const own = seller === undefined ? 'the data directory of this node has no identity.key' : `this node is ${seller}`
+    return `belongs to the seller ${noted.seller}, and ${own}: ${fix}. ${adopt}`
   }
-  if (noted.wallet.toLowerCase() !== wallet.toLowerCase()) {
+  if (noted.wallet.toLowerCase() !== wallet?.toLowerCase()) {
     const fix = 'give the node the key of that wallet (wallet.key, or ETHEREUM_PRIVATE_KEY)'
-    return `belongs to the wallet ${noted.wallet}, and the wallet of this node is ${wallet}: ${fix}. ${adopt}`
+    const own = wallet === undefined ? 'this node has no wallet key' : `the wallet of this node is ${wallet}`
+    return `belongs to the wallet ${noted.wallet}, and ${own}: ${fix}. ${adopt}`
   }
   if (noted.network !== network) {
     const fix = `set NODE_NETWORK=${noted.network}, or name a database of its own for each network`

@@ -5,10 +5,14 @@ import type { Logger } from '../lib/logger.ts'
 import { checkFinished } from './copy/unfinished.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
+import { damagedError, newerError } from './file-errors.ts'
+import { readFacts } from './ledger-facts.ts'
 import { copiedError, homeOf, readCopied, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
 import { ledgerId } from './ledger-id.ts'
-import { readMark, writeMark } from './ledger-mark.ts'
-import { checkSoundness } from './soundness.ts'
+import { type LedgerMark, readMark, writeMark } from './ledger-mark.ts'
+import { migrations } from './migrations.ts'
+import { openReadOnly } from './read-only.ts'
+import { AT_ONCE_BYTES, checkSoundness } from './soundness.ts'
 import type { StoreError } from './store-error.ts'
 import { lostFrames } from './wal-loss.ts'
 
@@ -30,14 +34,7 @@ type LedgerOptions = {
 export async function openLedger(dataDir: string, options: LedgerOptions): Promise<Database> {
   const { logger } = options
   const path = dataFile(dataDir, 'database')
-  const mark = await readMark(dataDir)
-  const isThere = await hasBytes(path)
-  if (mark?.server !== undefined) throw elsewhere(dataDir, mark.server)
-  if (mark !== undefined && !isThere) throw lost(dataDir, `${path} is missing or empty`)
-  if (mark?.closed === false) {
-    const missing = await lostFrames(path)
-    if (missing > 0) throw lost(dataDir, `${path}-wal was cut off: ${missing} pages of what was written last are gone`)
-  }
+  const { mark, isThere } = await checkFiles(dataDir)
   if (!isThere && (await hasBytes(dataFile(dataDir, 'identity')))) {
     logger.warn(
       { path },
@@ -48,12 +45,14 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
   const database = openDatabase({ path, alone: true, onDamage })
   try {
     const id = await ledgerId(database, mark?.ledger)
-    if (mark !== undefined && mark.ledger !== id) throw lost(dataDir, `${path} is the ledger of another data directory`)
+    checkId(dataDir, mark, id)
     const whole = await checkSoundness(database, path)
     const damage = database.damage()
     if (damage !== undefined) throw damage
     await checkFinished(database)
-    await checkHome(database, dataDir, id, options)
+    const { where, here, last } = await checkHome(database, { dataDir, id, ...options })
+    if (where === 'moved') logger.info({ path: here.path }, `the data directory was moved from ${last!.path}`)
+    await settleIn(database, here)
     if (!whole) logger.info({ path }, 'the ledger is large: it is still being checked')
     await writeMark(dataDir, { ledger: id, closed: false })
     return closing(database, () => writeMark(dataDir, { ledger: id, closed: true }))
@@ -63,8 +62,55 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
   }
 }
 
+/**
+ * Finds what `openLedger` would refuse, without changing anything, while no node runs on the directory.
+ *
+ * @returns whether there is a ledger yet
+ * @throws what `openLedger` throws
+ */
+export async function inspectLedger(dataDir: string): Promise<boolean> {
+  const path = dataFile(dataDir, 'database')
+  const { mark, isThere } = await checkFiles(dataDir)
+  const file = isThere ? openReadOnly(path) : undefined
+  if (file === undefined) return false
+  try {
+    if (file.schema > migrations.length) throw newerError(path, file.schema)
+    if (!file.has('kv')) return false
+    const { id } = await readFacts(file)
+    if (id !== undefined) checkId(dataDir, mark, id)
+    const damage = (await stat(path)).size <= AT_ONCE_BYTES ? file.damage() : 'ok'
+    if (damage !== 'ok') throw damagedError(path, damage)
+    await checkFinished(file)
+    await checkHome(file, { dataDir, id: id ?? mark?.ledger ?? '' })
+    return true
+  } finally {
+    file.close()
+  }
+}
+
+/** @throws CodedError LEDGER_LOST */
+async function checkFiles(dataDir: string): Promise<{ mark: LedgerMark | undefined; isThere: boolean }> {
+  const path = dataFile(dataDir, 'database')
+  const mark = await readMark(dataDir)
+  const isThere = await hasBytes(path)
+  if (mark?.server !== undefined) throw elsewhere(dataDir, mark.server)
+  if (mark !== undefined && !isThere) throw lost(dataDir, `${path} is missing or empty`)
+  if (mark?.closed === false) {
+    const missing = await lostFrames(path)
+    if (missing > 0) throw lost(dataDir, `${path}-wal was cut off: ${missing} pages of what was written last are gone`)
+  }
+  return { mark, isThere }
+}
+
+function checkId(dataDir: string, mark: LedgerMark | undefined, id: string): void {
+  if (mark === undefined || mark.ledger === id) return
+  throw lost(dataDir, `${dataFile(dataDir, 'database')} is the ledger of another data directory`)
+}
+
+type Placed = { dataDir: string; id: string } & Pick<LedgerOptions, 'adopt' | 'machineId'>
+
 /** @throws CodedError LEDGER_COPIED */
-async function checkHome(database: Database, dataDir: string, id: string, options: LedgerOptions): Promise<void> {
+async function checkHome(database: Pick<Database, 'query'>, { dataDir, id, ...options }: Placed) {
   const last = await readHome(database)
   const here = await homeOf(dataDir, options.machineId)
   const where = await whereaboutsOf(id, last, here)
@@ -76,8 +122,7 @@ async function checkHome(database: Database, dataDir: string, id: string, option
     if (copiedTo !== undefined) throw copiedError(dataDir, { copiedTo })
     if (where === 'elsewhere') throw copiedError(dataDir, { where, last: last! })
   }
-  if (where === 'moved') options.logger.info({ path: here.path }, `the data directory was moved from ${last!.path}`)
-  await settleIn(database, here)
+  return { where, here, last }
 }
 
 function closing(database: Database, closed: () => Promise<void>): Database {

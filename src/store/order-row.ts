@@ -93,12 +93,20 @@ const UPSERT_ORDER = `
     error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   ELSE excluded.status END
-  WHERE orders.status IN ('pending', 'executing') OR (excluded.status = 'completed' AND orders.status <> 'completed')`
+  WHERE (orders.status IN ('pending', 'executing') OR (excluded.status = 'completed' AND orders.status <> 'completed'))`
+/** No end to an order whose authorization was released: see `finish` in purchases.ts. */
+const UPSERT_HELD = `${UPSERT_ORDER}
+    AND NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = orders.no AND a.state = 'released')`
 
 /** Stores an order, or its progress. @param process who works on it, or will */
-export function putOrder(order: Order, process: string): Query<number> {
+export const putOrder = (order: Order, process: string) => put(UPSERT_ORDER, order, process)
+
+/** Like `putOrder`. An order whose authorization was released stays as it is. */
+export const putHeldOrder = (order: Order, process: string) => put(UPSERT_HELD, order, process)
+
+function put(sql: string, order: Order, process: string): Query<number> {
   return run(
-    UPSERT_ORDER,
+    sql,
     order.id,
     order.agentId,
     order.sellerId ?? null,

@@ -25,8 +25,9 @@ type PendingOrder = { id: string; agentId: string; workflowId: string | undefine
 export interface OrderStore {
   /**
    * Stores a new order with the idempotency key of its request. `full`: too many orders are open. `share`: the token
-   * has too many open orders. Processes that place orders at the same instant may together exceed a limit by these
-   * orders: the limits bound the work of the ledger, and no amount.
+   * has too many open orders. Orders that are placed at the same instant do not see each other, so a limit may be
+   * exceeded by one group of changes of each process. That is harmless: the limits bound the work of the ledger, and no
+   * amount. A lock would let all orders of all processes wait for each other.
    *
    * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */

@@ -23,6 +23,8 @@ export type Claim = {
    * is given up: payers with empty accounts must not fill the disk with tasks that never run (T19).
    */
   task?: string | undefined
+  /** A digest of buyer, agent and task, if the buyer cannot ask for its result by its payment: see deferred.ts. */
+  awaited?: Uint8Array | undefined
 }
 
 export type StoredPayment = Claim & {
@@ -39,6 +41,8 @@ export type StoredPayment = Claim & {
   receipt: SignedReceipt | undefined
   /** True if the agent did its work. */
   ran: boolean
+  /** How often it was run after its settlement without a result, and when last. Undefined: never. */
+  failedRuns?: { count: number; lastAt: UnixMs }
   createdAt: UnixMs
   updatedAt: UnixMs
 }
@@ -49,7 +53,12 @@ export type StoredPayment = Claim & {
  */
 export const WORK_DONE = '(task IS NULL OR exchange_id IS NOT NULL)'
 
-/** The same condition for a payment in memory. */
+/** SQL condition for settled work that has no result, and whose payment nobody is paying back. */
+export const UNRUN = `
+  state = 'settled' AND refund_tx IS NULL AND task IS NOT NULL AND exchange_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM chain_transactions t WHERE t.purpose = 'refund 0x' || lower(hex(payments.id)) AND t.state IN ('sent', 'mined'))`
+
+/** The same condition as `WORK_DONE` for a payment in memory. */
 export function isWorkDone({ task, ran }: Pick<StoredPayment, 'task' | 'ran'>): boolean {
   return task === undefined || ran
 }
@@ -64,6 +73,7 @@ export type PaymentRow = {
   correlation_id: string
   challenge_nonce: Uint8Array | null
   task: string | null
+  awaited: Uint8Array | null
   attempts: number
   next_attempt_at: number | null
   unclear: number
@@ -72,6 +82,8 @@ export type PaymentRow = {
   error: string | null
   refund_tx: Uint8Array | null
   receipt: Uint8Array | null
+  failed_runs: number
+  failed_run_at: number | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -87,6 +99,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     challengeNonce: row.challenge_nonce === null ? undefined : toHex(row.challenge_nonce),
     ...authorizationOf(row),
     task: row.task ?? undefined,
+    awaited: row.awaited ?? undefined,
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at ?? undefined,
     unclear: row.unclear === 1,
@@ -95,6 +108,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     error: row.error ?? undefined,
     ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
     receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),
+    ...(row.failed_runs > 0 && { failedRuns: { count: row.failed_runs, lastAt: row.failed_run_at ?? 0 } }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

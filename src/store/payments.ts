@@ -5,8 +5,8 @@ import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchang
 import { type ExposedPayments, exposedPayments } from './exposed.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { takeOverPayments } from './left-payments.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
-import { LEFT_BEHIND } from './ownership.ts'
 import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
   type Claim,
@@ -21,7 +21,6 @@ import { packReceipt } from './receipt-row.ts'
 import { noteRevision } from './revisions.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
 import { notedIfAny } from './shared-changes.ts'
-import { refundPurpose } from './transactions.ts'
 
 export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
 
@@ -61,8 +60,6 @@ export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments, 
   hastenOne(id: Hex, now: UnixMs): Promise<boolean>
   /** Notes the refund of a settled payment. Durable when it resolves. */
   paidBack(id: Hex, txHash: Hex, now: UnixMs): Promise<void>
-  /** True if a refund transaction was signed and may have been mined. */
-  isBeingPaidBack(id: Hex): Promise<boolean>
   get(id: Hex): Promise<StoredPayment | undefined>
   /** True if a payment has ever consumed this challenge, also before a restart. */
   challengeConsumed(challengeNonce: Hex): Promise<boolean>
@@ -78,7 +75,8 @@ export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments, 
   hasten(now: UnixMs): Promise<void>
   /**
    * Takes over what processes left that have ended. Payments whose run was interrupted are voided: the work is gone and
-   * nobody is charged. Owed payments are due.
+   * nobody is charged. Owed payments are due. Settled work is found by `Deferred.unrun`, also if its buyer got no answer
+   * at all.
    *
    * @returns how many were voided
    */
@@ -105,9 +103,9 @@ const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
 /** The unique key of the authorization decides between two claims at once, and between two of one challenge. */
 const CLAIM = `
   INSERT INTO payments
-    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, owner, counted,
-     running, created_at, updated_at)
-  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?
+    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, awaited, owner,
+     counted, running, created_at, updated_at)
+  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?, ?
   WHERE ${WITH_CHALLENGE.map((sql) => `NOT EXISTS (${sql})`).join(' AND ')} ON CONFLICT DO NOTHING`
 
 const PROGRESS = `
@@ -124,18 +122,10 @@ const REOPEN = `
 const HASTEN_ONE = `UPDATE payments SET next_attempt_at = ?, updated_at = ? WHERE id = ? AND state = 'owed'`
 
 /** A refunded payment is final: the chain is not asked again. */
-const PAY_BACK = `UPDATE payments SET refund_tx = ?, look_at = NULL, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
-
-const PAYING_BACK = `SELECT 1 FROM chain_transactions WHERE purpose = ? AND state IN ('sent', 'mined') LIMIT 1`
+const PAY_BACK = `UPDATE payments SET refund_tx = ?, look_at = NULL, running = 0, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
 
 /** Worded like the index of open payments, so that SQLite uses it. */
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
-const VOID_RUNNING = `
-  UPDATE payments SET state = 'voided', error = ?, updated_at = ?
-  WHERE state IN ('authorized', 'owed') AND state = 'authorized' AND ${LEFT_BEHIND}`
-/** The attempts that owed payments waited for ended with the process that made them. */
-const TAKE_OVER_OWED = `UPDATE payments SET owner = ?, next_attempt_at = ? WHERE ${OWED} AND ${LEFT_BEHIND}`
-const TAKE_OVER_LOOKS = `UPDATE payments SET owner = ? WHERE look_at IS NOT NULL AND ${LEFT_BEHIND}`
 const HASTEN = `UPDATE payments SET next_attempt_at = ? WHERE ${OWED} AND owner = ? AND next_attempt_at > ?`
 const DUE = `
   SELECT * FROM payments WHERE ${OWED} AND owner = ? AND (next_attempt_at <= ? OR updated_at > ?)
@@ -184,7 +174,6 @@ export function createPayments(database: LedgerDatabase): Payments {
     async paidBack(id, txHash, now) {
       await database.commit(run(PAY_BACK, toBytes(txHash), now, toBytes(id)), payment(id))
     },
-    isBeingPaidBack: (id) => isThere(PAYING_BACK, refundPurpose(id)),
     get: async (id) => (await rows('SELECT * FROM payments WHERE id = ?', toBytes(id)))[0],
     challengeConsumed(challengeNonce) {
       const nonce = toBytes(challengeNonce)
@@ -197,8 +186,7 @@ export function createPayments(database: LedgerDatabase): Payments {
       await database.commit(run(HASTEN, now, process, now))
     },
     async takeOver(error, now) {
-      const taken = [run(TAKE_OVER_OWED, process, now), run(TAKE_OVER_LOOKS, process)]
-      const [voided] = await database.commit(notedIfAny(together(run(VOID_RUNNING, error, now), ...taken), database))
+      const [voided] = await database.commit(notedIfAny(takeOverPayments(process, error, now), database))
       return voided
     },
     oldestOwed: () => first(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`),
@@ -235,6 +223,7 @@ function claimed(
     challenge,
     ...authorizationValues(claim.requirements, claim.signed),
     claim.task ?? null,
+    claim.awaited ?? null,
     process,
     counted,
     claim.task === undefined ? 0 : 1,

@@ -177,3 +177,14 @@ test('T16: when the disk refuses, nothing is lost from memory, the operator is t
   await peers.flush()
   expect(rows(db)).toHaveLength(2)
 })
+
+test('a part leaves keys of another kind out before the filters of a query see them', async () => {
+  const part = store().part('trade')
+  for (const key of [dht, a]) await part.put(key, bytes(1))
+  const seen: string[] = []
+  const note = (key: Key) => seen.push(key.toString()) > 0
+  const found = await all(part.query({ prefix: '/peers/', filters: [({ key }) => note(key)] }))
+  expect(found.map(({ key }) => key.toString())).toEqual(['/peers/a'])
+  expect((await all(part.queryKeys({ prefix: '/peers/', filters: [note] }))).map(String)).toEqual(['/peers/a'])
+  expect(seen).toEqual(['/peers/a', '/peers/a'])
+})

@@ -46,7 +46,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
 
   /** A part of the store, for one of several hosts of a node. */
   part(name: string): Datastore {
-    return new NamespaceDatastore(this, new Key(name))
+    return new Part(this, new Key(name))
   }
 
   async start(): Promise<void> {}
@@ -136,5 +136,18 @@ export class PeerDatastore extends BaseDatastore implements Service {
     } else {
       this.#database.run('INSERT OR REPLACE INTO peer_data (key, value) VALUES (?, ?)', name, value)
     }
+  }
+}
+
+/** libp2p's filters read each key as a peer's. So keys of another kind, such as those of the DHT, are left out first. */
+class Part extends NamespaceDatastore {
+  override query(query: Query): ReturnType<NamespaceDatastore['query']> {
+    const { prefix = '/', filters = [] } = query
+    return super.query({ ...query, filters: [({ key }) => key.toString().startsWith(prefix), ...filters] })
+  }
+
+  override queryKeys(query: KeyQuery): ReturnType<NamespaceDatastore['queryKeys']> {
+    const { prefix = '/', filters = [] } = query
+    return super.queryKeys({ ...query, filters: [(key) => key.toString().startsWith(prefix), ...filters] })
   }
 }

@@ -6,7 +6,7 @@ import { toBytes } from './hex.ts'
 import { endOrdersOfRuns, endUnattended, IS_UNSIGNED } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type OpenPurchases, openPurchases } from './open-purchases.ts'
-import { type Order, type OrderRow, putOrder, toOrder } from './order-row.ts'
+import { type Order, type OrderRow, putHeldOrder, putOrder, toOrder } from './order-row.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { lock, one, type Query, run, steps, together, type Value } from './query.ts'
@@ -30,8 +30,11 @@ import {
   exceeded,
   type LimitExceeded,
   type SpendingLimits,
+  SUM_COLUMNS,
+  type SumColumns,
   spentIn,
-  sumsFor,
+  sumKeys,
+  sumsIn,
 } from './spending.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
@@ -192,9 +195,10 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       if (paid === undefined) return void (await database.commit(putOrder(order, process), ended))
       const noted = [ended, { record: 'purchase', id: order.id }] as const
       const spent: readonly Value[] = [...spentValues(paid), order.updatedAt, order.id]
-      const [, changes] = await database.commit(together(putOrder(order, process), run(SPEND, ...spent)), ...noted)
-      // The result of a released purchase arrived late: the purchase counts again and may be released once more.
-      if (changes === 0) await database.commit(countAgain(spent), ...noted)
+      // SPEND comes first: it locks the authorization, so that nobody releases it before the order ends.
+      const held = together(run(SPEND, ...spent), putHeldOrder(order, process))
+      const [changes] = await database.commit(held, ...noted)
+      if (changes === 0) await database.commit(finishLate(putOrder(order, process), spent), ...noted)
     },
     setTxHash: (paymentId, txHash, now) =>
       change(paymentId, one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId))),
@@ -236,8 +240,10 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       await database.commit(notedIfAny(changes, database))
     },
     standingOf: (order) => database.query(standingOf(order)),
-    over: async (spent, amount, limits) =>
-      exceeded(spent, amount, { limits, sums: await database.query(sumsFor(spent)) }),
+    async over(spent, amount, limits) {
+      const row = await database.query(one<SumColumns>(`SELECT ${SUM_COLUMNS}`, ...sumKeys(spent)))
+      return exceeded(spent, amount, { limits, sums: sumsIn(row!) })
+    },
     async spendingOn(day) {
       const month = day.slice(0, 7)
       const [spent, spentMonth, held, heldMonth] = await database.query(
@@ -258,9 +264,14 @@ function release(condition: string, paymentId: Hex, now: UnixMs): Query<ChangedR
   })
 }
 
-/** Counts a released purchase as spent again. Nothing happens to another. */
-function countAgain(spent: readonly Value[]): Query<void> {
+/**
+ * The result of a released purchase arrived late: the purchase counts again and may be released once more. In the change
+ * that ends its order, so that no order has a result that is not paid for.
+ */
+function finishLate(ended: Query<number>, spent: readonly Value[]): Query<void> {
   return steps(function* () {
+    const [, changes] = yield* together(ended, run(SPEND, ...spent))
+    if (changes > 0) return
     const row = yield* one<ChangedRow>(SPEND_RELEASED, ...spent)
     if (row !== undefined) yield* together(noteRevision(), addSpending(expenseOf(row), BigInt(row.amount)))
   })

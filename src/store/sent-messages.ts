@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { LEFT_BEHIND } from './ownership.ts'
 import { nothing, one, run, together } from './query.ts'
 import type { RunTime } from './run-time.ts'
 
@@ -9,7 +10,8 @@ type MessageName = { tokenId: string | undefined; agentId: string; messageId: st
 type StoredMessage = { hash: Uint8Array; taskId: string }
 /** How a task ended that left no exchange. */
 type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
-export type EndedTask = TaskEnd & { tokenId: string | undefined; contextId: string }
+type BegunTask = { tokenId: string | undefined; contextId: string }
+export type EndedTask = TaskEnd & BegunTask
 
 /** A2A messages whose tasks have begun, kept while their ids name them (D38). */
 export interface SentMessageStore {
@@ -22,6 +24,12 @@ export interface SentMessageStore {
   /** Notes how a task ended that leaves no exchange. */
   end(taskId: string, ended: TaskEnd): Promise<void>
   ended(agentId: string, taskId: string): Promise<EndedTask | undefined>
+  /** Notes that this process does not work on a task now, although the task has not ended. */
+  rest(taskId: string): Promise<void>
+  /** A task on which another process works that is alive. Its exchange may be stored already. */
+  elsewhere(agentId: string, taskId: string): Promise<BegunTask | undefined>
+  /** Asks the process that works on a task to cancel it. */
+  askCancel(taskId: string): Promise<void>
   /** Removes expired messages. */
   purge(): Promise<void>
 }
@@ -38,17 +46,21 @@ const LOOK_EVERY = 1_000
 const FIND = `
   SELECT hash, task_id FROM sent_messages
   WHERE token_id = ? AND agent_id = ? AND message_id = ? AND run_ms > ?`
-/** An id that may name another task now. A new row gets a new number, by which the oldest are found. */
+/** An id that may name another task now: its task is lost, and no other process that lives works on it. A new row gets a new number, by which the oldest are found. */
 const FREE = `
   DELETE FROM sent_messages
-  WHERE token_id = ? AND agent_id = ? AND message_id = ? AND (run_ms <= ? OR task_id = ?)`
+  WHERE token_id = ? AND agent_id = ? AND message_id = ?
+    AND (run_ms <= ? OR (task_id = ? AND (owner = ? OR ${LEFT_BEHIND})))`
 /** Of two processes, the second waits for the first to commit and then finds the id taken. */
 const PUT = `
-  INSERT INTO sent_messages (token_id, agent_id, message_id, hash, task_id, context_id, run_ms)
-  VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (token_id, agent_id, message_id) DO NOTHING`
+  INSERT INTO sent_messages (token_id, agent_id, message_id, hash, task_id, context_id, owner, run_ms)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (token_id, agent_id, message_id) DO NOTHING`
 const TRIM = `
   DELETE FROM sent_messages WHERE token_id = ?1 AND no <=
     (SELECT no FROM sent_messages WHERE token_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ?2)`
+const ELSEWHERE = `
+  SELECT token_id, context_id FROM sent_messages
+  WHERE task_id = ? AND agent_id = ? AND ended IS NULL AND owner <> ? AND NOT ${LEFT_BEHIND} ORDER BY no DESC LIMIT 1`
 const ENDED = `
   SELECT token_id, context_id, ended FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NOT NULL ORDER BY no DESC LIMIT 1`
@@ -59,6 +71,8 @@ export function createSentMessageStore(
   { messagesMax = MESSAGES_MAX, lookEvery = LOOK_EVERY } = {},
 ): SentMessageStore {
   let puts = 0
+  const isShared = database.time !== undefined
+  const owner = isShared ? database.process : null
   return {
     async find({ tokenId = '', agentId, messageId }) {
       type Row = { hash: Uint8Array; task_id: string }
@@ -72,8 +86,8 @@ export function createSentMessageStore(
       const isTrimmed = ++puts % lookEvery === 0
       const [, stored] = await database.commit(
         together(
-          run(FREE, ...name, now - MESSAGE_LIFE_MS, lost ?? null),
-          run(PUT, ...name, hash, taskId, contextId, now),
+          run(FREE, ...name, now - MESSAGE_LIFE_MS, lost ?? null, database.process),
+          run(PUT, ...name, hash, taskId, contextId, owner, now),
           isTrimmed ? run(TRIM, tokenId, messagesMax) : nothing(0),
         ),
       )
@@ -82,6 +96,18 @@ export function createSentMessageStore(
     async end(taskId, { text, ...ended }) {
       const kept = JSON.stringify({ ...ended, text: text.slice(0, TEXT_LENGTH_MAX) })
       await database.commit(run('UPDATE sent_messages SET ended = ? WHERE task_id = ?', kept, taskId))
+    },
+    async rest(taskId) {
+      if (isShared) await database.commit(run('UPDATE sent_messages SET owner = NULL WHERE task_id = ?', taskId))
+    },
+    async elsewhere(agentId, taskId) {
+      if (!isShared) return undefined
+      type Row = { token_id: string; context_id: string }
+      const row = await database.query(one<Row>(ELSEWHERE, taskId, agentId, database.process))
+      return row && { tokenId: row.token_id === '' ? undefined : row.token_id, contextId: row.context_id }
+    },
+    async askCancel(taskId) {
+      await database.commit(nothing(undefined), { record: 'task', id: taskId })
     },
     async ended(agentId, taskId) {
       type Row = { token_id: string; context_id: string; ended: string }

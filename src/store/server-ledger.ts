@@ -2,27 +2,35 @@ import { databaseAddress } from '../config/database-url.ts'
 import type { Logger } from '../lib/logger.ts'
 import { pause } from '../lib/wait.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import type { FoundLedger } from './postgres/look.ts'
 import { StoreError } from './store-error.ts'
 
 const AGAIN_MS = 1_000
 
-/** A ledger in PostgreSQL that this process holds. */
+/** A ledger in PostgreSQL that this process uses. */
 export type ServerLedger = {
   database: LedgerDatabase
   /** The database, as it may be shown: host:port/name. */
   server: string
-  /** Aborts if another process has taken the ledger over. The reason says so. */
+  /** Aborts if others have taken over the work of this process. The reason says so. */
   lost: AbortSignal
 }
 
-/** Waits if another process holds the ledger, instead of failing. */
+/** Waits if another process has the ledger alone, instead of failing. */
 export type WaitForLedger = {
   signal: AbortSignal
-  /** Called once, before the wait. @param reason who holds the ledger, for people */
+  /** Called once, before the wait. @param reason who has the ledger, for people */
   waiting(reason: string): void
 }
 
-type ServerLedgerOptions = { logger: Logger; wait?: WaitForLedger | undefined; isShared?: boolean | undefined }
+type ServerLedgerOptions = {
+  logger: Logger
+  wait?: WaitForLedger | undefined
+  /** No other process may use the ledger meanwhile. */
+  isAlone?: boolean | undefined
+  /** Refuses a ledger, by what is found before anything is changed. */
+  check?(found: FoundLedger): Promise<void>
+}
 
 /** The database of a URL, as it may be shown. */
 export function serverName(url: string): string {
@@ -31,24 +39,24 @@ export function serverName(url: string): string {
 }
 
 /**
- * Opens a ledger in PostgreSQL for this process, alone unless it is shared.
+ * Opens a ledger in PostgreSQL, beside the other processes of the seller unless this one wants it alone.
  *
- * @throws StoreError `STORE_IN_USE` if another process holds it and `wait` is missing, `STORE_AWAY`, `STORE_UNREADABLE`
+ * @throws StoreError `STORE_IN_USE` if another process has it alone and `wait` is missing, `STORE_AWAY`, `STORE_UNREADABLE`
  */
 export async function openServerLedger(
   url: string,
-  { logger, wait, isShared }: ServerLedgerOptions,
+  { logger, wait, isAlone = false, check }: ServerLedgerOptions,
 ): Promise<ServerLedger> {
   // Loaded here, since most nodes have no server.
   const { openPostgres } = await import('./postgres/open-postgres.ts')
   const server = serverName(url)
   const ending = new AbortController()
   const onLost = (error: StoreError) => {
-    logger.error({ err: error }, 'another process has taken over the ledger: this node stops')
+    logger.error({ err: error }, 'others have taken over the work of this process: this node stops')
     ending.abort(error)
   }
   const open = (waiting: { takeMs?: number; signal?: AbortSignal }) =>
-    openPostgres({ address: url, onLost, ...(isShared === true && { isShared }), ...waiting })
+    openPostgres({ address: url, onLost, isAlone, ...(check && { check }), ...waiting })
   let isWaiting = false
   for (;;) {
     try {

@@ -6,9 +6,20 @@ import { nothing, type Query, run, steps, together } from './query.ts'
 export type SharedChange = {
   /**
    * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
-   * it. `all`: more has changed than can be named.
+   * it. `task`: whoever works on this A2A task is asked to cancel it. `all`: more has changed than can be named.
    */
-  record: 'payment' | 'order' | 'purchase' | 'work' | 'workflow' | 'approval' | 'webhook' | 'budget' | 'all'
+  record:
+    | 'payment'
+    | 'order'
+    | 'purchase'
+    | 'work'
+    | 'workflow'
+    | 'approval'
+    | 'webhook'
+    | 'worker'
+    | 'budget'
+    | 'task'
+    | 'all'
   id: string
 }
 type OfOrder = 'order' | 'purchase' | 'work'

@@ -4,7 +4,7 @@ import { within } from '../lib/wait.ts'
 import type { Database } from './database.ts'
 
 /** Files up to this size in bytes are checked at start: that takes a moment. */
-const AT_ONCE_BYTES = 16 * 1024 * 1024
+export const AT_ONCE_BYTES = 16 * 1024 * 1024
 const LIMIT_MS = 5_000
 
 /** Runs in a separate thread with its own connection: a large file takes seconds. */

@@ -1,25 +1,38 @@
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, type Query, run } from './query.ts'
+import { lock, one, run, steps } from './query.ts'
 
 /** The rules of the budget that were changed while a node ran, as one text. */
 export type StoredRulesText = {
   load(): Promise<string | undefined>
-  /** Durable when the promise resolves. */
-  save(text: string): Promise<void>
+  /**
+   * Puts the text that `edit` makes of the one stored now, in one change: no other process changes it in between.
+   *
+   * @param edit may run more than once
+   * @returns the new text, durable when the promise resolves
+   */
+  change(edit: (text: string | undefined) => string): Promise<string>
 }
 
 const KEY = 'budget.rules'
 const GET = 'SELECT value FROM kv WHERE key = ?'
 const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
-/** The text of the rules as it is now, which another process of this ledger may have changed. */
-export function rulesText(): Query<string | undefined> {
-  return one<{ value: string }>(GET, KEY).map((row) => row?.value)
-}
+/** The text of the rules as it is now, which another process of this ledger may have changed, as a subquery. */
+export const RULES_TEXT = `(SELECT value FROM kv WHERE key = '${KEY}')`
 
 export function createStoredRules(database: LedgerDatabase): StoredRulesText {
+  const stored = one<{ value: string }>(GET, KEY).map((row) => row?.value)
   return {
-    load: () => database.query(rulesText()),
-    save: async (text) => void (await database.commit(run(PUT, KEY, text), { record: 'budget', id: '' })),
+    load: () => database.query(stored),
+    change: (edit) =>
+      database.commit(
+        steps(function* () {
+          yield* lock(KEY)
+          const text = edit(yield* stored)
+          yield* run(PUT, KEY, text)
+          return text
+        }),
+        { record: 'budget', id: '' },
+      ),
   }
 }

@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { all, lock, one, type Query, run, steps, together } from './query.ts'
 import type { RowOf } from './row.ts'
+import type { SharedChange } from './shared-changes.ts'
 
 /** A machine that runs agents of this node, or an invitation for one. Only a hash of its secret is stored. */
 export type StoredWorker = {
@@ -57,11 +58,11 @@ export function createWorkerStore(database: LedgerDatabase): WorkerStore {
     get: async (id) => worked(await database.query(one<WorkerRow>(SELECT, id))),
     list: async () => (await database.query(all<WorkerRow>(LIST))).map(fromRow),
     async bind(id, peerId, now) {
-      const [, row] = await database.commit(together(run(BIND, peerId, id, now), one<WorkerRow>(SELECT, id)))
+      const [, row] = await database.commit(together(run(BIND, peerId, id, now), one<WorkerRow>(SELECT, id)), noted(id))
       return worked(row)
     },
     async revoke(id, now) {
-      const [, row] = await database.commit(together(run(REVOKE, now, id), one<WorkerRow>(SELECT, id)))
+      const [, row] = await database.commit(together(run(REVOKE, now, id), one<WorkerRow>(SELECT, id)), noted(id))
       return worked(row)
     },
     noteSeen: (id, now) => database.commit(run(SEEN, now, id)),
@@ -76,6 +77,11 @@ function add({ id, name, hash, createdAt, expiresAt }: StoredWorker, workersMax:
     yield* run(INSERT, id, name, hash, createdAt, expiresAt)
     return true
   })
+}
+
+/** The other processes know who may work, and cut off who may not. */
+function noted(id: string): SharedChange {
+  return { record: 'worker', id }
 }
 
 function worked(row: WorkerRow | undefined): StoredWorker | undefined {

@@ -55,7 +55,7 @@ test('calls, success, latency, volume and the last answer are those of the calls
       clock.advance(ms)
       return 'done'
     }
-    await buyer.execute()
+    await buyer.execute({ awaitsSettlement: true })
   }
   for (const { reservation } of await buyer.ledger()) {
     await buyer.deps.purchases.confirm(reservation!.paymentId, reservation!.txHash!, clock.now())

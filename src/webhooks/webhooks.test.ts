@@ -5,7 +5,7 @@ import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { Feed } from '../lib/feed.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { StoreError } from '../store/store-error.ts'
-import type { WebhookStore } from '../store/webhooks.ts'
+import type { StoredWebhook, WebhookStore } from '../store/webhooks.ts'
 import { Webhooks } from './webhooks.ts'
 
 /** Webhooks over a store that takes a turn of the event loop for each message, and what it was given. */
@@ -119,4 +119,36 @@ test('an event that cannot be stored while the ledger is away is told when it is
   isAway = true
   publish(2, 3)
   await webhooks.stop()
+})
+
+test('what is added or removed while the webhooks are read anew stays so', async () => {
+  const stored = new Map<string, StoredWebhook>()
+  const reads: (() => void)[] = []
+  let isSlow = false
+  const { webhooks } = await setup({
+    async all() {
+      const now = [...stored.values()]
+      if (isSlow) await new Promise<void>((resolve) => reads.push(resolve))
+      return now
+    },
+    async add(webhook) {
+      stored.set(webhook.id, webhook)
+      return true
+    },
+    remove: async (id) => void stored.delete(id),
+    pending: async () => new Map(),
+  })
+  const add = () => webhooks.create({ url: 'https://example.org/', events: ['listing'], secret: 'x'.repeat(32) })
+  const known = async () => (await webhooks.list()).filter(({ source }) => source === 'api').map(({ id }) => id)
+  const removed = await add()
+  isSlow = true
+  const reloaded = webhooks.reload()
+  await until(() => reads.length === 1)
+  const changed = Promise.all([add(), webhooks.remove(removed.id)])
+  // A change that does not wait for the read is stored by then.
+  await new Promise((resolve) => setImmediate(resolve))
+  for (const answer of reads) answer()
+  await reloaded
+  const [added] = await changed
+  expect(await known()).toEqual([added.id])
 })

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Post } from '../lib/post.ts'
@@ -51,6 +52,8 @@ export class Webhooks implements Service {
   readonly #deps: WebhooksDeps
   readonly #targets = new Map<string, Target>()
   readonly #seen = new Map<string, Seen>()
+  /** What is added while the store is read would otherwise be forgotten again. */
+  readonly #inTurn = createLane()
   readonly #timers = new Map<string, NodeJS.Timeout>()
   readonly #working = new Map<string, Promise<void>>()
   /** Webhooks that got a message while their due ones were sent. */
@@ -88,7 +91,11 @@ export class Webhooks implements Service {
   }
 
   /** Another process that shares the ledger has added or removed a webhook. */
-  async reload(): Promise<void> {
+  reload(): Promise<void> {
+    return this.#inTurn(() => this.#readAnew())
+  }
+
+  async #readAnew(): Promise<void> {
     const stored = new Map((await this.#deps.store.all()).map((webhook) => [webhook.id, webhook]))
     for (const [id, { source }] of this.#targets) if (source === 'api' && !stored.has(id)) this.#forget(id)
     for (const [id, webhook] of stored) this.#targets.set(id, { ...webhook, source: 'api' })
@@ -102,7 +109,11 @@ export class Webhooks implements Service {
   }
 
   /** @throws CodedError WEBHOOKS_TOO_MANY */
-  async create({ url, events, secret }: CreateWebhook): Promise<Webhook> {
+  create(wanted: CreateWebhook): Promise<Webhook> {
+    return this.#inTurn(() => this.#add(wanted))
+  }
+
+  async #add({ url, events, secret }: CreateWebhook): Promise<Webhook> {
     const { store, clock, newId } = this.#deps
     const webhook = { id: newId(), url, events, secret, createdAt: clock.now() }
     if (!(await store.add(webhook, WEBHOOKS_MAX))) {
@@ -115,7 +126,11 @@ export class Webhooks implements Service {
   }
 
   /** @throws CodedError UNKNOWN_WEBHOOK, WEBHOOK_CONFIGURED */
-  async remove(id: string): Promise<Webhook> {
+  remove(id: string): Promise<Webhook> {
+    return this.#inTurn(() => this.#remove(id))
+  }
+
+  async #remove(id: string): Promise<Webhook> {
     const target = this.#known(id)
     if (target.source === 'config') {
       throw new CodedError('WEBHOOK_CONFIGURED', 'this webhook stands in config.yaml: take it out there')

@@ -21,3 +21,10 @@ test.each([
   expect(refuse).toThrow(/stoa worker invite/)
   if (text !== '') expect(refuse).not.toThrow(text)
 })
+
+test.each([20, 40, -1, -2, -3])('a token that was cut at %i is said not to be whole', (end) => {
+  const text = writeJoinToken(token)
+  expect(() => readJoinToken(text.slice(0, end))).toThrow(/is not whole: copy the whole line/)
+  expect(() => readJoinToken('stoa-jo')).toThrow(/is not whole/)
+  expect(() => readJoinToken(text.slice(4))).toThrow(/is no join token/)
+})

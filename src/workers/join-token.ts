@@ -22,10 +22,11 @@ export function writeJoinToken(token: JoinToken): string {
 /** @throws CodedError JOIN_TOKEN_INVALID, which does not repeat the text */
 export function readJoinToken(text: string): JoinToken {
   const word = text.trim()
-  const isWhole = word.startsWith(PREFIX) && word.length <= TEXT_LENGTH_MAX
-  const json = isWhole ? parseJson(Buffer.from(word.slice(PREFIX.length), 'base64url')) : undefined
-  const parsed = Content.safeParse(json)
+  const isOne = word.startsWith(PREFIX) && word.length <= TEXT_LENGTH_MAX
+  const parsed = Content.safeParse(isOne ? parseJson(Buffer.from(word.slice(PREFIX.length), 'base64url')) : undefined)
   if (parsed.success) return parsed.data
+  const isPart = isOne || (word !== '' && PREFIX.startsWith(word))
+  const what = isPart ? 'this join token is not whole' : `this is no join token (it begins with ${PREFIX})`
   const fix = 'copy the whole line that `stoa worker invite` printed on the machine of the seller'
-  throw new CodedError('JOIN_TOKEN_INVALID', `this is no join token (it begins with ${PREFIX}): ${fix}`)
+  throw new CodedError('JOIN_TOKEN_INVALID', `${what}: ${fix}`)
 }

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { openWorkshop, task } from '../../test/support/workshop.ts'
 import { encodeFrame } from '../protocols/frame.ts'
+import { openDatabase } from '../store/database.ts'
 
 const body = (text: string) => Buffer.from(text).toString('base64')
 const HOUR_MS = 60 * 60 * 1000
@@ -103,6 +104,24 @@ test('T34 a second result of one run, or one for the run of another worker, is n
   expect(await second.refusal()).toBe('INVALID_MESSAGE')
 })
 
+test('T34 a worker that comes back with the result of a run that went to another is not believed', async () => {
+  const shop = await openWorkshop()
+  const token = await shop.invite()
+  const slow = await shop.peer('slow')
+  await slow.join(token)
+  const result = shop.pool.run('paint', task('a tree'))
+  const run = await slow.task()
+  const other = await shop.joined()
+  slow.stream.abort(new Error('the network is gone'))
+  const handedOn = await other.task()
+  const back = await shop.peer('slow')
+  expect(await back.join(token)).toMatchObject({ type: 'work.welcome' })
+  await back.send('work.result', { run, body: body('too late') })
+  expect(await back.refusal()).toBe('INVALID_MESSAGE')
+  await other.send('work.result', { run: handedOn, body: body('a painted tree') })
+  expect(await result).toBe('a painted tree')
+})
+
 test('T34 a worker that sends more than the limit of a run is cut off, and memory is bounded', async () => {
   const shop = await openWorkshop()
   const large = await shop.joined()
@@ -182,6 +201,13 @@ test('T34 a peer that joins again and again is limited, and at most 64 workers a
   expect(answers).toEqual(['WORKERS_TOO_MANY'])
 })
 
+test('T34 a worker that joins again and again does not keep out another one at the same address', async () => {
+  const shop = await openWorkshop({ site: 'one home' })
+  const token = await shop.invite()
+  for (let count = 0; count < 100; count += 1) await (await shop.peer('eager')).join(token).catch(() => {})
+  expect(await (await shop.peer('other')).join(await shop.invite())).toMatchObject({ type: 'work.welcome' })
+})
+
 test('T34 whatever a stranger sends first, the seller goes on (property)', async () => {
   const shop = await openWorkshop()
   const type = fc.oneof(
@@ -201,4 +227,48 @@ test('T34 whatever a stranger sends first, the seller goes on (property)', async
     { numRuns: 50 },
   )
   expect(await (await shop.peer()).join(await shop.invite())).toMatchObject({ type: 'work.welcome' })
+})
+
+const silent = (shop: Awaited<ReturnType<typeof openWorkshop>>, count: number, site: string) =>
+  Promise.all(Array.from({ length: count }, (_, n) => shop.peer(`silent ${n}@${site}`)))
+
+test('T34 strangers that say nothing keep no worker out, known or new', async () => {
+  const shop = await openWorkshop({ site: (peerId) => peerId.split('@')[1] })
+  const [token, invited] = [await shop.invite(), await shop.invite()]
+  const before = await shop.peer('known@home')
+  expect(await before.join(token)).toMatchObject({ type: 'work.welcome' })
+  before.stream.abort(new Error('the network is gone'))
+  for (const site of ['a', 'b', 'c', 'd', 'e', 'f']) await silent(shop, 20, site)
+  expect(await (await shop.peer('known@home')).join(token)).toMatchObject({ type: 'work.welcome' })
+  expect(await (await shop.peer('new@home')).join(invited)).toMatchObject({ type: 'work.welcome' })
+})
+
+test('T34 strangers at the address of a worker, or over relays, do not keep it from coming back', async () => {
+  const shop = await openWorkshop({ site: () => undefined })
+  const token = await shop.invite()
+  expect(await (await shop.peer('known')).join(token)).toMatchObject({ type: 'work.welcome' })
+  await silent(shop, 200, 'relay')
+  expect(await (await shop.peer('stranger')).refusal()).toBe('OVERLOADED')
+  expect(await (await shop.peer('known')).join(token)).toMatchObject({ type: 'work.welcome' })
+})
+
+test('T34 a stranger makes room only for others while it is silent', async () => {
+  const shop = await openWorkshop({ site: () => 'one home' })
+  const [first, ...rest] = await silent(shop, 8, 'home')
+  const next = await shop.peer('next')
+  expect(await first!.refusal()).toBe('OVERLOADED')
+  for (const worker of [...rest, next]) {
+    expect(await worker.join(await shop.invite())).toMatchObject({ type: 'work.welcome' })
+  }
+})
+
+test('a seller that starts again knows its workers', async () => {
+  const ledger = openDatabase({ path: ':memory:' })
+  const site = () => undefined
+  const earlier = await openWorkshop({ ledger, site })
+  const token = await earlier.invite()
+  expect(await (await earlier.peer('known')).join(token)).toMatchObject({ type: 'work.welcome' })
+  const later = await openWorkshop({ ledger, site })
+  await silent(later, 200, 'relay')
+  expect(await (await later.peer('known')).join(token)).toMatchObject({ type: 'work.welcome' })
 })

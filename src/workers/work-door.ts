@@ -1,5 +1,6 @@
 import type { Stream } from '@libp2p/interface'
 import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
@@ -7,16 +8,16 @@ import { within } from '../lib/wait.ts'
 import { FramedStream } from '../protocols/framed-stream.ts'
 import type { PeerLimits } from '../protocols/peer-limits.ts'
 import { fromWorker, WORK_PROTOCOL, type WorkMessage } from '../schema/work.ts'
+import { JoiningPlaces, tooMany } from './joining-places.ts'
 import { WorkError } from './work-error.ts'
 import { parseWork, writeWork } from './work-messages.ts'
 import { WorkerLink } from './worker-link.ts'
 import type { WorkerPool } from './worker-pool.ts'
 import type { WorkerRoll } from './worker-roll.ts'
 
-/** Streams that have not presented a join token yet, and how long they may take. */
-const JOINING_MAX = 32
+/** How long a peer may take to present its join token. */
 const JOIN_MS_MAX = 10_000
-/** Attempts to join, by peer and by address: several workers of one home share an address. */
+/** Attempts to join: of each peer, and of the strangers at one address. Several workers of one home share an address. */
 const PEER_JOINS = { burst: 8, perSecond: 0.5, keysMax: 1_000 }
 const SITE_JOINS = { burst: 64, perSecond: 2, keysMax: 1_000 }
 /** When the node stops, runs may finish for this long, as those of its other agents may. */
@@ -27,6 +28,8 @@ type DoorDeps = {
   logger: Logger
   roll: WorkerRoll
   pool: WorkerPool
+  /** True if the seller has an agent of this name that workers run. */
+  hasAgent(name: string): boolean
   limits: Pick<PeerLimits, 'openStream' | 'holdBytes'>
   siteOf(peerId: string): string | undefined
   handle(
@@ -38,19 +41,22 @@ type DoorDeps = {
   idle(): Promise<void>
 }
 
+/** `signal`: a stranger may have to make room for others until it was heard. */
+type Entry = { signal: AbortSignal; heard(): void; leave(): void }
+
 /** Lets workers in (`/stoa/work/1.0.0`). Others may open streams here too, so everything is limited before the token. */
 export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number | undefined } = {}): Service {
   const { clock, logger, limits } = deps
   const [byPeer, bySite] = [new TokenBuckets(PEER_JOINS), new TokenBuckets(SITE_JOINS)]
   const closing = new AbortController()
   const served = new Set<Promise<void>>()
-  let joining = 0
+  const places = new JoiningPlaces()
 
   function accept(stream: Stream, peerId: string): void {
     const framed = new FramedStream(stream, { account: (change) => limits.holdBytes(peerId, change) })
     const release = limits.openStream(peerId)
-    const mayJoin = release !== undefined && !closing.signal.aborted && mayTry(peerId)
-    const work = (mayJoin ? serve(framed, peerId) : refuse(framed, overloaded()))
+    const entry = release === undefined || closing.signal.aborted ? undefined : enter(peerId)
+    const work = (entry === undefined ? refuse(framed, tooMany()) : serve(framed, peerId, entry))
       .catch((error: unknown) => logger.debug({ err: error, peer_id: peerId }, 'a worker’s stream failed'))
       .finally(() => {
         stream.abort(new Error('the work is over'))
@@ -60,14 +66,21 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
     served.add(work)
   }
 
-  function mayTry(peerId: string): boolean {
+  /** Undefined: too many attempts. Workers that the ledger knows need no place among strangers. */
+  function enter(peerId: string): Entry | undefined {
     const now = clock.now()
-    return joining < JOINING_MAX && bySite.take(deps.siteOf(peerId) ?? '', 1, now) && byPeer.take(peerId, 1, now)
+    // The peer first: one that tries again and again takes nothing from the others of its address.
+    if (!byPeer.take(peerId, 1, now)) return undefined
+    if (deps.roll.knows(peerId)) return { signal: closing.signal, heard() {}, leave() {} }
+    const site = deps.siteOf(peerId) ?? ''
+    return bySite.take(site, 1, now) ? places.take(site) : undefined
   }
 
-  async function serve(stream: FramedStream, peerId: string): Promise<void> {
-    const link = await join(stream, peerId).catch((error: unknown) => {
-      if (error instanceof WorkError) logger.warn({ peer_id: peerId, reason: error.message }, 'a worker was not let in')
+  async function serve(stream: FramedStream, peerId: string, entry: Entry): Promise<void> {
+    const link = await join(stream, peerId, entry).catch((error: unknown) => {
+      // Strangers that crowd each other out are nobody's trouble.
+      const level = error instanceof WorkError && error.code !== 'OVERLOADED' ? 'warn' : 'debug'
+      logger[level]({ peer_id: peerId, reason: reasonOf(error) }, 'a worker was not let in')
       return refuse(stream, error)
     })
     if (link === undefined) return
@@ -76,10 +89,11 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
     logger.info(fields, `worker ${name} joined`)
     try {
       // It may have been revoked while it joined.
-      const isHeld = await deps.roll.holds(id)
-      if (!isHeld) link.cut(new WorkError('REVOKED', 'the operator of the seller revoked this worker'))
+      await link.isHeld()
       const reason = await link.serve(closing.signal)
-      logger[reason instanceof WorkError ? 'warn' : 'info']({ peer_id: peerId, err: reason }, `worker ${name} left`)
+      const isCutOff = reason instanceof WorkError && !closing.signal.aborted
+      const why = reason === undefined ? {} : { reason: reasonOf(reason) }
+      logger[isCutOff ? 'warn' : 'info']({ peer_id: peerId, ...why }, `worker ${name} left`)
       if (reason !== undefined) await refuse(stream, reason)
     } finally {
       deps.pool.leave(link)
@@ -87,29 +101,37 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
     }
   }
 
-  async function join(stream: FramedStream, peerId: string): Promise<WorkerLink> {
-    joining += 1
+  async function join(stream: FramedStream, peerId: string, entry: Entry): Promise<WorkerLink> {
     try {
-      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(JOIN_MS_MAX)])
+      const signal = AbortSignal.any([closing.signal, entry.signal, AbortSignal.timeout(JOIN_MS_MAX)])
       const message = await readJoin(stream, signal)
+      entry.heard()
       const { id, secret, runs_max: runsMax } = message
       const { name } = await deps.roll.admit({ id, secret, peerId })
       const agents = new Map(message.agents.map((agent) => [agent.name, { readsHistory: agent.reads_history }]))
       const since = clock.now()
       const onFree = () => deps.pool.assign()
-      const link = new WorkerLink({ id, name, peerId, agents, runsMax, since }, stream, { onFree, cancelMs })
+      const holds = () => deps.roll.holds(id)
+      const worker = { id, name, peerId, agents, runsMax, since }
+      const link = new WorkerLink(worker, stream, { clock, onFree, holds, cancelMs })
       await deps.roll.noteSeen(id)
-      await writeWork(stream, 'work.welcome', { version: '1.0', name }, signal)
+      const unknown = [...agents.keys()].filter((agent) => !deps.hasAgent(agent))
+      const more = unknown.length > 0 && { unknown_agents: unknown }
+      await writeWork(stream, 'work.welcome', { version: '1.0', name, ...more }, signal)
       deps.pool.join(link)
       return link
     } finally {
-      joining -= 1
+      entry.leave()
     }
   }
 
   return {
     name: 'workers',
-    start: () => deps.handle(WORK_PROTOCOL, accept, { relayed: true }),
+    async start() {
+      // Workers that come back after a restart are no strangers.
+      await deps.roll.look()
+      await deps.handle(WORK_PROTOCOL, accept, { relayed: true })
+    },
     async stop() {
       await within(STOP_GRACE_MS, deps.idle())
       closing.abort(new WorkError('OVERLOADED', 'the seller stops; come back later'))
@@ -134,8 +156,4 @@ async function refuse(stream: FramedStream, error: unknown): Promise<undefined> 
   const message = { version: '1.0', code: error.code, message: error.message.slice(0, 1000) } as const
   await writeWork(stream, 'work.refused', message, signal).catch(() => {})
   await stream.close(signal).catch(() => {})
-}
-
-function overloaded(): WorkError {
-  return new WorkError('OVERLOADED', 'too many attempts to join: try again later')
 }

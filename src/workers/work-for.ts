@@ -1,4 +1,5 @@
 import type { Stream } from '@libp2p/interface'
+import { reasonOf } from '../lib/errors.ts'
 import { type Backoff, backoffMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { FramedStream } from '../protocols/framed-stream.ts'
@@ -32,7 +33,7 @@ export async function workFor(options: SessionOptions, deps: WorkDeps, signal: A
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof WorkError && workRefusals[error.code].final) throw error
-      logger.warn({ err: error, count: failures + 1 }, 'not connected to the seller; trying again')
+      logger.warn({ reason: reasonOf(error), count: failures + 1 }, 'not connected to the seller; trying again')
     }
     failures = performance.now() - from >= SOUND_MS ? 1 : failures + 1
     await pause(backoffMs(failures, retry), signal)

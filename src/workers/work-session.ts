@@ -18,8 +18,8 @@ export type SessionOptions = { id: string; secret: string; runsMax: number }
 export type SessionDeps = {
   agents: WorkerAgents
   logger: Logger
-  /** Called when the seller has let this worker in. */
-  onWelcome(name: string): void
+  /** Called when the seller has let this worker in. `unknown`: agents under whose names the seller has none for workers. */
+  onWelcome(name: string, unknown: readonly string[]): void
 }
 
 /** The worker's end of the stream to its seller: joins, runs what it is given, and answers. */
@@ -50,7 +50,7 @@ export class WorkSession {
         if (type === 'work.task') this.#begin(message)
         else if (type === 'work.history') this.#remember(message)
         else if (type === 'work.cancel') this.#runs.get(message.run)?.abort(new Error('the seller canceled the run'))
-        else if (type === 'work.welcome') this.#deps.onWelcome(message.name)
+        else if (type === 'work.welcome') this.#deps.onWelcome(message.name, message.unknown_agents ?? [])
         else throw refusal(message)
       }
     } finally {
@@ -105,15 +105,23 @@ export class WorkSession {
   }
 
   #show(run: string, text: string): void {
-    for (let from = 0; from < text.length; from += WORK_OUTPUT_LENGTH_MAX) {
-      const piece = text.slice(from, from + WORK_OUTPUT_LENGTH_MAX).toWellFormed()
-      this.#write('work.output', { run, text: piece }).catch(() => {})
+    for (let from = 0; from < text.length; ) {
+      const piece = pieceOf(text, from)
+      from += piece.length
+      this.#write('work.output', { run, text: piece.toWellFormed() }).catch(() => {})
     }
   }
 
   #write<T extends WorkMessageType>(type: T, message: WorkMessage<T>): Promise<void> {
     return writeWork(this.#stream, type, message, this.#ending.signal)
   }
+}
+
+/** A piece ends with a whole character: half of one counts more bytes, and the seller cuts off who sends too many. */
+function pieceOf(text: string, from: number): string {
+  const piece = text.slice(from, from + WORK_OUTPUT_LENGTH_MAX)
+  const isSplit = from + piece.length < text.length && /[\ud800-\udbff]$/.test(piece)
+  return isSplit ? piece.slice(0, -1) : piece
 }
 
 /** The seller's word as an error. One that this version does not know may pass. */

@@ -9,6 +9,9 @@ type WorkerAgentsDeps = {
   logger: Logger
 }
 
+/** The seller ends a run at its limit. A worker does so only if the seller does not, whatever their clocks. */
+const SELLER_FIRST_SECONDS = 10
+
 /** Limits of one run, which the seller decides. */
 type RunLimits = { timeoutSeconds: number; outputBytesMax: number }
 
@@ -43,8 +46,9 @@ export async function openWorkerAgents(
       const agent = agents.get(name)
       if (agent === undefined) throw cannotRun('this worker has no such agent')
       const { definition } = agent
-      if (definition.timeout_seconds === timeoutSeconds && definition.output_bytes_max === outputBytesMax) return agent
-      const limited = { ...definition, timeout_seconds: timeoutSeconds, output_bytes_max: outputBytesMax }
+      const seconds = timeoutSeconds + SELLER_FIRST_SECONDS
+      if (definition.timeout_seconds === seconds && definition.output_bytes_max === outputBytesMax) return agent
+      const limited = { ...definition, timeout_seconds: seconds, output_bytes_max: outputBytesMax }
       const opened = await open(limited)
       agents.set(name, opened)
       return opened

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { AgentError, type Exchange, outputTooLarge, runCanceled } from '../agents/runtime.ts'
 import type { WorkerTask } from '../agents/worker-agent.ts'
-import type { UnixMs } from '../lib/clock.ts'
+import { type Clock, monotonicOf, type UnixMs } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
+import { oneLine } from '../lib/text/one-line.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { fromWorker, type WorkMessage } from '../schema/work.ts'
-import { WorkError, WorkerGone } from './work-error.ts'
+import { revoked, WorkError, WorkerGone } from './work-error.ts'
 import { bodyOf, parseWork, textOf, writeWork } from './work-messages.ts'
 
 /** A worker that was let in: who it is and what it said that it can do. */
@@ -22,8 +23,15 @@ type JoinedWorker = {
 
 /** A worker must say within this time that a canceled run has stopped. Its programs have 3 s. */
 const CANCEL_MS_MAX = 15_000
+/** A task is handed over only if the ledger was asked within this time whether the worker was revoked. */
+const HELD_MS = 1_000
 /** Characters of a caller's history that a worker is told. A language model reads no more. */
 const HISTORY_LENGTH_MAX = 100_000
+
+/** Characters of a failure that are passed on. */
+const FAILURE_LENGTH_MAX = 1_000
+/** Output ends with a whole character, so it may fill its limit but for a part of one. */
+const CHARACTER_BYTES_MAX = 4
 
 type Run = {
   task: WorkerTask
@@ -38,18 +46,17 @@ type Run = {
 export class WorkerLink {
   readonly worker: JoinedWorker
   readonly #stream: FramedStream
-  readonly #cancelMs: number
-  readonly #onFree: () => void
+  readonly #options: LinkOptions
   readonly #runs = new Map<string, Run>()
   readonly #ending = new AbortController()
   /** Slots that are given away, whether their runs have begun or not. */
   #taken = 0
+  #heldAt: number | undefined
 
-  constructor(worker: JoinedWorker, stream: FramedStream, { onFree, cancelMs = CANCEL_MS_MAX }: LinkOptions) {
+  constructor(worker: JoinedWorker, stream: FramedStream, options: LinkOptions) {
     this.worker = worker
     this.#stream = stream
-    this.#onFree = onFree
-    this.#cancelMs = cancelMs
+    this.#options = options
   }
 
   get running(): number {
@@ -63,6 +70,24 @@ export class WorkerLink {
   /** Takes a slot, which belongs to the next call of `run`. */
   take(): void {
     this.#taken += 1
+  }
+
+  /** Gives a slot back that was taken for a run that does not begin. */
+  give(): void {
+    this.#free()
+  }
+
+  /**
+   * Whether the worker may have a task: by the ledger of about a second ago, it was not revoked, at whatever process. Cuts
+   * it off otherwise. @throws StoreError
+   */
+  async isHeld(): Promise<boolean> {
+    const now = monotonicOf(this.#options.clock)
+    if (this.#heldAt === undefined || now - this.#heldAt >= HELD_MS) {
+      if (await this.#options.holds()) this.#heldAt = now
+      else this.cut(revoked())
+    }
+    return !this.#ending.signal.aborted
   }
 
   /** Runs a task in a slot that was taken. @throws WorkerGone, AgentError */
@@ -141,7 +166,7 @@ export class WorkerLink {
     run.isCanceled = true
     run.reject(runCanceled())
     const late = () => this.cut(new Error('the worker did not stop a canceled run in time'))
-    run.cancelTimer = setTimeout(late, this.#cancelMs).unref()
+    run.cancelTimer = setTimeout(late, this.#options.cancelMs ?? CANCEL_MS_MAX).unref()
     writeWork(this.#stream, 'work.cancel', { run: id }, this.#ending.signal).catch((error) => this.cut(error))
   }
 
@@ -164,7 +189,8 @@ export class WorkerLink {
   #takeFailure({ run: id, code, message }: WorkMessage<'work.failed'>): void {
     const run = this.#runOf(id)
     this.#end(id, run)
-    run.reject(new AgentError(code, message))
+    const reason = oneLine(message, FAILURE_LENGTH_MAX) || 'the agent failed'
+    run.reject(new AgentError(isSeen(code, run) ? code : 'AGENT_FAILED', reason))
   }
 
   #runOf(id: string): Run {
@@ -187,11 +213,28 @@ export class WorkerLink {
 
   #free(): void {
     this.#taken -= 1
-    this.#onFree()
+    this.#options.onFree()
   }
 }
 
-type LinkOptions = { onFree(): void; cancelMs?: number | undefined }
+type LinkOptions = {
+  clock: Clock
+  onFree(): void
+  /** Whether the worker may stay, by the ledger. */
+  holds(): Promise<boolean>
+  cancelMs?: number | undefined
+}
+
+/**
+ * Whether the seller itself saw what a worker says of a run. What was shown until a limit is owed for (ADR-12), and a
+ * worker’s word alone makes nobody owe. Without output nothing is. The seller measures the time, and ends the run by itself.
+ */
+function isSeen(code: WorkMessage<'work.failed'>['code'], { task, outputBytes, isCanceled }: Run): boolean {
+  if (code === 'AGENT_CANCELLED') return isCanceled
+  if (outputBytes === 0) return true
+  if (code === 'AGENT_OUTPUT_TOO_LARGE') return outputBytes > task.outputBytesMax - CHARACTER_BYTES_MAX
+  return code !== 'AGENT_TIMEOUT'
+}
 
 function gone(reason: unknown): WorkerGone {
   return new WorkerGone(`the worker went away: ${reasonOf(reason)}`, { cause: reason })

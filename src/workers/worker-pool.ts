@@ -90,12 +90,12 @@ export class WorkerPool implements AgentWorkers {
     }
     const watched = show === undefined ? task : { ...task, onOutput }
     for (let attempt = 1; ; attempt += 1) {
-      const link = await this.#free(agentName, task.signal)
+      const link = await this.#held(agentName, task.signal)
       try {
         return await link.run(agentName, watched)
       } catch (error) {
         if (!(error instanceof WorkerGone)) throw error
-        const fields = { agent_name: agentName, peer_id: link.worker.peerId, count: attempt, err: error }
+        const fields = { agent_name: agentName, peer_id: link.worker.peerId, count: attempt, reason: error.message }
         this.#deps.logger.warn(fields, 'a worker was lost while it ran a task')
         // What a buyer has seen must not begin anew.
         if (isShown || attempt >= ATTEMPTS_MAX) throw lost(error)
@@ -113,6 +113,24 @@ export class WorkerPool implements AgentWorkers {
       waiting.resolve(link)
       return false
     })
+  }
+
+  /** Waits for a slot of a worker that was not revoked. Another process may have revoked one that is connected here. */
+  async #held(agent: string, signal: AbortSignal): Promise<WorkerLink> {
+    for (;;) {
+      const link = await this.#free(agent, signal)
+      let isHeld = false
+      try {
+        isHeld = await link.isHeld()
+      } catch (error) {
+        this.#deps.logger.warn({ err: error, agent_name: agent }, 'the ledger could not be asked about a worker')
+        throw cannotRun('the seller cannot read its ledger now; try again later')
+      } finally {
+        if (!isHeld) link.give()
+      }
+      if (isHeld) return link
+      this.leave(link)
+    }
   }
 
   /** Waits for a slot of a worker that can run the agent. */

@@ -5,7 +5,8 @@ import type { InvitedWorker, InviteWorker, WorkerRecord } from '../schema/worker
 import { INVITE_HOURS } from '../schema/worker.ts'
 import type { StoredWorker, WorkerStore } from '../store/workers.ts'
 import { writeJoinToken } from './join-token.ts'
-import { WorkError } from './work-error.ts'
+import { revoked, WorkError } from './work-error.ts'
+import { createWorkerLooks, type WorkerLooks } from './worker-looks.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** Workers and open invitations of one seller. */
@@ -21,8 +22,22 @@ type RollDeps = {
   pool: WorkerPool
   random(length: number): Uint8Array
   peerId: string
+  /** The id of this process. */
+  process: string
   /** Where workers reach this node. */
-  addresses(): string[]
+  addresses(): Promise<string[]>
+  /** The workers of the other processes of this seller. */
+  elsewhere(): Promise<readonly WorkerElsewhere[]>
+}
+
+/** A worker that is connected to another process. */
+export type WorkerElsewhere = {
+  id: string
+  process: string
+  agents: readonly string[]
+  running: number
+  runsMax: number
+  since: number
 }
 
 /** Who may work for this seller. */
@@ -36,11 +51,21 @@ export interface WorkerRoll {
   admit(claim: { id: string; secret: string; peerId: string }): Promise<{ id: string; name: string }>
   /** True if a worker that was let in may stay. */
   holds(id: string): Promise<boolean>
+  knows: WorkerLooks['knows']
+  look: WorkerLooks['look']
   noteSeen(id: string): Promise<unknown>
 }
 
-export function createWorkerRoll({ clock, store, pool, random, peerId, addresses }: RollDeps): WorkerRoll {
-  const view = (worker: StoredWorker) => viewOf(worker, pool, clock.now())
+export function createWorkerRoll({ clock, store, pool, random, peerId, addresses, ...deps }: RollDeps): WorkerRoll {
+  async function views(workers: readonly StoredWorker[]): Promise<WorkerRecord[]> {
+    const around = { pool, process: deps.process, elsewhere: await deps.elsewhere(), now: clock.now() }
+    return workers.map((worker) => viewOf(worker, around))
+  }
+  async function view(worker: StoredWorker): Promise<WorkerRecord> {
+    const [record] = await views([worker])
+    return record!
+  }
+  const looks = createWorkerLooks(store, pool)
   return {
     async invite({ name, expires_in_seconds: seconds }) {
       const now = clock.now()
@@ -55,17 +80,19 @@ export function createWorkerRoll({ clock, store, pool, random, peerId, addresses
         const fix = 'revoke some with stoa worker revoke'
         throw new CodedError('WORKERS_TOO_MANY', `there are ${WORKERS_MAX} workers and invitations: ${fix}`)
       }
-      return { ...view(worker), token: writeJoinToken({ peer: peerId, addrs: addresses().slice(0, 32), id, secret }) }
+      return {
+        ...(await view(worker)),
+        token: writeJoinToken({ peer: peerId, addrs: (await addresses()).slice(0, 32), id, secret }),
+      }
     },
-    list: async () => (await store.list()).map(view),
+    list: async () => views(await store.list()),
     async revoke(id) {
       const worker = await store.revoke(id, clock.now())
       if (worker === undefined) {
         throw new CodedError('UNKNOWN_WORKER', `there is no worker ${id}: see stoa worker list`)
       }
       const link = pool.link(id)
-      link?.cut(new WorkError('REVOKED', 'the operator of the seller revoked this worker'))
-      if (link !== undefined) pool.leave(link)
+      if (link !== undefined) looks.cut(link)
       return view(worker)
     },
     async admit({ id, secret, peerId: claimant }) {
@@ -76,9 +103,12 @@ export function createWorkerRoll({ clock, store, pool, random, peerId, addresses
       }
       const worker = known.peerId === undefined ? await store.bind(id, claimant, clock.now()) : known
       if (worker === undefined || worker.revokedAt !== undefined) {
-        throw new WorkError('REVOKED', 'the operator of the seller revoked this worker')
+        throw revoked()
       }
-      if (worker.peerId === claimant) return worker
+      if (worker.peerId === claimant) {
+        looks.met(claimant)
+        return worker
+      }
       if (worker.peerId === undefined) {
         throw new WorkError('TOKEN_EXPIRED', 'nobody used this join token in time: ask the seller for a new one')
       }
@@ -92,25 +122,35 @@ export function createWorkerRoll({ clock, store, pool, random, peerId, addresses
       const worker = await store.get(id)
       return worker !== undefined && worker.revokedAt === undefined
     },
+    knows: looks.knows,
+    look: looks.look,
     noteSeen: (id) => store.noteSeen(id, clock.now()),
   }
 }
 
-function viewOf(worker: StoredWorker, pool: WorkerPool, now: number): WorkerRecord {
+type Around = { pool: WorkerPool; process: string; now: number; elsewhere: readonly WorkerElsewhere[] }
+
+function viewOf(worker: StoredWorker, { pool, process, now, elsewhere }: Around): WorkerRecord {
   const { id, name, peerId, createdAt, expiresAt, seenAt, revokedAt } = worker
   const link = pool.link(id)
+  const here = link && { ...link.worker, process, agents: [...link.worker.agents.keys()], running: link.running }
+  const others = elsewhere.filter((one) => one.id === id)
+  const all = [...(here === undefined ? [] : [here]), ...others]
+  const isConnected = all.length > 0
   return {
     id,
     name,
-    state: stateOf(worker, link !== undefined, now),
+    state: stateOf(worker, isConnected, now),
     ...(peerId !== undefined && { peer_id: peerId }),
-    agents: link === undefined ? [] : [...link.worker.agents.keys()],
-    running: link?.running ?? 0,
-    runs_max: link?.worker.runsMax ?? 0,
+    agents: [...new Set(all.flatMap(({ agents }) => agents))],
+    running: all.reduce((sum, { running }) => sum + running, 0),
+    // It says the same to each process.
+    runs_max: Math.max(0, ...all.map(({ runsMax }) => runsMax)),
+    ...(isConnected && { processes: all.map((one) => one.process) }),
     created_at: isoTime(createdAt),
     expires_at: isoTime(expiresAt),
-    ...(link !== undefined && { connected_at: isoTime(link.worker.since) }),
-    ...(seenAt !== undefined && { seen_at: isoTime(link === undefined ? seenAt : now) }),
+    ...(isConnected && { connected_at: isoTime(Math.min(...all.map(({ since }) => since))) }),
+    ...(seenAt !== undefined && { seen_at: isoTime(isConnected ? now : seenAt) }),
     ...(revokedAt !== undefined && { revoked_at: isoTime(revokedAt) }),
   }
 }

@@ -10,6 +10,8 @@ import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Part, startPart } from '../../bench/part.ts'
+import type { NodeStatus } from '../../src/schema/api.ts'
+import { ask } from '../support/api-calls.ts'
 import { p99 } from '../support/honest-calls.ts'
 import type { JunkOrder } from '../support/junk-peers.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
@@ -33,7 +35,7 @@ let attackers: Part | undefined
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'stoa-junk-'))
   ;[seller, bystander] = await Promise.all([startSeller('seller'), startSeller('bystander')])
-  buyer = await startTestNode({ key: generatePrivateKey(), bootstrap: [addressOf(seller)] })
+  buyer = await startTestNode({ key: generatePrivateKey(), bootstrap: [tcpOf(seller.ready.addresses)] })
   echo = (await discover(buyer, seller.ready.peer_id, 'echo')).id
 })
 afterAll(async () => {
@@ -55,13 +57,18 @@ async function startSeller(name: string): Promise<NodeProcess> {
   })
 }
 
-function addressOf(node: NodeProcess): string {
-  return node.ready.addresses.find((address) => address.includes('/tcp/'))!
+function tcpOf(addresses: readonly string[]): string {
+  return addresses.find((address) => address.includes('/tcp/'))!
+}
+
+/** Where a node gossips: at its market host, if it has one. */
+async function marketOf(node: NodeProcess): Promise<{ peerId: string; address: string }> {
+  const { market = node.ready } = await ask<NodeStatus>(node.ready.api_url, '/status')
+  return { peerId: market.peer_id, address: tcpOf(market.addresses) }
 }
 
 async function known(node: NodeProcess): Promise<number> {
-  const status = (await (await fetch(`${node.ready.api_url}/status`)).json()) as { agents: { known: number } }
-  return status.agents.known
+  return (await ask<NodeStatus>(node.ready.api_url, '/status')).agents.known
 }
 
 /** @param make listings that the attackers have ready before the measured calls begin */
@@ -69,10 +76,7 @@ type Attack = { make?: number; order: JunkOrder }
 
 /** Makes an honest buyer's calls while a node is attacked. @returns their p99, in ms */
 async function callsDuring({ make = 0, order }: Attack, target: NodeProcess): Promise<number> {
-  attackers = await startPart({
-    file: JUNK_PEERS,
-    setup: { address: addressOf(target), peerId: target.ready.peer_id },
-  })
+  attackers = await startPart({ file: JUNK_PEERS, setup: await marketOf(target) })
   await attackers.ask<void>({ kind: 'make', listings: make })
   const before = await known(target)
   const attacking = attackers.ask<void>(order)

@@ -60,6 +60,7 @@ async function pages(): Promise<Record<string, string>> {
     '/sessions': 'Own',
     [`/sessions/${agent}/local`]: 'hello',
     '/network': 'Peers',
+    '/machines': 'answers this page',
     '/wallet': 'Address',
     '/settings': 'buyer.max_price',
     '/nowhere': 'No such page',

@@ -5,7 +5,7 @@ import { usdcEvents } from '../../devnet/chain.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { all } from '../../src/store/query.ts'
 import { readServer } from '../support/server-ledgers.ts'
-import type { Member, World } from './world.ts'
+import type { World } from './world.ts'
 
 /** A purchase as the buyer's book records it. */
 export type Bought = {
@@ -52,8 +52,9 @@ export async function readBooks(world: World): Promise<Books> {
     try {
       const unsound = checkFile(join(member.dataDir, 'stoa.db'))
       if (unsound !== undefined) books.unsound.push(`the database of ${name}: ${unsound}`)
-      if (world.buyers.includes(name)) books.bought.set(name, (await read(member, BOUGHT)).map(toBought))
-      else books.sold.set(name, (await read(member, SOLD)).map(toSold))
+      const ledger = member.databaseUrl ?? { path: join(member.dataDir, 'stoa.db') }
+      if (world.buyers.includes(name)) books.bought.set(name, await readBought(ledger))
+      else books.sold.set(name, await readSold(ledger))
     } catch (error) {
       books.unsound.push(`the database of ${name} cannot be read: ${(error as Error).message}`)
     }
@@ -61,7 +62,7 @@ export async function readBooks(world: World): Promise<Books> {
   return books
 }
 
-function readRuns(path: string): Map<string, number> {
+export function readRuns(path: string): Map<string, number> {
   const runs = new Map<string, number>()
   const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : []
   for (const task of lines) runs.set(task, (runs.get(task) ?? 0) + 1)
@@ -81,9 +82,19 @@ function checkFile(path: string): string | undefined {
 
 type Row = Record<string, never>
 
-async function read({ dataDir, databaseUrl }: Member, sql: string): Promise<Row[]> {
-  const path = join(dataDir, 'stoa.db')
-  const ledger = databaseUrl === undefined ? openDatabase({ path }) : readServer(databaseUrl)
+/** A file of SQLite, or the address of a database in PostgreSQL. */
+type Place = { path: string } | string
+
+export async function readBought(place: Place): Promise<Bought[]> {
+  return (await read(place, BOUGHT)).map(toBought)
+}
+
+export async function readSold(place: Place): Promise<Sold[]> {
+  return (await read(place, SOLD)).map(toSold)
+}
+
+async function read(place: Place, sql: string): Promise<Row[]> {
+  const ledger = typeof place === 'string' ? readServer(place) : openDatabase(place)
   try {
     return await ledger.query(all<Row>(sql))
   } finally {
@@ -132,7 +143,7 @@ function hex(bytes: Uint8Array): string {
 }
 
 /** Reads from the chain which authorizations were used. The chain is the judge. */
-export async function readCharges({ devnet }: World): Promise<Charge[]> {
+export async function readCharges({ devnet }: Pick<World, 'devnet'>): Promise<Charge[]> {
   const { client } = devnet.chain
   const used = await client.getLogs({ event: usdcEvents.authorizationUsed, fromBlock: 0n })
   const moved = await client.getLogs({ event: usdcEvents.transfer, fromBlock: 0n })

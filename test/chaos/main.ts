@@ -2,6 +2,7 @@
  * `npm run chaos`: runs a market of real processes under faults, and the chain judges the outcome. See CONTRIBUTING.md.
  */
 import { parseArgs } from 'node:util'
+import { runFleet } from './fleet.ts'
 import { type Report, runChaos } from './run.ts'
 
 const HELP = `Runs a market of real processes under faults that a seed decides, and compares the chain with all books.
@@ -11,6 +12,8 @@ Usage: npm run chaos -- [options]
   --seed <n>       one run with this seed (default: 1)
   --seeds <a..b>   a run with each of these
   --minutes <n>    how long faults happen in each run (default: 5)
+  --fleet          instead: three processes of a seller and three of a buyer, each side on one ledger in PostgreSQL,
+                   64 calls at once; processes and database are killed, connections cut, commits refused
   --keep           leave data directories and logs where they are after a broken rule
   --help           print this
 `
@@ -23,6 +26,7 @@ async function main(argv: readonly string[]): Promise<number> {
       seeds: { type: 'string' },
       minutes: { type: 'string' },
       keep: { type: 'boolean' },
+      fleet: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     },
   })
@@ -30,13 +34,13 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP)
     return 0
   }
+  if (values.fleet === true) return fleet()
   const [first, last = first] = (values.seeds ?? values.seed ?? '1').split('..').map(Number) as [number, number?]
   const durationMs = Number(values.minutes ?? 5) * 60_000
   if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || !(durationMs >= 10_000)) {
     process.stderr.write(HELP)
     return 2
   }
-  const tell = (line: string) => void process.stdout.write(`${line}\n`)
   const settleMs = durationMs < 60_000 ? 60_000 : 240_000
   const reports: Report[] = []
   for (let seed = first; seed <= last!; seed++) {
@@ -52,6 +56,25 @@ async function main(argv: readonly string[]): Promise<number> {
     tell(row(seed, faults, wishes, bought, delivered, charged, free, inDoubt, violations.length))
   }
   return reports.some(({ violations }) => violations.length > 0) ? 1 : 0
+}
+
+async function fleet(): Promise<number> {
+  const report = await runFleet({
+    ...{ sellers: 3, buyers: 3, calls: 400, atOnce: 64, affordable: 320 },
+    ...{ sellerKills: 2, buyerKills: 1, pauseMs: 2_000, databaseKills: 1, cuts: 12, refusedShare: 0.03 },
+    tell,
+  })
+  for (const { rule, what } of report.violations) tell(`BROKEN: ${rule}: ${what}`)
+  const { bought, delivered, charged, free, inDoubt } = report.sums
+  tell('')
+  tell(row('seconds', 'kills', 'cuts', 'refused', 'orders', 'delivered', 'charged', 'free', 'in doubt', 'broken'))
+  const { seconds, kills, cuts, refused, violations } = report
+  tell(row(seconds, kills, cuts, refused, bought, delivered, charged, free, inDoubt, violations.length))
+  return violations.length > 0 ? 1 : 0
+}
+
+function tell(line: string): void {
+  process.stdout.write(`${line}\n`)
 }
 
 function row(...cells: (string | number)[]): string {

@@ -7,10 +7,17 @@ import type { ChaosMessage } from './chaos-node.ts'
 import type { LoopReport } from './loop-watch.ts'
 
 const PROGRAM = fileURLToPath(new URL('./chaos-node.ts', import.meta.url))
-const READY_MS = 60_000
+/** Six nodes that start on busy cores take minutes. */
+const READY_MS = 180_000
 const LOG_CHARS_MAX = 200_000
 
-export type NodeOptions = { name: string; args: readonly string[]; environment: Record<string, string> }
+export type NodeOptions = {
+  name: string
+  args: readonly string[]
+  environment: Record<string, string>
+  /** A killed process keeps its lease, as it would anywhere. */
+  waitsForLease?: boolean
+}
 
 /** A node that a run restarts many times. */
 export class ChaosNode {
@@ -45,9 +52,11 @@ export class ChaosNode {
 
   async start(): Promise<void> {
     const { PATH = '', HOME = '' } = process.env
-    const { DATABASE_URL } = this.#options.environment
+    const { environment, waitsForLease = false } = this.#options
+    const { DATABASE_URL } = environment
     // A short run has no time to wait for the lease of a process that is known to be dead.
-    if (DATABASE_URL !== undefined && this.#lastPid !== undefined) await endLease(DATABASE_URL, this.#lastPid)
+    if (!waitsForLease && DATABASE_URL !== undefined && this.#lastPid !== undefined)
+      await endLease(DATABASE_URL, this.#lastPid)
     const quiet = ['--json', '--api-port', '0', '--no-mdns', '--log-level', 'info']
     const child = spawn(process.execPath, ['--no-warnings', PROGRAM, 'start', ...quiet, ...this.#options.args], {
       env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...this.#options.environment },

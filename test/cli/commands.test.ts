@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { NodeEvent } from '../../src/schema/events.ts'
-import { cli, fakeNode, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
+import { cli, fakeNode, fleet, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
 const add = ['agent', 'config', 'add', '--name', 'Echo', '--description', 'Says it again.', '--price', '0.10']
@@ -170,6 +170,30 @@ test('status and peers show the running node, or say how to start one', async ()
       stderr: expect.stringMatching(/^error: no Stoa node is running on .*: start one with stoa start\n$/),
     })
   }
+})
+
+test('status shows the processes and workers of a seller, and how long the database takes', async () => {
+  const shared = { processes: { alive: 2, missing: 1 }, workers: { connected: 1, running: 1, runs_max: 4 } }
+  const { parts } = await runningNode(dataDir(), { status: async () => ({ ...status, ...shared }) })
+  const options = { dataDir: dataDir(), parts }
+  const { stdout } = await cli(['status'], options)
+  expect(stdout).toMatch(
+    /Processes +2 on this ledger, 1 lost and not back: stoa doctor\nWorkers +1 connected, 1 of 4 runs/,
+  )
+  expect(stdout).toContain(
+    'PostgreSQL at db.example:5432/stoa, read 0.8 ms (p99 4.0 ms), change 1.3 ms (p99 8.0 ms), 0.3 s behind the others',
+  )
+  expect(stdout).toMatch(/a1b2c3d4 +selling +1\.0\.0 +2 +1 +19 s +right +one, process 7 \(answers here\) \/ip4\/203/)
+  expect(stdout).toMatch(/e5f6a7b8 +draining +0\.9\.0 +1 +0 +14 s +\+3600 s +two, process 9 \(housekeeping\)/)
+  expect(stdout).toMatch(/4fJm0q2pYb1x +connected +1 of 4 +gpu-1: Painter/)
+  expect(JSON.parse((await cli(['status', '--json'], options)).stdout)).toEqual({ ...status, ...shared, fleet })
+  // A token that may only read sees the status all the same.
+  const refused = await runningNode(dataDir(), {
+    status: async () => ({ ...status, ...shared }),
+    fleet: () => Promise.reject(new Error('SCOPE_TOO_LOW')),
+  })
+  const short = await cli(['status'], { ...options, parts: refused.parts })
+  expect(short).toMatchObject({ code: 0, stdout: expect.stringContaining('2 on this ledger') })
 })
 
 test('wallet shows address and balance of the running node', async () => {

@@ -3,7 +3,10 @@ import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { systemParts } from '../../src/cli/parts.ts'
 import type { Diagnosis } from '../../src/schema/diagnosis.ts'
+import { lockDataDir } from '../../src/store/lock.ts'
+import { writeNodeFile } from '../../src/store/node-file.ts'
 import { cli, peerId, type RunOptions, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
@@ -57,6 +60,7 @@ test('a correct setup passes, and every check shows what it checked', async () =
     data_dir: 'ok',
     key_files: 'ok',
     database: 'skip',
+    ledger: 'ok',
     identity: 'ok',
     wallet_key: 'ok',
     agents: 'skip',
@@ -161,6 +165,29 @@ test('finds ports in use by another program, and accepts ports in use by the run
   expect(held.of('p2p_port').text).toContain('in use by the running node')
   expect(held.of('api_port').text).toContain('in use by the running node')
   expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
+})
+
+test('a node of this directory that does not answer is not another program', async () => {
+  const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const { port } = other.address() as AddressInfo
+  const lock = lockDataDir(dataDir())
+  await writeNodeFile(dataDir(), {
+    ...{ pid: process.pid, api_url: `http://127.0.0.1:${port}`, peer_id: peerId, started_at: new Date().toISOString() },
+    addresses: [`/ip4/127.0.0.1/tcp/${port}/p2p/${peerId}`],
+  })
+  const { connect } = systemParts
+  const { of } = await examine(['--port', String(port), '--api-port', String(port)], {
+    ...{ parts: { ...world(), connect }, environment: { NODE_LISTEN_HOST: '127.0.0.1' } },
+  })
+  expect(of('node')).toMatchObject({ state: 'fail', text: expect.stringContaining('does not answer') })
+  const text = `${port}, in use by the node on this data directory (pid ${process.pid}), which does not answer`
+  expect([of('p2p_port'), of('api_port')]).toMatchObject([
+    { state: 'ok', text },
+    { state: 'ok', text },
+  ])
+  lock.release()
+  other.close()
 })
 
 test('the wallet is the wallet of the running node, even if this shell has another key', async () => {

@@ -20,6 +20,14 @@ test('a task goes through the running node; standard output has only the result'
   }
 })
 
+test('D46: --await-settlement asks the running node for the transaction, and nothing else does', async () => {
+  const { seen, parts } = await runningNode(dataDir())
+  await cli(execute('--task', 'x', '--await-settlement'), { dataDir: dataDir(), parts })
+  await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+  expect(seen.executed[0]).toMatchObject({ awaitsSettlement: true })
+  expect(seen.executed[1]).not.toHaveProperty('awaitsSettlement')
+})
+
 test('with --json standard output has the whole result, and standard error is empty', async () => {
   const payment = {
     payment_id: '0x1',

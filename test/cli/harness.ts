@@ -17,6 +17,7 @@ import { systemClock } from '../../src/lib/clock.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus } from '../../src/schema/api.ts'
+import type { Fleet } from '../../src/schema/fleet.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { writeNodeFile } from '../../src/store/node-file.ts'
 
@@ -138,6 +139,32 @@ export const status: NodeStatus = {
   agents: { local: 1, known: 3 },
   reachability: { state: 'unknown', addresses: [], relays: [], reason: 'no peer is connected that could tell' },
   settlement: { pending: 0, failed: 0 },
+}
+
+export const fleet: Fleet = {
+  processes: [
+    {
+      ...{ id: 'a1b2c3d4-0000', place: 'one, process 7', answering: true, state: 'selling', version: '1.0.0' },
+      ...{ started_at: '2026-11-23T10:00:00.000Z', lease_seconds: 19, running: 2, agents: ['a'] },
+      ...{ addresses: ['/ip4/203.0.113.7/tcp/4001'], clock_ahead_ms: 12, lag_ms: 300 },
+      ...{ read: { p50_ms: 0.8, p99_ms: 4, count: 9 }, change: { p50_ms: 1.25, p99_ms: 8, count: 9 } },
+    },
+    {
+      ...{ id: 'e5f6a7b8-0000', place: 'two, process 9', answering: false, state: 'draining', version: '0.9.0' },
+      ...{ started_at: '2026-11-23T10:00:00.000Z', lease_seconds: 14, running: 1, agents: [] },
+      ...{ addresses: [], clock_ahead_ms: 3_600_000 },
+    },
+  ],
+  ended: [],
+  missing: 1,
+  roles: [{ name: 'housekeeping', process: 'e5f6a7b8-0000' }],
+  database: { engine: 'postgres', server: 'db.example:5432/stoa' },
+  workers: [
+    {
+      ...{ id: '4fJm0q2pYb1x', name: 'gpu-1', state: 'connected', agents: ['Painter'], running: 1, runs_max: 4 },
+      ...{ created_at: '2026-11-23T10:00:00.000Z', expires_at: '2026-11-24T10:00:00.000Z' },
+    },
+  ],
 }
 
 /** A node in the command's own process, and what was asked of it. */
@@ -269,6 +296,7 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
     },
     status: async () => status,
     peers: async () => [],
+    fleet: async () => fleet,
     balance: async () => ({
       address,
       network: 'eip155:84532',

@@ -55,6 +55,32 @@ test('no part of DATABASE_URL that holds its password is logged (T21)', () => {
   expect(line).toContain('was refused at db.example')
 })
 
+test('a password that is an ordinary word is hidden where it is the password, and left in the words around it (T21)', () => {
+  const url = 'postgres://stoa:password@db.example/stoa?password=password'
+  const { redact } = createRedactor({ DATABASE_URL: url })
+  expect(redact('db.example refuses the password: correct it (password authentication failed)')).toBe(
+    'db.example refuses the password: correct it (password authentication failed)',
+  )
+  for (const text of [
+    `cannot use ${url}`,
+    'postgres://stoa:password@elsewhere/stoa',
+    '{"user":"stoa","password":"password","port":5432}',
+    "{ password: 'password', port: 5432 }",
+    'host=db.example password=password dbname=stoa',
+    'https://db.example/?password=password&user=stoa',
+  ]) {
+    const shown = redact(text)
+    expect(shown).toContain('[secret]')
+    expect(shown).not.toMatch(/:password@|[=:] ?["']?password\b(?!["']?[=:])/)
+  }
+  const strong = createRedactor({ DATABASE_URL: 'postgres://stoa:passwords-1@db.example/stoa' })
+  expect(strong.redact('the password passwords-1 is refused')).toBe('the password [secret] is refused')
+  const named = createRedactor({ DATABASE_URL: 'postgres://postgres:postgres@db.example/postgres' })
+  expect(named.redact('PostgreSQL at db.example/postgres, postgres://postgres:postgres@db.example/postgres')).toBe(
+    'PostgreSQL at db.example/postgres, [secret]',
+  )
+})
+
 test('a connection that ended, or a text that was thrown, is logged with its reason', () => {
   let line = ''
   const output = {

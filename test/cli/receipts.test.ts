@@ -1,16 +1,19 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { signTogether } from '../../src/payments/merkle-receipt.ts'
 import { dataFile } from '../../src/store/data-dir.ts'
 import { openDatabase } from '../../src/store/database.ts'
-import { receiptFixture } from '../support/fake-receipts.ts'
+import { receiptFixture, x402ReceiptFixture } from '../support/fake-receipts.ts'
 import { HandClock } from '../support/hand-clock.ts'
+import { sellerWallet } from '../support/payments.ts'
 import { TestBuyer } from '../support/test-buyer.ts'
 import { createTestDatabase } from '../support/test-postgres.ts'
 import { TestSeller } from '../support/x402-seller.ts'
 import { cli, runningNode, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
+const payerAddress = receiptFixture.payer
 
 async function file(name: string, content: unknown): Promise<string> {
   const path = join(dataDir(), name)
@@ -45,6 +48,49 @@ test('receipts verify reads a bare receipt and whole exports, and skips purchase
   const { receipt: _none, ...without } = receiptFixture
   const several = await verify(await file('all.json', [receiptFixture, without, receiptFixture]), '--json')
   expect(JSON.parse(several.stdout)).toHaveLength(2)
+})
+
+test('receipts verify judges a receipt that shares its signature, and one of x402, by the file alone', async () => {
+  const { receipt } = receiptFixture
+  const others = ['1', '2'].map((digit) => ({ ...receipt!.payload, paymentId: `0x${digit.repeat(64)}` }))
+  const [shared] = signTogether([receipt!.payload, ...others], sellerWallet.signReceiptRoot)
+  const signer = ['--signer', sellerWallet.address.toLowerCase()]
+  const good = await verify(await file('shared.json', { ...receiptFixture, receipt: shared }), ...signer)
+  expect([good.code, good.stdout]).toEqual([
+    0,
+    expect.stringContaining('as it stands here, with 2 others under one signature'),
+  ])
+  expect(good.stdout).toContain('that is the account that was expected')
+  const x402 = await verify(await file('x402.json', x402ReceiptFixture), ...signer)
+  expect([x402.code, x402.stdout]).toEqual([0, expect.stringMatching(/^GOOD {2}transaction 0x(9a){32}\n/)])
+  expect(x402.stdout).toContain('not proven    that the transaction paid the signer')
+  const moved = await verify(await file('moved.json', { ...shared, leafIndex: 0 }), ...signer)
+  expect([moved.code, moved.stdout.slice(0, 3)]).toEqual([1, 'BAD'])
+  for (const one of [shared, x402ReceiptFixture]) {
+    const other = await verify(await file('other.json', one), '--signer', payerAddress)
+    expect([other.code, other.stdout]).toEqual([
+      1,
+      expect.stringContaining(`contradicted  the account that was expected is ${payerAddress}`),
+    ])
+  }
+})
+
+test('receipts x402 asks the running node', async () => {
+  const asked: string[] = []
+  const x402Receipt = async (id: string) => {
+    asked.push(id)
+    return x402ReceiptFixture
+  }
+  const receipts = async () => ({ items: [receiptFixture], next: undefined })
+  const { parts } = await runningNode(dataDir(), { receipts, x402Receipt })
+  const run = await cli(['receipts', 'x402', `${receiptFixture.payment_id.slice(0, 12)}…`], {
+    dataDir: dataDir(),
+    parts,
+  })
+  expect([run.code, JSON.parse(run.stdout)]).toEqual([0, x402ReceiptFixture])
+  expect(asked).toEqual([receiptFixture.payment_id])
+  const without = await cli(['receipts', 'x402'], { dataDir: dataDir(), parts })
+  expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('the payment is missing')])
 })
 
 test.each([

@@ -96,6 +96,14 @@ test('a paid agent on Base without a facilitator brings a warning, because it wo
   ])
 })
 
+test('an agent without a worker is said to be off the market once', async () => {
+  await writeFile(join(dataDir(), 'agents.yaml'), 'agents:\n  - {name: Far, description: d, price: 0, worker: true}\n')
+  const { parts } = fakeNode()
+  const [warning = ''] = JSON.parse((await startAndStop(['--json'], { parts })).stdout).warnings
+  expect(warning).toMatch(/^Far is not on the market: no worker that can run it is connected: /)
+  expect(warning.split('not on the market')).toHaveLength(2)
+})
+
 test.each([
   ['DATA_DIR_LOCKED', 'another stoa (pid 7) uses /d'],
   ['PORT_IN_USE', 'port 4001 is in use'],

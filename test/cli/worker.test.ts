@@ -33,6 +33,8 @@ test('stoa worker invite prints the token alone, and takes a time for its first 
   expect(made.stderr).toContain('STOA_JOIN_TOKEN')
   expect(JSON.parse((await run('invite', '--json')).stdout)).toMatchObject({ token: 'stoa-join_secret' })
   expect(wanted).toEqual([{ name: 'gpu-1', expires_in_seconds: 5_400 }, {}])
+  for (const name of ['gpu\u001b[2J', 'gpu\u202e1', 'x'.repeat(81)])
+    expect(await run('invite', '--name', name)).toMatchObject({ code: 2 })
   for (const time of ['90', '0h', '31d', 'soon']) {
     expect(await run('invite', '--expires', time)).toMatchObject({ code: 2, stderr: expect.stringContaining('30d') })
   }

@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { engineEnvironment } from '../support/ledger-engine.ts'
 import { until } from '../support/until.ts'
 
 const stoa = new URL('../../bin/stoa.js', import.meta.url).pathname
@@ -23,9 +24,12 @@ const start = [
 const echo = ['--name', 'Echo', '--description', 'Says it again.', '--price', '0', '--model', 'builtin/echo']
 
 let dir: string
+/** Where the node of `data` has its ledger. */
+let engine: { DATABASE_URL?: string }
 let children: ChildProcess[]
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'stoa-process-'))
+  engine = await engineEnvironment(join(dir, 'data'))
   children = []
 })
 afterEach(async () => {
@@ -42,7 +46,7 @@ function run(argv: readonly string[], environment: Record<string, string> = {}) 
     Object.entries(process.env).filter(([name]) => !/KEY|NODE_|ETHEREUM|BOOTSTRAP|FACILITATOR/.test(name)),
   )
   const child = spawn(process.execPath, [stoa, ...argv], {
-    env: { ...clean, NODE_DATA_DIR: join(dir, 'data'), NODE_LISTEN_HOST: '127.0.0.1', ...environment },
+    env: { ...clean, NODE_DATA_DIR: join(dir, 'data'), NODE_LISTEN_HOST: '127.0.0.1', ...engine, ...environment },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   children.push(child)
@@ -116,13 +120,14 @@ test('a node killed with SIGKILL starts again at once, with the same identity (T
 
 test('with no node running, a short-lived one finds a seller through --bootstrap and has its agent work', async () => {
   const seller = await startNode(echo)
-  const buyer = { NODE_DATA_DIR: join(dir, 'buyer') }
+  const dataDir = join(dir, 'buyer')
+  const buyer = { NODE_DATA_DIR: dataDir, ...(await engineEnvironment(dataDir)) }
   const bootstrap = [...quiet, '--bootstrap', seller.ready.addresses.find((address) => address.includes('/tcp/'))!]
   const found = await run(['agent', 'discover', '--json', ...bootstrap], buyer).ended
   expect(JSON.parse(found.stdout)).toMatchObject([{ name: 'Echo', price: 0, local: false }])
   const task = ['agent', 'execute', ...bootstrap, '--agent-id', seller.ready.agents[0]!.id, '--task', 'from afar']
   expect(await run(task, buyer).ended).toMatchObject({ code: 0, stdout: 'from afar\n' })
-  expect(await readdir(buyer.NODE_DATA_DIR)).not.toContain('node.json')
+  expect(await readdir(dataDir)).not.toContain('node.json')
 })
 
 test('a second signal ends a node at once with 130, though a task still runs', async () => {

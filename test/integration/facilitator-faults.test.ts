@@ -94,7 +94,7 @@ async function buyWith(
 ): Promise<StoredPayment & { attemptsSeen: number }> {
   const before = faulty.settles().length
   faulty.faults.push(...faults)
-  const result = await buyer.execute({ input: 'hello' })
+  const result = await buyer.execute({ input: 'hello', awaitsSettlement: true })
   expect(result.output).toBe('re: hello')
   const id = (await buyer.ledger())[0]!.reservation!.paymentId
   const end = await until(

@@ -29,7 +29,8 @@ async function market(seller: { checkFundsFromAtomic?: bigint }) {
   const buying = await startTestNode({ devnet, walletKey: key, bootstrap: [selling.node.addresses()[0]!] })
   nodes.push(buying)
   await discovered(buying.url, id)
-  const buy = () => buying.node.execute({ agentId: id, input: 'task', signal: AbortSignal.timeout(20_000) })
+  const buy = () =>
+    buying.node.execute({ agentId: id, input: 'task', awaitsSettlement: true, signal: AbortSignal.timeout(20_000) })
   return { selling, buy, key }
 }
 

@@ -78,7 +78,8 @@ test.each([
   })
 
   const before = await balance()
-  const bought = await call(client, 'execute_agent', { agent_id: agentId, task: HOSTILE, max_price: '0.01' })
+  const order = { agent_id: agentId, task: HOSTILE, max_price: '0.01', await_settlement: true }
+  const bought = await call(client, 'execute_agent', order)
   expect(bought.isError).not.toBe(true)
   expect(bought.structuredContent).toMatchObject({
     output: HOSTILE,

@@ -83,7 +83,12 @@ test('a paid call is seen on both sides: done, settled, timed, and gone from the
 
 test('every metric that the board and the alerts name is in a scrape, and every one of ours has a help', async () => {
   const text = await scrape(seller)
-  const samples = new Set(text.split('\n').flatMap((line) => /^([a-z_0-9]+)[ {]/.exec(line)?.slice(1) ?? []))
+  // What only a ledger in PostgreSQL has is declared, without a sample.
+  const declared = text.match(/(?<=^# TYPE )\w+/gm) ?? []
+  const samples = new Set([
+    ...text.split('\n').flatMap((line) => /^([a-z_0-9]+)[ {]/.exec(line)?.slice(1) ?? []),
+    ...declared,
+  ])
   const { groups } = parse(file('prometheus/alerts.yaml')) as { groups: { rules: { alert: string; expr: string }[] }[] }
   const rules = groups.flatMap((group) => group.rules)
   const { panels } = JSON.parse(file('grafana/stoa.json')) as { panels: { targets: { expr: string }[] }[] }
@@ -99,6 +104,17 @@ test('every metric that the board and the alerts name is in a scrape, and every 
   )
   for (const name of text.match(/(?<=^# TYPE )stoa_\w+/gm) ?? [])
     expect(text).toMatch(new RegExp(`^# HELP ${name} .+`, 'm'))
+})
+
+test('a node alone is a fleet of one, and fires no alert of fleets', async () => {
+  const text = await scrape(seller)
+  expect(sampleOf(text, 'stoa_processes{state="selling"}')).toBe(1)
+  for (const state of ['starting', 'draining', 'silent'])
+    expect(sampleOf(text, `stoa_processes{state="${state}"}`)).toBe(0)
+  expect(sampleOf(text, 'stoa_processes_missing')).toBe(0)
+  expect(sampleOf(text, 'stoa_process_versions')).toBe(1)
+  expect(sampleOf(text, 'stoa_workers{state="away"}')).toBe(0)
+  expect(sampleOf(text, 'stoa_agents_unable')).toBe(0)
 })
 
 test('D16 pages of foreign origins may not read them', async () => {

@@ -3,9 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type NodeProcess, runStoa, startNode } from '../../devnet/cli-process.ts'
+import type { NodeProcess } from '../../devnet/cli-process.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { ExecutionResult } from '../../src/schema/api.ts'
+import { runStoa, startNode } from '../support/cli-node.ts'
 
 let devnet: Devnet
 let seller: NodeProcess
@@ -43,7 +44,7 @@ test('discover and execute work with --bootstrap alone, and the chain shows the 
   expect(listing).toMatchObject({ id: seller.ready.agents[0]!.id, price: 0.25 })
 
   const before = await devnet.chain.balanceOf(devnet.wallets.buyer.address)
-  const execute = ['agent', 'execute', '--agent-id', listing!.id, '--input', 'from a shell']
+  const execute = ['agent', 'execute', '--agent-id', listing!.id, '--input', 'from a shell', '--await-settlement']
   const result = JSON.parse(await buyer(...execute)) as ExecutionResult
   expect(result).toMatchObject({ output: 'from a shell', payment: { amount: '0.25', settlement: 'claimed' } })
   expect(before - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))).toBe(250_000n)

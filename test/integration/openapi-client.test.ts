@@ -40,6 +40,7 @@ const refused: Record<string, number> = {
   retryPayment: 404,
   getPayment: 404,
   getReceipt: 404,
+  getX402Receipt: 404,
   getApproval: 404,
   decideApprovals: 404,
   dismissAlarm: 404,

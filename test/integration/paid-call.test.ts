@@ -1,7 +1,7 @@
 /** The paid call between whole nodes, over real connections, settled on the real chain. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
@@ -103,7 +103,7 @@ describe('a paid call', () => {
         .flatMap(({ addresses }) => addresses)
         .join(),
     ).toContain(`/${via}`)
-    const result = await buyer.execute({ agentId, input: 'hello', signal: signal() })
+    const result = await buyer.execute({ agentId, input: 'hello', awaitsSettlement: true, signal: signal() })
     expect(result).toMatchObject({
       output: 'hello',
       payment: { amount: '0.01', payer: buyer.payer, pay_to: seller.payee, settlement: 'claimed' },
@@ -128,7 +128,7 @@ describe('a paid call', () => {
     const results = await Promise.all(tasks.map((input) => buyer.execute({ agentId, input, signal: signal() })))
     expect(results.map(({ output }) => output)).toEqual(tasks)
     expect(new Set(results.map(({ payment }) => payment?.payment_id)).size).toBe(25)
-    expect(await devnet.chain.balanceOf(seller.payee)).toBe(25n * PRICE)
+    await until(async () => (await devnet.chain.balanceOf(seller.payee)) === 25n * PRICE)
   })
 
   test('can be paid for in advance, without a challenge', async () => {
@@ -361,7 +361,18 @@ test.each(['tcp', 'quic-v1'] as const)(
 describe.skipIf(onServer)('T16: a seller whose disk is full', () => {
   const connections = new Set<DatabaseSync>()
   const { exec } = DatabaseSync.prototype
+  const { run } = StatementSync.prototype
+  /** Changes that a full disk has refused. */
+  let refused = 0
   beforeAll(() => {
+    StatementSync.prototype.run = function (...values) {
+      try {
+        return run.apply(this, values as never)
+      } catch (error) {
+        if (/full/.test(String(error))) refused += 1
+        throw error
+      }
+    }
     DatabaseSync.prototype.exec = function (sql) {
       connections.add(this)
       return exec.call(this, sql)
@@ -369,6 +380,7 @@ describe.skipIf(onServer)('T16: a seller whose disk is full', () => {
   })
   afterAll(() => {
     DatabaseSync.prototype.exec = exec
+    StatementSync.prototype.run = run
   })
   /** Lets the database of a node grow by so many pages and no further, as a full disk does. */
   function limit(node: TestNode, pages: number): void {
@@ -381,28 +393,43 @@ describe.skipIf(onServer)('T16: a seller whose disk is full', () => {
   }
   const large = 'x'.repeat(500_000)
 
-  test.each([
-    ['at the claim runs nothing', true, 0],
-    ['at the result has worked for nothing', false, 1],
-  ])(
-    '%s; the buyer is told and not charged, and the seller sells on when there is space',
-    async (_what, settleFirst, runsThen) => {
-      const runs = join(await testDir(), 'runs')
-      const seller = await startSeller({ settleFirst })
-      const command = ['/bin/sh', '-c', 'echo run >> "$0"; cat', runs]
-      await seller.registerAgent({ name: 'counted', description: 'counts', price: PRICE, command })
-      const buyer = await startBuyer(seller)
-      const { id: agentId } = await discover(buyer, seller.peerId, 'counted')
-      limit(seller, 4)
-      const refused = buyer.execute({ agentId, input: large, signal: signal() })
-      await expect(refused).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
-      expect((await readFile(runs, 'utf8').catch(() => '')).length / 'run\n'.length).toBe(runsThen)
-      limit(seller, 100_000)
-      expect((await buyer.execute({ agentId, input: large, signal: signal() })).output).toBe(large)
-      expect(await devnet.chain.balanceOf(seller.payee)).toBe(PRICE)
-      expect(await devnet.chain.balanceOf(buyer.payer)).toBe(1_000_000n - PRICE)
-    },
-  )
+  /** A seller whose runs are counted, and a buyer of it. */
+  async function counted({ settleFirst }: { settleFirst: boolean }) {
+    const runs = join(await testDir(), 'runs')
+    const seller = await startSeller({ settleFirst })
+    const command = ['/bin/sh', '-c', 'echo run >> "$0"; cat', runs]
+    await seller.registerAgent({ name: 'counted', description: 'counts', price: PRICE, command })
+    const buyer = await startBuyer(seller)
+    const { id: agentId } = await discover(buyer, seller.peerId, 'counted')
+    const execute = () => buyer.execute({ agentId, input: large, awaitsSettlement: true, signal: signal() })
+    const ran = async () => (await readFile(runs, 'utf8').catch(() => '')).length / 'run\n'.length
+    return { seller, buyer, execute, ran }
+  }
+
+  test('at the claim runs nothing; the buyer is told and not charged, and the seller sells on when there is space', async () => {
+    const { seller, buyer, execute, ran } = await counted({ settleFirst: true })
+    limit(seller, 4)
+    await expect(execute()).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
+    expect(await ran()).toBe(0)
+    limit(seller, 100_000)
+    expect((await execute()).output).toBe(large)
+    expect(await devnet.chain.balanceOf(seller.payee)).toBe(PRICE)
+    expect(await devnet.chain.balanceOf(buyer.payer)).toBe(1_000_000n - PRICE)
+  })
+
+  test('at the result keeps it: the buyer waits, and has it for one price when there is space', async () => {
+    const { seller, buyer, execute, ran } = await counted({ settleFirst: false })
+    limit(seller, 4)
+    refused = 0
+    const bought = execute()
+    await until(async () => (await ran()) === 1 && refused > 0)
+    limit(seller, 100_000)
+    expect((await bought).output).toBe(large)
+    expect((await execute()).output).toBe(large)
+    expect(await ran()).toBe(2)
+    expect(await devnet.chain.balanceOf(seller.payee)).toBe(2n * PRICE)
+    expect(await devnet.chain.balanceOf(buyer.payer)).toBe(1_000_000n - 2n * PRICE)
+  })
 })
 
 describe('a seller that stops', () => {

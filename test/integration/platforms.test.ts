@@ -77,3 +77,23 @@ test('without native secp256k1 the node and its doctor say that it is slower', a
   expect(signatures({ NODE_OPTIONS })).toMatchObject({ state: 'warn' })
   expect(signatures({})).toMatchObject({ state: 'ok' })
 })
+
+test('a node whose files are all in use when it looks for native secp256k1 lives on, and looks again', async () => {
+  const NODE_OPTIONS = module(`import { registerHooks } from 'node:module'
+    let isFull = true
+    const resolve = (name, context, next) => {
+      if (name === 'secp256k1/bindings.js') throw new Error('no native build')
+      if (name === '@noble/curves/secp256k1.js' && context.conditions.includes('require') && isFull) {
+        isFull = false
+        throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })
+      }
+      return next(name, context)
+    }
+    registerHooks({ resolve })`)
+  const args = ['--data-dir', join(scratch, 'full')]
+  const node = await startNodeProcess({ program, args, environment: { NODE_OPTIONS } })
+  await until(() => node.log().includes('no native secp256k1') || node.child.exitCode !== null, { timeoutMs: 20_000 })
+  expect(node.log()).not.toMatch(/^fatal/m)
+  await node.stop()
+  expect((await node.exited).code).toBe(0)
+})

@@ -159,7 +159,7 @@ test('T16 a database server that is killed in the middle of paid calls loses no 
   expect(delivered.length).toBeGreaterThan(CALLS / 2)
 }, 240_000)
 
-test.each(['cut'] as const)(
+test.each(['cut', 'leave'] as const)(
   'T16 connections that break in mid-commit (%s) under paid calls change nothing about what is bought, run and paid',
   async (fate) => {
     const proxy: PostgresProxy = await startPostgresProxy({ host: server.host, port: server.port })

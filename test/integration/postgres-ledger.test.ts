@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { type Databases, openDatabases } from '../../src/store/databases.ts'
+import { writeCopied } from '../../src/store/ledger-home.ts'
 import { readMark } from '../../src/store/ledger-mark.ts'
 import { openLedger } from '../../src/store/open-ledger.ts'
 import { all, one, run } from '../../src/store/query.ts'
@@ -28,8 +29,10 @@ async function testUrl(options?: { isEmpty: boolean }): Promise<string> {
   return database.address()
 }
 
-const open = (dir: string, url: string | undefined, wait?: WaitForLedger) =>
-  openDatabases(dir, { logger: silentLogger, url, wait })
+type How = { wait?: WaitForLedger; isAlone?: boolean }
+
+const open = (dir: string, url: string | undefined, how: How = {}) =>
+  openDatabases(dir, { logger: silentLogger, url, ...how })
 
 async function use<T>(dir: string, url: string | undefined, how?: (databases: Databases) => Promise<T>): Promise<void> {
   const databases = await open(dir, url)
@@ -46,15 +49,30 @@ test('a node keeps its ledger in PostgreSQL and the rest in its data directory',
     expect(server).toMatch(/^127\.0\.0\.1:\d+\/test_/)
     expect((await readMark(dir))?.server).toBe(server)
   })
-  await use(await testDir(), url, async ({ claim }) => {
+  const other = await testDir()
+  await use(other, url, async ({ claim }) => {
     await expect(claim({ ...owner, seller: '12D3KooWtwo' })).rejects.toMatchObject({ code: 'LEDGER_OF_ANOTHER' })
+    expect(await readMark(other)).toBeUndefined()
     await claim(owner)
   })
 })
 
+test('a start that is refused leaves a directory to the ledger that it has', async () => {
+  const [dir, url] = [await testDir(), await testUrl()]
+  await (await openLedger(dir, { logger: silentLogger })).close()
+  const before = await readMark(dir)
+  await use(await testDir(), url, async ({ database, claim }) => {
+    await claim(owner)
+    await writeCopied(database, './elsewhere')
+  })
+  await expect(open(dir, url)).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
+  expect(await readMark(dir)).toEqual(before)
+  await use(dir, undefined)
+})
+
 test('a node that forgets DATABASE_URL, or gets another database, is refused', async () => {
   const [dir, url] = [await testDir(), await testUrl()]
-  await use(dir, url)
+  await use(dir, url, ({ claim }) => claim(owner))
   await expect(open(dir, undefined)).rejects.toMatchObject({
     code: 'LEDGER_LOST',
     message: expect.stringContaining('set DATABASE_URL'),
@@ -108,19 +126,37 @@ test('the operator gives a ledger in PostgreSQL to a node with another wallet', 
   })
 })
 
-test('a second process is refused while the first holds the ledger, or waits and takes over', async () => {
+test('two processes share a ledger, and none copies it or gives it away meanwhile', async () => {
   const [one, two, url] = [await testDir(), await testDir(), await testUrl()]
-  const first = await open(one, url)
+  const [first, second] = [await open(one, url), await open(two, url)]
+  await first.database.commit(run(EXCHANGE, 'x'))
+  expect(await second.database.query(all('SELECT input FROM exchanges'))).toEqual([{ input: 'x' }])
+  await second.close()
+  for (const command of [
+    ['ledger', 'adopt', '--yes'],
+    ['ledger', 'copy', '--from', 'env:DATABASE_URL', '--to', two],
+  ]) {
+    const environment = { DATABASE_URL: url, ETHEREUM_PRIVATE_KEY: `0x${'1'.repeat(64)}` }
+    const refused = await cli(command, { dataDir: two, environment })
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/another stoa \(.*process \d+\) uses/) })
+  }
+  await first.close()
+})
+
+test('a process is refused while another has the ledger alone, or waits', async () => {
+  const [one, two, url] = [await testDir(), await testDir(), await testUrl()]
+  const first = await open(one, url, { isAlone: true })
   await expect(open(two, url)).rejects.toMatchObject({
     code: 'STORE_IN_USE',
     message: expect.stringMatching(/process \d+/),
   })
   const told: string[] = []
-  const second = open(two, url, { signal: AbortSignal.timeout(20_000), waiting: (reason) => void told.push(reason) })
+  const wait = { signal: AbortSignal.timeout(20_000), waiting: (reason: string) => void told.push(reason) }
+  const second = open(two, url, { wait })
   await expect.poll(() => told.length).toBe(1)
   await first.close()
   await (await second).close()
-  expect(told[0]).toMatch(/another stoa .* holds/)
+  expect(told[0]).toMatch(/another stoa .* uses/)
 })
 
 test('stoa doctor says what is wrong with the database, and takes nothing', async () => {
@@ -140,8 +176,11 @@ test('stoa doctor says what is wrong with the database, and takes nothing', asyn
   expect(await look(changed({ pathname: '/nowhere' }))).toMatch(/^fail: .*nowhere.* is not there/)
   expect(await look(changed({ port: '1' }))).toMatch(/^fail: .*does not answer/)
   expect(await look(changed({ search: '?sslmode=require' }))).toMatch(/^fail: .*does not speak TLS/)
-  const databases = await open(dir, url)
-  expect(await look(url)).toMatch(/^warn: .*process \d+ holds the ledger/)
-  await databases.close()
+  const shared = await open(dir, url)
+  expect(await look(url)).toMatch(/^ok/)
+  await shared.close()
+  const alone = await open(dir, url, { isAlone: true })
+  expect(await look(url)).toMatch(/^warn: .*process \d+ has the ledger alone/)
+  await alone.close()
   expect(await look(url)).toMatch(/^ok/)
 })

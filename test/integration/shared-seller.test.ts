@@ -1,14 +1,10 @@
 /** Two processes of one seller on one ledger in PostgreSQL: one identity, two market hosts, one listing. */
-import { copyFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
-import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import type { NodeStatus } from '../../src/schema/api.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
-import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
-import { createTestDatabase } from '../support/test-postgres.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { killNodeProcesses, type NodeProcess } from '../support/node-process.ts'
+import { openSellerProcesses } from '../support/seller-processes.ts'
 import { until } from '../support/until.ts'
 
 const WAIT = { timeoutMs: 60_000, everyMs: 50 }
@@ -26,36 +22,17 @@ afterAll(async () => {
   await devnet.stop()
 }, 30_000)
 
-type Shop = { start(name: 'a' | 'b'): Promise<NodeProcess>; seller: string }
-
-/** Two data directories with one identity. The agent says which process ran it. */
-async function openShop(): Promise<Shop> {
-  const key = generatePrivateKey()
-  const database = await createTestDatabase()
-  const dirs = { a: await testDir(), b: await testDir() }
-  const { peerId } = await loadOrCreateIdentity(join(dirs.a, 'identity.key'))
-  await copyFile(join(dirs.a, 'identity.key'), join(dirs.b, 'identity.key'))
-  for (const [name, dir] of Object.entries(dirs)) {
-    const command = `[/bin/sh, -c, 'cat; printf " by ${name}"']`
-    const agents = `agents:\n  - name: who\n    description: says who it is\n    price: 0.01\n    command: ${command}\n`
-    await writeFile(join(dir, 'agents.yaml'), agents)
-  }
-  const bootstrap = buyer.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
-  return {
-    seller: peerId,
-    start: (name) =>
-      startNodeProcess({
-        args: ['--data-dir', dirs[name], '--bootstrap', bootstrap],
-        environment: {
-          ETHEREUM_RPC_URL: devnet.rpcUrl,
-          FACILITATOR_URL: devnet.facilitatorUrl,
-          ETHEREUM_PRIVATE_KEY: key,
-          DATABASE_URL: database.address(),
-          STOA_TEST_SHARED: '1',
-        },
-      }),
-  }
-}
+/** The agent says which process ran it. */
+const openShop = () =>
+  openSellerProcesses(
+    (name) => [
+      {
+        ...{ name: 'who', description: 'says who it is', price: 0.01 },
+        command: ['/bin/sh', '-c', `cat; printf " by ${name}"`],
+      },
+    ],
+    { devnet, buyer },
+  )
 
 const statusOf = async ({ ready }: NodeProcess) => (await (await fetch(`${ready.api_url}/status`)).json()) as NodeStatus
 const listed = (seller: string) => buyer.listings().find((one) => one.seller_id === seller)?.addrs ?? []

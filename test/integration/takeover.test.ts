@@ -1,4 +1,4 @@
-/** Two processes with one ledger in PostgreSQL: the second goes on where the first was killed or froze. */
+/** Two processes of a seller: the second goes on where the first was killed or froze. */
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
@@ -6,6 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usdcEvents } from '../../devnet/chain.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { all } from '../../src/store/query.ts'
+import { askServer } from '../support/ledger-engine.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { createTestDatabase, type TestDatabase } from '../support/test-postgres.ts'
@@ -15,6 +17,7 @@ const PRICE = 10_000n
 const FUNDS = 1_000_000n
 /** A lease of 20 s, and a start on busy cores. */
 const TAKEOVER_MS = 60_000
+const ENDED = all<{ n: number }>('SELECT count(*) AS n FROM processes WHERE ended_at IS NOT NULL')
 let devnet: Devnet
 let other: TestNode
 
@@ -71,9 +74,10 @@ class Shop {
     await copyFile(join(this.#dirs[0], 'identity.key'), join(this.#dirs[1], 'identity.key'))
   }
 
-  readonly waitsFor = async (log: string) => {
-    const path = join(this.#dirs[1], 'stoa.log')
-    await until(async () => (await readFile(path, 'utf8').catch(() => '')).includes(log), { timeoutMs: 60_000 })
+  /** How many processes of this ledger have ended. */
+  async ended(): Promise<number> {
+    const [row] = await askServer(this.#database.address(), ENDED)
+    return row!.n
   }
 }
 
@@ -91,8 +95,6 @@ test('T16: a seller and buyer killed by SIGKILL is taken over, and what it owes 
 
   const first = await shop.start(0, 'seller:owed')
   await shop.share()
-  const starting = shop.start(1)
-  await shop.waitsFor('takes over when that one is gone')
   await until(() => agentAt(first, 'slow'), { timeoutMs: 30_000 })
   const order = (await post(`${first.ready.api_url}/orders`, {
     agent_id: slow,
@@ -105,7 +107,7 @@ test('T16: a seller and buyer killed by SIGKILL is taken over, and what it owes 
   bought.catch(() => {})
   expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
 
-  const second = await starting
+  const second = await shop.start(1)
   expect(second.ready.peer_id).toBe(first.ready.peer_id)
   expect(await bought).toMatchObject({ output: 'sold by the first', payment: { amount_atomic: '10000' } })
   const orderNow = () => get(second, `/orders/${order.id}`) as Promise<{ status: string; output?: string }>
@@ -123,19 +125,18 @@ test('T16: a seller and buyer killed by SIGKILL is taken over, and what it owes 
   await second.stop()
 }, 180_000)
 
-test('a process that froze finds its ledger taken over when it goes on: it stops, and the agents stay on the market', async () => {
+test('a process that froze finds its work taken over when it goes on: it stops, and the agents stay on the market', async () => {
   const shop = await openShop()
   const first = await shop.start(0)
   await shop.share()
   await discover(other, first.ready.peer_id, 'repeat')
-  const starting = shop.start(1)
-  await shop.waitsFor('takes over when that one is gone')
-  first.child.kill('SIGSTOP')
-  const second = await starting
+  const second = await shop.start(1)
   await until(() => agentAt(second, 'repeat'), { timeoutMs: 30_000 })
+  first.child.kill('SIGSTOP')
+  await until(async () => (await shop.ended()) === 1, { timeoutMs: TAKEOVER_MS, everyMs: 100 })
   first.child.kill('SIGCONT')
   expect(await first.exited).toEqual({ code: 1, signal: null })
-  expect(first.log()).toMatch(/another stoa has taken .*Stop this node/)
+  expect(first.log()).toMatch(/others have taken over .*Start this node again/)
   const { id } = await discover(other, second.ready.peer_id, 'repeat')
   const { output } = await other.execute({ agentId: id, input: 'still there', signal: AbortSignal.timeout(60_000) })
   expect([output, await linesOf(shop.runs)]).toEqual(['still there', 1])

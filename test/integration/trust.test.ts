@@ -4,10 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { type EIP712SignedReceipt, verifyReceiptSignatureEIP712 } from '@x402/extensions/offer-receipt'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { contentHash } from '../../src/payments/receipt.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
 import type { ReceiptRecord } from '../../src/schema/receipt-record.ts'
 import { ask, call, discovered } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
@@ -78,6 +80,27 @@ test('a paid call leaves the same receipt on both sides, exported and verified o
   const files = ['--task', await file('task', 'Grüße'), '--result', await file('result', paid.output)]
   const { stdout } = await promisify(execFile)(process.execPath, [...words, ...files, '--data-dir', join(dir, 'none')])
   expect(JSON.parse(stdout)).toMatchObject({ ok: true, signer: seller.node.walletAddress, failed: [] })
+  expect(bought!.receipt!.format).toBe('merkle')
+
+  // Both sides give the receipt that x402 has, once the payment is settled: the seller signs it, the buyer asks for it.
+  const [asked, given] = await until(async () => {
+    const both = await Promise.all([buyer, seller].map(({ url }) => call(url, `/receipts/${payment_id}/x402`)))
+    return both.every(({ status }) => status === 200) ? both.map(({ body }) => body) : undefined
+  })
+  expect(asked).toEqual(given)
+  const { signer, payload } = await verifyReceiptSignatureEIP712(asked as unknown as EIP712SignedReceipt)
+  expect(signer).toBe(seller.node.walletAddress)
+  const mined = await devnet.chain.client.getTransactionReceipt({ hash: payload.transaction as Hex })
+  expect([mined.status, payload.payer]).toEqual(['success', buyer.node.walletAddress])
+  const x402 = ['--no-warnings', 'src/main.ts', 'receipts', 'verify', await file('x402.json', asked), '--json']
+  const judged = await promisify(execFile)(process.execPath, [
+    ...x402,
+    '--signer',
+    signer,
+    '--data-dir',
+    join(dir, 'none'),
+  ])
+  expect(JSON.parse(judged.stdout)).toMatchObject({ ok: true, signer, transaction: payload.transaction })
   await rm(dir, { recursive: true })
 })
 

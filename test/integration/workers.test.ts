@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import type { Diagnosis } from '../../src/schema/diagnosis.ts'
 import type { InvitedWorker, WorkerRecord } from '../../src/schema/worker.ts'
 import { ask, call } from '../support/api-calls.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
@@ -173,6 +174,26 @@ test('T34 a token serves one key: the same worker comes back, another one is ref
   const again = await startWorkerProcess({ dataDir, token, agents: slow(10) })
   await again.joined()
   expect(await stateOf(id)).toBe('connected')
+})
+
+test('a worker and its seller say which agents match none of the seller', async () => {
+  const { token } = await invite({ name: 'gpu-9' })
+  const misnamed = { ...slow(10)[0]!, name: 'slwo' }
+  const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents: [misnamed] })
+  await worker.joined()
+  await until(() => worker.log().includes('the seller has no such agent'))
+  const { checks } = await ask<Diagnosis>(url, '/diagnosis')
+  const found = checks.filter(({ state }) => state === 'warn' || state === 'fail')
+  expect(found).toContainEqual(
+    expect.objectContaining({ id: 'workers', text: expect.stringContaining('gpu-9 offers slwo: no agent') }),
+  )
+  expect(found).toContainEqual(
+    expect.objectContaining({
+      id: 'agents',
+      text: expect.stringMatching(/^slow: /),
+      fix: expect.stringMatching(/^run stoa worker/),
+    }),
+  )
 })
 
 test('a seller that keeps its agents listed when it stops keeps those of workers too', async () => {

@@ -66,6 +66,20 @@ onBothEngines((open, openTwo) => {
     const seen = await one.dismissals()
     await other.dismiss('a', { mark: '2', at: 2 })
     await one.forget(seen)
-    expect(await other.dismissals()).toEqual(new Map([['a', { mark: '2', at: 2 }]]))
+    expect(await other.dismissals()).toEqual(new Map([['a', { mark: '2', at: 2, heldAt: 2 }]]))
+  })
+
+  test('a dismissal is not forgotten of which another process has seen meanwhile that its alarm holds', async () => {
+    const [one, other] = (await openTwo()).map(createAlarmStore) as [
+      ReturnType<typeof createAlarmStore>,
+      ReturnType<typeof createAlarmStore>,
+    ]
+    await one.dismiss('a', { mark: '1', at: 1 })
+    const seen = await one.dismissals()
+    await other.hold(['a'], 9)
+    await one.forget(seen)
+    expect(await one.dismissals()).toEqual(new Map([['a', { mark: '1', at: 1, heldAt: 9 }]]))
+    await one.forget(await one.dismissals())
+    expect((await other.dismissals()).size).toBe(0)
   })
 })

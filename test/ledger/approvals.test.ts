@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { approvedPrice, createApprovalStore, type StoredApproval } from '../../src/store/approvals.ts'
+import { createApprovalStore, type StoredApproval } from '../../src/store/approvals.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { type Order, type OrderRow, toOrder } from '../../src/store/order-row.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { one } from '../../src/store/query.ts'
+import { standingOf } from '../../src/store/reserve.ts'
 import { onBothEngines } from '../support/ledgers.ts'
 
 const now = Date.UTC(2026, 0, 1)
@@ -102,7 +103,7 @@ onBothEngines((open, openTwo) => {
       expect((await createApprovalStore(writers[0]).get(id))?.status).toBe(isApproved ? 'approved' : 'denied')
       const { status, error } = await orderNamed(writers[1], wanted.id)
       expect([status, error?.code]).toEqual(isApproved ? ['pending', undefined] : ['failed', 'APPROVAL_DENIED'])
-      expect(await writers[0].query(approvedPrice(wanted.id))).toBe(isApproved ? 7n : undefined)
+      expect((await writers[0].query(standingOf(wanted))).approved).toBe(isApproved ? 7n : undefined)
     }
   })
 

@@ -15,7 +15,7 @@ async function openMany(count: number) {
     await database.drop()
   })
   for (let made = 0; made < count; made += 1) {
-    ledgers.push(await openPostgres({ address: database.address(), isShared: true }))
+    ledgers.push(await openPostgres({ address: database.address() }))
   }
   return { ledgers, address: database.address() }
 }
@@ -129,9 +129,9 @@ test('many changes are read in pages, and those of a process that has ended are 
   expect(await reader.query(one('SELECT count(*) AS n FROM changes'))).toEqual({ n: 0 })
 })
 
-test('a ledger that is not shared notes nothing', async () => {
+test('a process that has the ledger alone notes nothing', async () => {
   const database = await createTestDatabase()
-  const ledger = await openPostgres({ address: database.address() })
+  const ledger = await openPostgres({ address: database.address(), isAlone: true })
   onTestFinished(async () => {
     await ledger.close()
     await database.drop()

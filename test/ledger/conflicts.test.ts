@@ -1,5 +1,6 @@
 /** What PostgreSQL gives up for the sake of another transaction is made again, and made once. */
 import { expect, onTestFinished, test } from 'vitest'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
 import { all, lock, one, run, steps, together } from '../../src/store/query.ts'
 import { createTestDatabase } from '../support/test-postgres.ts'
@@ -32,6 +33,33 @@ test('a change that fails at its commit for another reason fails alone', async (
   const outcomes = await Promise.allSettled([ledger.commit(put('late')), ledger.commit(put('beside'))])
   expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
   expect(await ledger.query(added)).toEqual([{ name: 'beside' }])
+})
+
+test.each([
+  ['40001', 'IMMEDIATE'],
+  ['40P01', 'IMMEDIATE'],
+  ['55P03', 'IMMEDIATE'],
+  ['40001', 'DEFERRED'],
+])('a start that fails with %s is tried again: %s', async (state, when) => {
+  const [ledger] = await open()
+  await ledger.commit(run('UPDATE failing SET state = ?, times = 3', state))
+  await ledger.commit(
+    run(`CREATE CONSTRAINT TRIGGER starts_fail AFTER INSERT ON processes DEFERRABLE INITIALLY ${when}
+      FOR EACH ROW EXECUTE FUNCTION fail_start()`),
+  )
+  const started = await ledger.another()
+  await started.commit(put('started'))
+  expect(await ledger.query(added)).toEqual([{ name: 'started' }])
+})
+
+test('a start that meets others for ever is refused with the reason', async () => {
+  const [ledger] = await open()
+  await ledger.commit(run("UPDATE failing SET state = '40001', times = 1000"))
+  await ledger.commit(
+    run('CREATE TRIGGER starts_fail BEFORE INSERT ON processes FOR EACH ROW EXECUTE FUNCTION fail_start()'),
+  )
+  const refused = { code: 'STORE_WRITE_FAILED', message: expect.stringContaining('too busy') }
+  await expect(ledger.another()).rejects.toMatchObject(refused)
 })
 
 test('a change that meets others for ever is refused with the reason', async () => {
@@ -92,14 +120,20 @@ test('a statement that the server no longer knows is told to it again', async ()
 
 async function open(count = 1) {
   const database = await createTestDatabase()
-  const ledgers = [await openPostgres({ address: database.address(), isShared: true })]
-  while (ledgers.length < count) ledgers.push(await openPostgres({ address: database.address(), isShared: true }))
+  const ledgers: LedgerDatabase[] = []
+  const another = async () => {
+    const ledger = await openPostgres({ address: database.address() })
+    ledgers.push(ledger)
+    return ledger
+  }
+  while (ledgers.length < count) await another()
   onTestFinished(async () => {
     await Promise.all(ledgers.map((ledger) => ledger.close()))
     await database.drop()
   })
   for (const sql of SCHEMA) await ledgers[0]!.commit(run(sql))
-  return ledgers as [(typeof ledgers)[0], ...typeof ledgers]
+  const [first, ...others] = ledgers
+  return [{ ...first!, another }, ...others] as const
 }
 
 const SCHEMA = [
@@ -116,6 +150,11 @@ const SCHEMA = [
     BEGIN
       PERFORM fail_at_first(state, times) FROM failing WHERE name IN ('', NEW.name);
       RETURN NULL;
+    END $$`,
+  `CREATE FUNCTION fail_start() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+    BEGIN
+      PERFORM fail_at_first(state, times) FROM failing;
+      RETURN NEW;
     END $$`,
   `CREATE CONSTRAINT TRIGGER fails_late AFTER INSERT ON added DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION fail_late()`,

@@ -44,24 +44,28 @@ onBothEngines((open) => {
     expect(await deferred.unrun(9)).toEqual([payment.id])
   })
 
-  test('D39 settled work of a process that has ended is taken over, also if its buyer got no answer', async () => {
-    const ended = asEnded(database)
-    const before = { payments: createPayments(ended), deferred: createDeferred(ended) }
-    const left = []
-    for (const isDeferred of [true, false]) {
-      const payment = claim(now, { task: 'task' })
-      await before.payments.claim(payment, now)
-      if (isDeferred) await before.deferred.defer(payment.id)
-      await before.payments.save({ id: payment.id, state: 'owed', nextAttemptAt: now }, now)
-      await before.payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
-      left.push(payment.id)
-    }
-    expect(await deferred.unrun(9)).toEqual([])
-    await deferred.takeOver(now + 1, 9)
-    expect(await deferred.unrun(9)).toEqual([left[0]])
-    await deferred.takeOver(now, 9)
-    expect(await deferred.unrun(9)).toEqual(left)
-  })
+  test.each([
+    [now, false],
+    [now + 24 * 60 * 60 * 1000 + 1, true],
+  ])(
+    'D39 settled work of a process that has ended is taken over, also if its buyer got no answer lately',
+    async (at, isLong) => {
+      const ended = asEnded(database)
+      const before = { payments: createPayments(ended), deferred: createDeferred(ended) }
+      const left = []
+      for (const isDeferred of [true, false]) {
+        const payment = claim(now, { task: 'task' })
+        await before.payments.claim(payment, now)
+        if (isDeferred) await before.deferred.defer(payment.id)
+        await before.payments.save({ id: payment.id, state: 'owed', nextAttemptAt: now }, now)
+        await before.payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
+        left.push(payment.id)
+      }
+      expect(await deferred.unrun(9)).toEqual([])
+      await payments.takeOver('stopped', at)
+      expect(await deferred.unrun(9)).toEqual(isLong ? [left[0]] : left)
+    },
+  )
 
   test('D32 a result whose buyer had left is found by what was asked, of a payment with and without a stored task', async () => {
     const plain = claim(now)

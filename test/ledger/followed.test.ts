@@ -23,7 +23,7 @@ const own: Listing = listingFixture({ id: 'own', local: true, price: 0n, price_a
 
 /** A process with a buyer, which follows the others. */
 async function startProcess(address: string, runOwn?: RunOwn): Promise<Process> {
-  const database = await openPostgres({ address, isShared: true })
+  const database = await openPostgres({ address })
   const namesOf = (id: string) => (id === own.id ? own : undefined)
   const ledger = createLedger(openRecords(database, { hasChain: false }), { logger: silentLogger, namesOf })
   const feed: NodeFeed = new Feed({ life: randomUUID().slice(0, 8) })

@@ -18,7 +18,7 @@ test('a second process is refused, is told who holds the ledger, and may have it
   const first = await open({ place: 'the first one' })
   const refused = { code: 'STORE_IN_USE', message: expect.stringContaining('the first one') }
   await expect(open()).rejects.toMatchObject(refused)
-  const waiting = openPostgres({ address: database.address(), takeMs: 60_000 })
+  const waiting = openPostgres({ address: database.address(), isAlone: true, takeMs: 60_000 })
   await first.commit(put('first'))
   await first.close()
   const second = await waiting
@@ -97,7 +97,7 @@ async function setup() {
     await database.drop()
   })
   const open = async (options: Options = {}) => {
-    const ledger = await openPostgres({ address: database.address(), ...options })
+    const ledger = await openPostgres({ address: database.address(), isAlone: true, ...options })
     ledgers.push(ledger)
     return ledger
   }

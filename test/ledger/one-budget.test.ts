@@ -97,3 +97,29 @@ test('a rule that one process changes binds the next purchase of every other one
   await first.budget.refresh()
   expect(first.budget.perCall()).toBe(5n * AMOUNT)
 })
+
+test('changes of different rules at two processes at once all hold', async () => {
+  const ledgers = await openShared(2)
+  const [first, second] = ledgers.map((ledger) => buyerOn(ledger, { perDay: 100n * AMOUNT }).budget)
+  const limits = [1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n].map((times) => times * AMOUNT)
+  for (const limit of limits) {
+    const party = `thief ${limit}`
+    await Promise.all([first!.change({ per_day: limit }), second!.change({ deny: [party] })])
+    await Promise.all([first!.refresh(), second!.refresh()])
+    for (const budget of [first!, second!]) expect(budget.rules()).toMatchObject({ perDay: limit, deny: [party] })
+  }
+})
+
+test('a change at a process whose configuration is older undoes no limit that was set at another one', async () => {
+  const [one, two] = await openShared(2)
+  const older = buyerOn(one!, { perDay: 20n * AMOUNT })
+  const newer = buyerOn(two!, { perDay: 50n * AMOUNT })
+  await newer.budget.change({ per_day: AMOUNT })
+  await older.budget.change({ per_call: 2n * AMOUNT })
+  expect([await newer.buy(), await newer.buy()]).toEqual(['reserved', 'over the limit of the day'])
+  // A limit that was raised is no reason to spend more: what the configuration says counts.
+  await newer.budget.change({ per_day: 90n * AMOUNT })
+  await older.budget.change({ per_call: 3n * AMOUNT })
+  await newer.budget.refresh()
+  expect([older.budget.rules().perDay, newer.budget.rules().perDay]).toEqual([20n * AMOUNT, 50n * AMOUNT])
+})

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
@@ -17,7 +18,7 @@ async function openMany(count: number): Promise<LedgerDatabase[]> {
     await database.drop()
   })
   for (let made = 0; made < count; made += 1) {
-    ledgers.push(await openPostgres({ address: database.address(), isShared: true, place: `machine ${made}` }))
+    ledgers.push(await openPostgres({ address: database.address(), place: `machine ${made}` }))
   }
   return ledgers
 }
@@ -36,18 +37,49 @@ test('processes that share a ledger see one another, and what each says of itsel
     [first.process, 'machine 0'],
     [second.process, 'machine 1'],
   ])
-  expect(alive.map(({ report }) => report)).toEqual([undefined, { ...said, aheadMs: expect.any(Number) }])
+  expect(alive.map(({ report }) => report)).toEqual([
+    undefined,
+    { ...said, aheadMs: expect.any(Number), schema: expect.any(Number) },
+  ])
   await second.close()
   expect(await processesOf(first).alive()).toHaveLength(1)
   expect(await processesOf(first).endDead()).toContain(second.process)
 })
 
-test('how far a clock is ahead is said, in ms', async () => {
+test('a look shows who is alive, who stopped, who was lost, and who has which role', async () => {
+  const [first, stopped, lost] = (await openMany(3)) as [LedgerDatabase, LedgerDatabase, LedgerDatabase]
+  await hasRole(first, 'housekeeping')
+  await stopped.close()
+  await silence(first, lost)
+  await processesOf(first).endDead()
+  const { alive, ended, roles } = await processesOf(first).sight()
+  expect(alive.map(({ id }) => id)).toEqual([first.process])
+  expect(Object.fromEntries(ended.map(({ id, isLost }) => [id, isLost]))).toEqual({
+    [stopped.process]: false,
+    [lost.process]: true,
+  })
+  expect(ended.find(({ id }) => id === lost.process)!.silentMs).toBeGreaterThan(60_000)
+  expect(roles).toEqual([{ name: 'housekeeping', process: first.process }])
+})
+
+test.each([3_600_000, -3_600_000])('how far a clock is ahead is said: %i ms', async (offMs) => {
   const [ledger] = (await openMany(1)) as [LedgerDatabase]
-  const hourAhead = { ...systemClock, now: () => systemClock.now() + 3_600_000 }
-  await createProcesses(ledger, hourAhead).report(said)
+  const processes = createProcesses(ledger, { now: () => systemClock.now() + offMs })
+  const measured = [await processes.report(said), await processes.aheadMs()]
   const [own] = await processesOf(ledger).alive()
-  expect(Math.abs(own!.report!.aheadMs - 3_600_000)).toBeLessThan(60_000)
+  for (const aheadMs of [own!.report!.aheadMs, ...measured]) expect(Math.abs(aheadMs - offMs)).toBeLessThan(20_000)
+})
+
+test('a network that takes minutes makes no clock look wrong', async () => {
+  const [ledger] = (await openMany(1)) as [LedgerDatabase]
+  let late = -600_000
+  const slow = {
+    now() {
+      late += 600_000
+      return systemClock.now() + late - 300_000
+    },
+  }
+  expect(await createProcesses(ledger, slow).aheadMs()).toBe(0)
 })
 
 test('a process whose lease is over is ended by the others, and writes nothing more', async () => {
@@ -74,9 +106,40 @@ test('a process that shares a ledger is not let in beside one that does not, nor
   const database = await createTestDatabase()
   onTestFinished(() => database.drop())
   const address = database.address()
-  for (const isShared of [true, false]) {
-    const first = await openPostgres({ address, isShared })
-    await expect(openPostgres({ address, isShared: !isShared })).rejects.toMatchObject({ code: 'STORE_IN_USE' })
+  for (const isAlone of [true, false]) {
+    const first = await openPostgres({ address, isAlone })
+    await expect(openPostgres({ address, isAlone: !isAlone })).rejects.toMatchObject({ code: 'STORE_IN_USE' })
     await first.close()
   }
+})
+
+test('T16 after a time without the database nobody is ended until the others could come back', async () => {
+  const [first, second] = (await openMany(2)) as [LedgerDatabase, LedgerDatabase]
+  let now = 0
+  const processes = createProcesses(first, systemClock, () => now)
+  await processes.endDead()
+  await silence(first, second)
+  now += 30_000
+  expect(await processes.endDead()).toEqual([])
+  for (; now < 49_000; now += 3_000) expect(await processes.endDead()).toEqual([])
+  now = 50_000
+  expect(await processes.endDead()).toEqual([second.process])
+})
+
+test('T16 a process that starts when the leases of all others are over ends none of them: the database was away', async () => {
+  const database = await createTestDatabase()
+  const open = () => openPostgres({ address: database.address() })
+  const ledgers = [await open(), await open()]
+  onTestFinished(async () => {
+    await Promise.all(ledgers.map((ledger) => ledger.close()))
+    await database.drop()
+  })
+  const admin = new pg.Client(database.address())
+  await admin.connect()
+  await admin.query('UPDATE processes SET lease_until = 1')
+  await admin.end()
+  const started = await open()
+  ledgers.push(started)
+  const processes = processesOf(started)
+  expect([await processes.endDead(), (await processes.alive()).length]).toEqual([[], 3])
 })

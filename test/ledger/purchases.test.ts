@@ -81,6 +81,34 @@ onBothEngines((open, openTwo) => {
     expect(await purchases.spentOn(day)).toBe(0n)
   })
 
+  test('T16: a result that arrives late ends its order only together with what counts it again', async () => {
+    const { order: bought, reservation: authorization } = await reserved()
+    const { paymentId } = authorization
+    await purchases.resolve(paymentId, 'released', undefined, now)
+    const late = { ...bought, status: 'completed', output: 'late' } as const
+    const paid = { paymentId, amount: 10_000n, txHash: undefined }
+    let commits = 0
+    const dying = createPurchases({
+      ...database,
+      async commit(...change) {
+        if (++commits > 1) throw new Error('the process has ended')
+        return database.commit(...change)
+      },
+    })
+    await dying.finish(late, paid).catch(() => {})
+    const left = [(await purchases.order(bought.id))?.status, (await purchases.reservationOf(bought.id))?.state]
+    expect([
+      ['executing', 'released', 0n],
+      ['completed', 'spent', 10_000n],
+    ]).toContainEqual([...left, await purchases.spentOn(day)])
+    await purchases.finish(late, paid)
+    expect(await purchases.order(bought.id)).toMatchObject({ status: 'completed', output: 'late' })
+    expect([(await purchases.reservationOf(bought.id))?.state, await purchases.spentOn(day)]).toEqual([
+      'spent',
+      10_000n,
+    ])
+  })
+
   test('D33: an order is never signed for twice, not even after its authorization was released', async () => {
     const { order: bought, reservation: authorization } = await reserved()
     expect(await purchases.reserve(bought, reservation(bought), budget())).toBe('again')

@@ -1,25 +1,14 @@
 /** Several processes of one seller on one ledger: what each does for a payment that another one has. */
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { untilHere } from '../../src/protocols/x402/elsewhere.ts'
-import { FakeSettlement, unclear } from '../support/fake-settlement.ts'
+import { unclear } from '../support/fake-settlement.ts'
 import { HandClock } from '../support/hand-clock.ts'
-import { openShared } from '../support/ledgers.ts'
 import { signed, testWallet } from '../support/payments.ts'
 import { until } from '../support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../support/x402-seller.ts'
+import { base64, type TestSeller, told } from '../support/x402-seller.ts'
+import { runsOf, startSellers } from '../support/x402-sellers.ts'
 
 const PRICE = 10_000n
-
-async function startAll(count: number, options: TestSellerOptions = {}): Promise<TestSeller[]> {
-  const ledgers = await openShared(count)
-  const shared = { settlement: new FakeSettlement(), clock: new HandClock(), ...options }
-  const sellers = ledgers.map((ledger) => new TestSeller({ ...shared, ledger }))
-  onTestFinished(async () => void (await Promise.all(sellers.map((seller) => seller.stop()))))
-  for (const seller of sellers) await seller.start()
-  return sellers
-}
-
-const runsOf = (sellers: readonly TestSeller[]) => sellers.reduce((sum, { runs }) => sum + runs.length, 0)
 
 async function buy(seller: TestSeller, payer: number, changes: object = {}): Promise<unknown> {
   const peer = await seller.connect(`peer-${payer}`)
@@ -29,7 +18,7 @@ async function buy(seller: TestSeller, payer: number, changes: object = {}): Pro
 
 describe('T5 one authorization at several processes', () => {
   test('at the same instant buys one run, and each tells its result', async () => {
-    const sellers = await startAll(3)
+    const sellers = await startSellers(3)
     for (let round = 1; round <= 5; round++) {
       const { envelope } = signed(sellers[0]!.clock.now(), { wallet: testWallet(round) })
       const peers = await Promise.all(sellers.map((seller) => seller.connect('buyer')))
@@ -48,7 +37,7 @@ describe('T5 one authorization at several processes', () => {
   test.each([false, true])(
     'is not told as failed while another process runs it; --settle-first: %s',
     async (settleFirst) => {
-      const [first, second] = await startAll(2, { settleFirst })
+      const [first, second] = await startSellers(2, { settleFirst })
       const { promise: work, resolve: finish } = Promise.withResolvers<string>()
       first!.work = () => work
       const { envelope, paymentId } = signed(first!.clock.now())
@@ -72,7 +61,7 @@ describe('T5 one authorization at several processes', () => {
   )
 
   test('is answered with 2007 if the other process takes long', async () => {
-    const [first, second] = await startAll(2)
+    const [first, second] = await startSellers(2)
     first!.work = () => Promise.withResolvers<string>().promise
     const { envelope, paymentId } = signed(first!.clock.now())
     void (await first!.connect('buyer')).request({ payment: envelope, body: base64('task') }).catch(() => {})
@@ -86,7 +75,7 @@ describe('T5 one authorization at several processes', () => {
   })
 
   test('D45 settled work whose run failed runs again at one process, whoever is asked', async () => {
-    const sellers = await startAll(3, { settleFirst: true })
+    const sellers = await startSellers(3, { settleFirst: true })
     sellers[0]!.work = () => Promise.reject(new Error('broken'))
     const { envelope, paymentId } = signed(sellers[0]!.clock.now())
     const peer = await sellers[0]!.connect('buyer')
@@ -104,9 +93,38 @@ describe('T5 one authorization at several processes', () => {
   })
 })
 
+test('T7 D45 settled work that always fails is paced for all processes together, and after a restart', async () => {
+  const clock = new HandClock()
+  const [first, second, third] = await startSellers(3, { settleFirst: true, clock })
+  const sellers = [first!, second!]
+  for (const seller of [...sellers, third!]) seller.work = () => Promise.reject(new Error('broken'))
+  const { envelope, paymentId } = signed(clock.now())
+  const peers = await Promise.all(sellers.map((seller) => seller.connect('buyer')))
+  expect(told(await peers[0]!.request({ payment: envelope, body: base64('task') }))).toBe('EXECUTION_FAILED')
+  const ask = async (at: number) => {
+    const peer = peers[at % 2]!
+    // The process before lets go of the work just after its answer.
+    await until(async () => !(await sellers[at % 2]!.payments.isElsewhere(paymentId)))
+    return told(await peer.askResult(envelope))
+  }
+  for (let asked = 0; asked < 20; asked++) await ask(asked)
+  expect([runsOf(sellers), await ask(0), await ask(1)]).toEqual([5, 'OVERLOADED', 'OVERLOADED'])
+  // A process that has seen none of it, as after a restart.
+  const stranger = await third!.connect('buyer')
+  expect([told(await stranger.askResult(envelope)), third!.runs.length]).toEqual(['OVERLOADED', 0])
+  for (const pauseMs of [5_000, 10_000, 20_000]) {
+    clock.advance(pauseMs)
+    expect([await ask(1), await ask(0)]).toEqual(['EXECUTION_FAILED', 'OVERLOADED'])
+  }
+  expect([runsOf(sellers), (await first!.payments.get(paymentId))?.failedRuns?.count]).toEqual([8, 8])
+  clock.advance(40_000)
+  second!.work = async () => 'at last'
+  expect([await ask(1), await ask(0)]).toEqual(['at last', 'at last'])
+})
+
 describe('T6 unsettled work at several processes', () => {
   test('of one payer is bounded for all of them together', async () => {
-    const sellers = await startAll(3, {
+    const sellers = await startSellers(3, {
       exposure: { perPayerMax: 20n * PRICE },
       slots: { concurrentMax: 100, waitingMax: 100 },
     })
@@ -122,7 +140,7 @@ describe('T6 unsettled work at several processes', () => {
   })
 
   test('of all payers is bounded for all of them together, and a settlement at one makes room at another', async () => {
-    const sellers = await startAll(2, { exposure: { totalMax: 2n * PRICE } })
+    const sellers = await startSellers(2, { exposure: { totalMax: 2n * PRICE } })
     const [first, second] = sellers
     first!.settlement.usual = unclear
     expect(await Promise.all([buy(first!, 1), buy(first!, 2)])).toEqual(['re: task', 're: task'])
@@ -136,7 +154,7 @@ describe('T6 unsettled work at several processes', () => {
   })
 
   test('T28 a payer that one process lost settles first at the others', async () => {
-    const [first, second] = await startAll(2)
+    const [first, second] = await startSellers(2)
     first!.settlement.plan.push({ moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } })
     expect(await buy(first!, 1)).toBe('re: task')
     await until(async () => (await first!.payments.counts()).unsettled === 1)
@@ -149,7 +167,7 @@ describe('T6 unsettled work at several processes', () => {
   })
 
   test('whose end was not reported counts no longer than it is asked for', async () => {
-    const [seller] = await startAll(2, { exposure: { perPayerMax: PRICE } })
+    const [seller] = await startSellers(2, { exposure: { perPayerMax: PRICE } })
     const stored = seller!.deps.payments
     const { deliver } = stored
     // The commit is done, and its answer is lost: no event.

@@ -42,6 +42,15 @@ onBothEngines((open, openTwo) => {
     expect([...stored].sort()).toEqual([false, true])
   })
 
+  test('D38: a task on which another process works is not lost, whatever is thought of it', async () => {
+    const [first, second] = (await openTwo()).map((database) => storeOf(database).store)
+    await first!.put(name('m'), message('t'))
+    const isShared = (await second!.elsewhere('a', 't')) !== undefined
+    expect(await second!.put(name('m'), message('u'), 't')).toBe(!isShared)
+    await first!.rest('t')
+    expect(await second!.put(name('m'), message('v'), isShared ? 't' : 'u')).toBe(true)
+  })
+
   test('T16: an id is free again after its time, and is purged', async () => {
     const { store, ran } = storeOf(await open())
     await store.put(name('m'), message('t'))

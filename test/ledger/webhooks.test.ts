@@ -21,7 +21,8 @@ const stores = (databases: readonly LedgerDatabase[]) => databases.map(createWeb
 
 onBothEngines((open, openTwo) => {
   beforeEach(async () => {
-    webhooks = createWebhookStore(await open())
+    // By the clock of the database, the times of these tests are long past.
+    webhooks = createWebhookStore({ ...(await open()), time: undefined })
   })
 
   test('a webhook reads back as it was added, and takes its messages along', async () => {
@@ -107,6 +108,16 @@ onBothEngines((open, openTwo) => {
     expect(await webhooks.dueInMs('a', later)).toBe(LEASE_MS)
     await webhooks.retry(next!, { now: later, waitMs: 5 })
     expect(await webhooks.take('a', lease(later + 5))).toMatchObject({ id: slow!.id, attempts: 1 })
+  })
+
+  test('the clock of a shared ledger decides, whatever the clocks of its processes say', async () => {
+    const [database] = await openTwo()
+    if (database!.time === undefined) return
+    const shared = createWebhookStore(database!)
+    const ahead = Date.now() + 60 * 60 * 1000
+    await shared.enqueue([message('a', ahead)], 10)
+    expect(await shared.take('a', lease(now))).toBeDefined()
+    expect(await shared.take('a', lease(ahead))).toBeUndefined()
   })
 
   test('a message that is given back is due again, without an attempt', async () => {

@@ -11,6 +11,7 @@ import { Meters } from '../../src/lib/meters.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../../src/schema/api.ts'
 import type { NodeEvents } from '../../src/schema/events.ts'
+import type { Fleet } from '../../src/schema/fleet.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
@@ -87,6 +88,15 @@ export const statusFixture: NodeStatus = {
   agents: { local: 1, known: 2 },
   reachability: { state: 'unknown', addresses: [], relays: [], reason: 'no peer is connected that could tell' },
   settlement: { pending: 0, failed: 0 },
+}
+const fleetFixture: Fleet = {
+  processes: [
+    {
+      ...{ id: 'a1b2c3d4', place: 'one, process 1', answering: true, state: 'selling', version: '0.1.0' },
+      ...{ started_at: '2026-11-23T10:00:00.000Z', addresses: [], agents: [localId], running: 0 },
+    },
+  ],
+  ...{ ended: [], missing: 0, roles: [], database: { engine: 'sqlite' }, workers: [] },
 }
 export const peerFixture: PeerStatus = {
   peer_id: sellerId,
@@ -206,6 +216,11 @@ export function fakeDeps({
       budget: () => budget.view(),
       approvals: (state) => approvals.list(state),
       oldestOwedSeconds: async () => 0,
+      fleet: () => fleetFixture,
+      workers: async () => [],
+      agents: () => [ownAgentFixture],
+      lagMs: () => 0,
+      latency: () => undefined,
       books: () => earnings.stats({ days: 0 }),
     },
     alarms: fakeAlarms(),
@@ -229,6 +244,7 @@ export function fakeDeps({
     node: {
       status: async () => statusFixture,
       peers: () => [peerFixture],
+      fleet: async () => fleetFixture,
       configuration: async () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
       diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
       balance,

@@ -1,5 +1,6 @@
 import { type Receipts, receiptRecord } from '../../src/ledger/receipts.ts'
 import { receiptOf } from '../../src/payments/receipt.ts'
+import { x402ReceiptOf } from '../../src/payments/x402-receipt.ts'
 import { agentId, requirements, sellerWallet, signed } from './payments.ts'
 
 const at = Date.UTC(2026, 10, 21)
@@ -23,9 +24,18 @@ export const receiptFixture = receiptRecord(
   'Summary',
 )
 
+/** The same receipt as x402 has it. */
+export const x402ReceiptFixture = sellerWallet.signX402Receipt(
+  x402ReceiptOf({
+    ...{ network: delivery.network, agentId, payer: envelope.payer },
+    ...{ issuedAt: at / 1000, txHash: `0x${'9a'.repeat(32)}` },
+  }),
+)
+
 /** A store that holds only this receipt. */
 export const fakeReceipts: Receipts = {
   list: async () => ({ items: [receiptFixture], next: undefined }),
   get: async (id) => (id === receiptFixture.payment_id ? receiptFixture : undefined),
+  x402: async (id) => (id === receiptFixture.payment_id ? x402ReceiptFixture : undefined),
   export: async () => ({ items: [receiptFixture], next: undefined }),
 }

@@ -6,6 +6,8 @@ import { randomHash } from './signed-payment.ts'
 /** A fault of one call. `settles`: the real facilitator is called first, so the money moves despite the fault. */
 export type Fault = { settles?: boolean } & (
   | { kind: 'pass' }
+  /** Calls the real facilitator once `until` resolves, and passes on its answer. */
+  | { kind: 'late'; until: Promise<unknown> }
   /** 200 with success: false. */
   | { kind: 'refuse'; reason: string; message?: string; transaction?: string }
   /** Any status and body; an object is sent as JSON. */
@@ -96,7 +98,8 @@ export async function startFaultyFacilitator(upstreamUrl: string, faults: Fault[
     const fault: Fault = queue.shift() ?? ofThisPayer ?? { kind: 'pass' }
     const call: FacilitatorCall = { operation, body, fault: fault.kind }
     if (calls.push(call) > CALLS_MAX) calls.shift()
-    if (fault.kind === 'pass' || fault.kind === 'truncated' || fault.settles === true) {
+    if (fault.kind === 'late') await fault.until
+    if (fault.kind === 'pass' || fault.kind === 'late' || fault.kind === 'truncated' || fault.settles === true) {
       call.upstream = await forward(path, text)
     }
     respond(response, fault, call.upstream)
@@ -150,6 +153,7 @@ function answerOf(fault: AnsweringFault, upstream: Upstream | undefined): Answer
   const failure = { success: false, transaction: '', network: NETWORK }
   switch (fault.kind) {
     case 'pass':
+    case 'late':
     case 'truncated':
       return { status: upstream?.status ?? 500, text: JSON.stringify(upstream?.body ?? {}) }
     case 'refuse': {

@@ -3,10 +3,14 @@ import { rowOf } from '../../src/listings/rows.ts'
 import { sealListing } from '../../src/listings/signed-listing.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
 import { openDatabase } from '../../src/store/database.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createListingStore } from '../../src/store/listings.ts'
+import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
+import { run } from '../../src/store/query.ts'
+import { engineEnvironment } from './ledger-engine.ts'
 import { listingRecord } from './listings.ts'
 
-/** Fills the database of a stopped node with listings that other nodes signed, and with calls of its own agents. */
+/** Fills the databases of a stopped node with listings that other nodes signed, and with calls of its own agents. */
 export async function fillDataDir(dataDir: string, counts: { listings: number; executions: number }): Promise<void> {
   const database = openDatabase({ path: join(dataDir, 'stoa.db') })
   const store = createListingStore(database)
@@ -20,16 +24,26 @@ export async function fillDataDir(dataDir: string, counts: { listings: number; e
     store.putLater(rowOf(entry, envelope, { seenAt: now }))
   }
   await store.flush()
-  // Uses one statement: 100,000 separate statements would take longer than the test.
-  await database.write(() =>
-    database
-      .prepare(`
-        WITH RECURSIVE counter (no) AS (SELECT 1 UNION ALL SELECT no + 1 FROM counter WHERE no < ?)
-        INSERT INTO exchanges (agent_id, caller_id, correlation_id, input, output, error, created_at, duration_ms)
-        SELECT 'agent' || (no % 5), 'caller' || (no % 400), 'exchange ' || no, 'task ' || no,
-          iif(no % 20 = 0, NULL, 'result ' || no), iif(no % 20 = 0, 'it failed', NULL), ? - (? - no) * 20000, no % 900
-        FROM counter`)
-      .run(counts.executions, now, counts.executions),
-  )
+  await addExecutions(dataDir, database, counts.executions)
   await database.close()
+}
+
+/** Uses one statement: 100,000 separate statements would take longer than the test. */
+async function addExecutions(dataDir: string, database: LedgerDatabase, count: number): Promise<void> {
+  const { DATABASE_URL: address } = await engineEnvironment(dataDir)
+  const ledger = address === undefined ? database : await openPostgres({ address })
+  const now = Date.now()
+  await ledger.commit(
+    run(
+      `WITH RECURSIVE counter (no) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT no + 1 FROM counter WHERE no < ?1)
+      INSERT INTO exchanges (agent_id, caller_id, correlation_id, input, output, error, created_at, duration_ms)
+      SELECT 'agent' || (no % 5), 'caller' || (no % 400), 'exchange ' || no, 'task ' || no,
+        CASE WHEN no % 20 <> 0 THEN 'result ' || no END, CASE WHEN no % 20 = 0 THEN 'it failed' END,
+        ?2 - (?1 - no) * 20000, no % 900
+      FROM counter`,
+      count,
+      now,
+    ),
+  )
+  if (ledger !== database) await ledger.close()
 }

@@ -52,7 +52,7 @@ export async function openShared(count: number): Promise<LedgerDatabase[]> {
     await database.giveBack()
   })
   for (let made = 0; made < count; made += 1) {
-    ledgers.push(await openPostgres({ address: database.address(), isShared: count > 1 }))
+    ledgers.push(await openPostgres({ address: database.address() }))
   }
   return ledgers
 }

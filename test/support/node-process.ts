@@ -30,11 +30,13 @@ export type NodeProcess = {
   stop(): Promise<void>
 }
 
-const running = new Set<ChildProcess>()
+const running = new Map<ChildProcess, Promise<unknown>>()
 
 /** Starts `stoa start` and resolves when the node listens. At `faultPoint` the node ends as by a power cut. */
 export async function startNodeProcess(options: {
   faultPoint?: string | undefined
+  /** The program with fault points of another checkout. */
+  faultyNode?: string
   /** The `stoa` program to run instead of the source with fault points. */
   program?: string
   /** The Node.js to run it, if it is not the one of the tests. */
@@ -46,29 +48,31 @@ export async function startNodeProcess(options: {
 }): Promise<NodeProcess> {
   const { PATH = '', HOME = '' } = process.env
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
-  const program = options.program === undefined ? [FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
+  const program =
+    options.program === undefined ? [options.faultyNode ?? FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
   const flag = options.args.indexOf('--data-dir')
   const dataDir = flag === -1 ? options.environment.NODE_DATA_DIR : options.args[flag + 1]
-  const engine = await engineEnvironment(dataDir)
+  const isGiven = options.environment.DATABASE_URL !== undefined
+  const engine = isGiven ? {} : await engineEnvironment(dataDir)
   const limit = options.openFiles === undefined ? '' : `ulimit -n ${options.openFiles}; `
   const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$@"`, options.execPath ?? process.execPath, ...args], {
     env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...engine, ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  running.add(child)
   let log = ''
   child.stderr.setEncoding('utf8').on('data', (part: string) => {
     log = (log + part).slice(-LOG_CHARS_MAX)
   })
   const exited = (once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>).then(
     async ([code, signal]) => {
-      running.delete(child)
       // Who has a database from the test lets it wait.
       if (code !== 0 && engine.DATABASE_URL !== undefined) await endLease(engine.DATABASE_URL, child.pid!)
+      running.delete(child)
       return { code, signal }
     },
   )
+  running.set(child, exited)
   const ready = await Promise.race([
     once(createInterface({ input: child.stdout }), 'line', { signal: AbortSignal.timeout(READY_MS) }),
     exited.then((end) => Promise.reject(new Error(`stoa start ended with ${JSON.stringify(end)}: ${log}`))),
@@ -88,9 +92,9 @@ export async function startNodeProcess(options: {
 /** Kills every process that tests of this file have left running. */
 export async function killNodeProcesses(): Promise<void> {
   await Promise.all(
-    [...running].map(async (child) => {
+    [...running].map(async ([child, exited]) => {
       child.kill('SIGKILL')
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'close')
+      await exited
     }),
   )
 }

@@ -11,10 +11,13 @@ export function testBudget(
 ): Budget {
   const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
   let text = JSON.stringify(deps.stored ?? {})
-  const keep = (next: string) => {
-    text = next
+  const texts = {
+    load: async () => text,
+    async change(edit: (text: string) => string) {
+      text = edit(text)
+      return text
+    },
   }
-  const texts = { load: async () => text, save: async (next: string) => keep(next) }
   return createBudget(
     { ...configured, ...rules },
     {

@@ -6,11 +6,12 @@ import { RunSlots } from '../../src/agents/run-slots.ts'
 import type { AgentCall } from '../../src/agents/runtime.ts'
 import type { WorkerTask } from '../../src/agents/worker-agent.ts'
 import { parseJson } from '../../src/lib/json.ts'
-import { silentLogger } from '../../src/lib/logger.ts'
+import { type Logger, silentLogger } from '../../src/lib/logger.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { PeerLimits } from '../../src/protocols/peer-limits.ts'
 import type { WorkMessage, WorkMessageType } from '../../src/schema/work.ts'
 import { openDatabase } from '../../src/store/database.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createWorkerStore } from '../../src/store/workers.ts'
 import { readJoinToken } from '../../src/workers/join-token.ts'
 import { createWorkDoor } from '../../src/workers/work-door.ts'
@@ -25,14 +26,28 @@ const SELLER = '12D3KooWSeller'
 type Handler = (stream: Stream, peerId: string) => void
 type Run = (call: AgentCall) => Promise<string>
 
+type WorkshopOptions = {
+  awayMs?: number
+  cancelMs?: number
+  /** The address of a peer, or of all. */
+  site?: string | ((peerId: string) => string | undefined)
+  /** The ledger of the seller. The test closes it. */
+  ledger?: LedgerDatabase
+  logger?: Logger
+  /** Names under which the seller has no agent. */
+  unknown?: readonly string[]
+}
+
 /** The seller's side of the work protocol over streams in memory, and workers for it, honest and scripted. */
-export async function openWorkshop({ awayMs, cancelMs }: { awayMs?: number; cancelMs?: number } = {}) {
-  const database = openDatabase({ path: ':memory:' })
+export async function openWorkshop(options: WorkshopOptions = {}) {
+  const { awayMs, cancelMs, site, ledger, logger = silentLogger, unknown = [] } = options
+  const database = ledger ?? openDatabase({ path: ':memory:' })
   const clock = new HandClock(Date.parse('2026-11-23T10:00:00Z'))
-  const pool = new WorkerPool({ logger: silentLogger, awayMs })
+  const pool = new WorkerPool({ logger, awayMs })
   const random = (length: number) => randomBytes(length)
-  const addresses = () => [`/ip4/192.0.2.1/tcp/4001/p2p/${SELLER}`]
+  const addresses = async () => [`/ip4/192.0.2.1/tcp/4001/p2p/${SELLER}`]
   const roll = createWorkerRoll({
+    ...{ process: 'this', elsewhere: async () => [] },
     ...{ clock, pool, random, addresses, store: createWorkerStore(database), peerId: SELLER },
   })
   let handler: Handler | undefined
@@ -42,7 +57,7 @@ export async function openWorkshop({ awayMs, cancelMs }: { awayMs?: number; canc
   let most = 0
   const door = createWorkDoor(
     {
-      ...{ clock, logger: silentLogger, roll, pool },
+      ...{ clock, logger, roll, pool },
       limits: {
         openStream: (peerId) => limits.openStream(peerId),
         holdBytes(peerId, change) {
@@ -51,7 +66,8 @@ export async function openWorkshop({ awayMs, cancelMs }: { awayMs?: number; canc
           return limits.holdBytes(peerId, change)
         },
       },
-      siteOf: (peerId) => peerId,
+      hasAgent: (name) => !unknown.includes(name),
+      siteOf: (peerId) => (typeof site === 'function' ? site(peerId) : (site ?? peerId)),
       handle: async (_protocol, handle) => {
         handler = handle
       },
@@ -66,7 +82,7 @@ export async function openWorkshop({ awayMs, cancelMs }: { awayMs?: number; canc
     ending.abort(new Error('the test is over'))
     await door.stop()
     for (const stream of streams) stream.abort(new Error('the test is over'))
-    await database.close()
+    if (ledger === undefined) await database.close()
   })
 
   /** A stream to the seller from a peer. */

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import { RunSlots } from '../../src/agents/run-slots.ts'
@@ -6,6 +6,7 @@ import { createLedger, type LedgerRecords, openRecords } from '../../src/ledger/
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createSales } from '../../src/node/sales.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
+import { type ChallengeSeal, createChallengeSeal } from '../../src/payments/challenge-seal.ts'
 import type { Challenges } from '../../src/payments/challenges.ts'
 import { type Exposure, type ExposureDeps, type ExposureOptions, exposureLimits } from '../../src/payments/exposure.ts'
 import type { Facilitator } from '../../src/payments/facilitator.ts'
@@ -21,9 +22,10 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import type { Exchanges } from '../../src/store/exchanges.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import type { Payments } from '../../src/store/payments.ts'
+import { endProcess } from './end-process.ts'
 import { FakeSettlement } from './fake-settlement.ts'
 import { HandClock } from './hand-clock.ts'
-import { agentId, payTo, randomHex, sellerWallet, signed, usdc } from './payments.ts'
+import { agentId, payTo, sellerWallet, signed, usdc } from './payments.ts'
 
 type Run = ServedAgent['run']
 type Handler = (stream: Stream, peerId: string) => void
@@ -45,7 +47,19 @@ export type TestSellerOptions = {
   exposure?: Partial<ExposureOptions>
   blocked?: readonly string[]
   limits?: Partial<PeerLimitsOptions>
+  /** Another identity's. All sellers without one are processes of one seller. */
+  seal?: ChallengeSeal
   slots?: { concurrentMax: number; waitingMax: number }
+}
+
+/** Ledgers that a seller has had. */
+const used = new WeakSet<Database>()
+
+/** A seller on the ledger of another one is that seller, started again: a process with an id of its own. */
+function opened(database: Database = openDatabase({ path: ':memory:' })): Database {
+  const opened = used.has(database) ? endProcess(database) : database
+  used.add(database)
+  return opened
 }
 
 /**
@@ -72,6 +86,8 @@ export class TestSeller {
   readonly log: unknown[][] = []
   /** The work of the agents. If undefined, agents repeat their task. */
   work: Run | undefined
+  /** The seller's ends of the streams, in the order in which they were opened. */
+  readonly inbound: Stream[] = []
   readonly #handlers = new Map<string, Handler>()
   readonly #sales: ReturnType<typeof createSales>
   readonly #peers: TestPeer[] = []
@@ -79,7 +95,7 @@ export class TestSeller {
   constructor(options: TestSellerOptions = {}) {
     this.clock = options.clock ?? new HandClock()
     this.settlement = options.settlement ?? new FakeSettlement()
-    this.database = options.database ?? openDatabase({ path: ':memory:' })
+    this.database = opened(options.database)
     this.records = openRecords(options.ledger ?? this.database, { hasChain: true })
     const ledger = createLedger(this.records, {
       logger: silentLogger,
@@ -102,6 +118,7 @@ export class TestSeller {
         exposure: { ...exposureLimits, ...options.exposure },
         blocked: options.blocked,
         limits: { requestsPerSecond: 1000, ...options.limits },
+        drainMs: 2_000,
         settler: { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
         settleFirst: options.settleFirst ?? false,
         payTo: options.payTo ?? payTo,
@@ -109,9 +126,14 @@ export class TestSeller {
       },
       {
         ...{ clock, ledger, facilitator, chain, funds, chance: () => 0.5 },
-        logger: { ...silentLogger, debug: note, warn: note, error: note },
-        ...{ asset: usdc, wallet: sellerWallet, didOf: (peerId) => `did:${peerId}`, newNonce: () => randomHex() },
-        agents: { find: (id) => this.agents.get(id), tokenOf: (id) => this.agents.get(id)?.tokenId },
+        logger: { ...silentLogger, debug: note, info: note, warn: note, error: note },
+        ...{ asset: usdc, wallet: sellerWallet, didOf: (peerId) => `did:${peerId}` },
+        seal: options.seal ?? createChallengeSeal(Buffer.from('one seller'), randomBytes),
+        agents: {
+          find: (id) => this.agents.get(id),
+          offered: () => this.agents.keys(),
+          tokenOf: (id) => this.agents.get(id)?.tokenId,
+        },
         slots: new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 }),
         handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
       },
@@ -133,6 +155,7 @@ export class TestSeller {
   async stop(): Promise<void> {
     await this.#sales.protocols.stop()
     await this.#sales.settledWork.stop()
+    await this.#sales.unrun.stop()
     for (const { raw } of this.#peers) raw.abort(new Error('the seller has stopped'))
     await this.#sales.settler.stop()
   }
@@ -150,6 +173,7 @@ export class TestSeller {
   /** Opens a stream to this seller, as the peer's connection would. */
   async open(peerId = 'buyer', protocol: string = X402_PROTOCOL): Promise<Stream> {
     const [ours, theirs] = await streamPair({ protocol })
+    this.inbound.push(theirs)
     this.#handlers.get(protocol)!(theirs, peerId)
     return ours
   }

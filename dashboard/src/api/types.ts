@@ -6,6 +6,7 @@ import type * as approval from '../../../src/schema/approval.ts'
 import type * as book from '../../../src/schema/book.ts'
 import type * as budget from '../../../src/schema/budget.ts'
 import type * as configuration from '../../../src/schema/configuration.ts'
+import type * as fleet from '../../../src/schema/fleet.ts'
 import type * as ledger from '../../../src/schema/ledger.ts'
 import type * as listing from '../../../src/schema/listing.ts'
 import type * as order from '../../../src/schema/order.ts'
@@ -15,6 +16,7 @@ import type * as receipt from '../../../src/schema/receipt-record.ts'
 import type * as session from '../../../src/schema/session.ts'
 import type * as token from '../../../src/schema/token.ts'
 import type * as webhook from '../../../src/schema/webhook.ts'
+import type * as worker from '../../../src/schema/worker.ts'
 import type * as workflow from '../../../src/schema/workflow.ts'
 import type * as x402 from '../../../src/schema/x402.ts'
 
@@ -46,6 +48,10 @@ export type AgentChanges = input<typeof own.UpdateAgent>
 export type AvailableModels = input<typeof own.AvailableModels>
 export type TestResult = input<typeof own.TestResult>
 export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
+
+export type Fleet = input<typeof fleet.Fleet>
+export type FleetProcess = Fleet['processes'][number]
+export type Worker = input<typeof worker.WorkerRecord>
 
 export type Configuration = input<typeof configuration.Configuration>
 export type Setting = Configuration['settings'][number]

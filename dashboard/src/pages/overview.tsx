@@ -97,6 +97,12 @@ function Node({ node }: { node: NodeStatus }) {
           ['Market', `${count(node.agents.known)} agents known`],
           ['Running for', span(node.uptime_seconds)],
           ['Version', node.version],
+          node.processes !== undefined && [
+            'Machines',
+            <Link key="machines" to="/machines">
+              {node.processes.alive === 1 ? 'one process' : `${count(node.processes.alive)} processes`}
+            </Link>,
+          ],
         ]}
       />
     </Section>

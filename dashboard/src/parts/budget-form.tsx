@@ -18,6 +18,7 @@ type Name = (typeof limits)[number][0]
 
 /** The budget rules that apply to every signed payment. */
 export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): void }) {
+  const [loaded, setLoaded] = useState(budget)
   const [values, setValues] = useState<Record<Name, string>>(
     () => Object.fromEntries(limits.map(([name]) => [name, budget[name] ?? ''])) as Record<Name, string>,
   )
@@ -31,13 +32,17 @@ export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): voi
     event.preventDefault()
     setBusy(true)
     setError(undefined)
-    const body = {
+    const next = {
       ...Object.fromEntries(limits.map(([name]) => [name, values[name].trim() === '' ? null : values[name].trim()])),
       allow: lines(allow),
       deny: lines(deny),
     }
+    // What is as it was loaded may have been changed elsewhere since.
+    const body = Object.fromEntries(
+      Object.entries(next).filter(([name, value]) => String(value) !== String(loaded[name as keyof Budget])),
+    )
     try {
-      await call('/budget', { method: 'PUT', body })
+      setLoaded(await call('/budget', { method: 'PUT', body }))
       say('Saved. The new limits apply now.')
       onSaved()
     } catch (reason) {

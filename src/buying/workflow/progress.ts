@@ -77,8 +77,8 @@ type Move =
  *   signed, or the payment was released. Otherwise the step waits until that is decided.
  * - From a fallback agent also after a failure that the seller itself reported. Then the seller charges nothing, and
  *   the chain must not show a charge. The signed amount counts against the budget until it is released.
- * - Never if the money is gone, with or without a result. If the seller may have settled first, the step waits. The
- *   workflow's `rebuy` rule overrides both (D45).
+ * - Never if the money is gone, with or without a result. If the seller may have settled first, or may get the payment yet,
+ *   the step waits. The workflow's `rebuy` rule overrides both (D45).
  */
 export function nextMove(attempt: Attempt, { tries, retries, fallbacksLeft, rebuy = false }: Chances): Move {
   const { status, error, signed, settlesFirst = false } = attempt

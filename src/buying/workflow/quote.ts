@@ -1,3 +1,4 @@
+import { largest } from '../../lib/bigints.ts'
 import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
@@ -60,7 +61,7 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
 export function quoteOf(definition: WorkflowDefinition, deps: PriceDeps): WorkflowQuote {
   const steps = priceSteps(definition, deps)
   const total = sum(steps.map(({ listings }) => costOf(listings[0]!)))
-  const dearest = sum(steps.map(({ listings }) => listings.map(costOf).reduce(larger)))
+  const dearest = sum(steps.map(({ listings }) => listings.map(costOf).reduce((a, b) => largest(a, b))))
   return {
     dry_run: true,
     ...(definition.budget !== undefined && { budget: formatPrice(definition.budget) }),
@@ -89,8 +90,4 @@ function quotedAgent(listing: Listing) {
 
 function sum(amounts: readonly bigint[]): bigint {
   return amounts.reduce((total, amount) => total + amount, 0n)
-}
-
-function larger(a: bigint, b: bigint): bigint {
-  return b > a ? b : a
 }

@@ -45,6 +45,10 @@ export const agentExecute = command({
       'the most to pay for this call (default: the limit of the node, 1 USDC)',
       UsdcText,
     ),
+    awaitSettlement: flag(
+      '--await-settlement',
+      'wait until the payment has settled, and name its transaction (default: the result comes first)',
+    ),
     stream: flag('--stream', 'show the output while the agent works; with --json, one JSON object per line'),
     ...keyOption('task'),
     timeout: option(
@@ -62,15 +66,17 @@ export const agentExecute = command({
   },
   async run(
     context,
-    { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, idempotencyKey, ...flags },
+    { agentId, task, input, maxPrice, awaitSettlement, stream = false, timeout = TIMEOUT_SECONDS, ...rest },
     dash,
   ) {
+    const { idempotencyKey, ...flags } = rest
     const text = await readTask(context.io, { task, input, dash })
     const { config, secrets } = await context.loadConfig(flags)
     const shown = stream ? showProgress(context) : undefined
     const request = {
       ...{ agentId, input: text },
-      ...defined({ maxPriceAtomic: maxPrice, idempotencyKey, onProgress: shown?.onProgress }),
+      ...defined({ maxPriceAtomic: maxPrice, awaitsSettlement: awaitSettlement }),
+      ...defined({ idempotencyKey, onProgress: shown?.onProgress }),
     }
     const late = `no result within ${timeout} s: set a longer limit with --timeout`
     const result = await withDeadline(context, { seconds: timeout, late }, (signal) =>

@@ -64,18 +64,22 @@ export const ledgerAdopt = command({
 function opener({ dataDir, network }: Config, secrets: Secrets): (adopt: boolean) => Promise<void> {
   const { database } = secrets
   return async (adopt) => {
-    const databases = await openDatabases(dataDir, { logger: silentLogger, url: database?.url, adopt })
+    const how = { logger: silentLogger, isAlone: true, adopt }
+    if (database === undefined) {
+      const databases = await openDatabases(dataDir, { ...how, url: undefined })
+      return databases.close()
+    }
+    const [{ loadOrCreateIdentity }, { knownOwner }] = await Promise.all([
+      import('../../p2p/identity.ts'),
+      import('../../node/known-owner.ts'),
+    ])
+    const owner = await knownOwner({ dataDir, network }, secrets)
+    const { wallet } = owner
+    if (wallet === undefined) throw new CliError('FAILED', `${dataDir} has no wallet key: put it there first`)
+    const databases = await openDatabases(dataDir, { ...how, url: database.url, owner })
     try {
-      if (database === undefined) return
-      const [{ loadOrCreateIdentity }, { readWalletKey }, { walletAddress }] = await Promise.all([
-        import('../../p2p/identity.ts'),
-        import('../../payments/wallet-key.ts'),
-        import('../../payments/wallet.ts'),
-      ])
-      const { peerId } = await loadOrCreateIdentity(dataFile(dataDir, 'identity'))
-      const key = await readWalletKey(dataDir, secrets)
-      if (key === undefined) throw new CliError('FAILED', `${dataDir} has no wallet key: put it there first`)
-      await databases.claim({ seller: peerId, wallet: walletAddress(key), network })
+      const { peerId: seller } = await loadOrCreateIdentity(dataFile(dataDir, 'identity'))
+      await databases.claim({ seller, wallet, network })
     } finally {
       await databases.close()
     }

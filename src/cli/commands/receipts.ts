@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
+import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { PathText } from '../../config/values.ts'
 import { reasonOf } from '../../lib/errors.ts'
@@ -8,11 +9,12 @@ import { parseJson } from '../../lib/json.ts'
 import { silentLogger } from '../../lib/logger.ts'
 import type { Proof } from '../../payments/receipt-proof.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
-import { SignedReceipt } from '../../schema/receipt.ts'
+import { SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
 import { directions, ReceiptAuthorization, type ReceiptRecord } from '../../schema/receipt-record.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import type { LedgerDatabase } from '../../store/ledger-database.ts'
 import { lockDataDir } from '../../store/lock.ts'
+import type { FoundLedger } from '../../store/postgres/look.ts'
 import { type Context, command, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { agentIdOf } from '../node-access/references.ts'
@@ -24,6 +26,7 @@ import { printableLine } from '../text/terminal-text.ts'
 import { fullPaymentId, isPaymentId } from './payment-id.ts'
 
 const LINE_LENGTH = 400
+const AccountText = z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'expected an account: 0x and 40 hex digits')
 const selection = {
   direction: option(
     '--direction <direction>',
@@ -97,38 +100,65 @@ export const receiptsVerify = command({
   examples: [
     'stoa receipts verify receipt.json',
     'stoa receipts verify receipt.json --task task.txt --result answer.txt',
+    'stoa receipts verify receipt.json --signer 0x4a62316623ad457F02cDC5D997deD67a383EC569',
     'stoa receipts verify 0x576d7d62… --json',
   ],
   options: {
     task: option('--task <file>', 'compare the receipt with this task', PathText),
     result: option('--result <file>', 'compare the receipt with this result', PathText),
+    signer: option('--signer <address>', 'the account that should have signed the receipt', AccountText),
   },
   argument: {
     name: 'id or file',
     description: 'a payment id, the start of a payment id, or a file with receipts',
     missing: 'the receipt is missing: give a file, or a payment id from `stoa receipts list`',
   },
-  async run(context, { task, result, ...flags }, given) {
+  async run(context, { task, result, signer, ...flags }, given) {
     const isId = isPaymentId(given)
     const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
     const files = {
       task: task === undefined ? undefined : await readBytes(task),
       result: result === undefined ? undefined : await readBytes(result),
+      expected: signer,
     }
-    const { proveReceipt } = await import('../../payments/receipt-proof.ts')
-    const proofs = receipts.map((receipt) => ({
-      payment_id: receipt.receipt.payload.paymentId,
-      ...proveReceipt({ ...receipt, ...files }),
-    }))
+    const { proveReceipt, proveX402Receipt } = await import('../../payments/receipt-proof.ts')
+    const proofs = receipts.map((given) =>
+      'x402' in given
+        ? { transaction: given.x402.payload.transaction, ...proveX402Receipt(given.x402, signer) }
+        : { payment_id: given.receipt.payload.paymentId, ...proveReceipt({ ...given, ...files }) },
+    )
     if (context.json) context.printJson(isId || proofs.length === 1 ? proofs[0] : proofs)
     else for (const proof of proofs) show(context, proof)
     return proofs.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed
   },
 })
 
-function show(context: Context, { payment_id, ok, proven, failed, unproven }: Proof & { payment_id: string }): void {
+export const receiptsX402 = command({
+  name: 'receipts x402',
+  summary: 'Get the receipt of a payment as x402 has it, as JSON',
+  details:
+    "A receipt of x402's offer-receipt extension, which any client of x402 verifies. It names payer, agent and transaction, and neither task nor result. For a purchase the node asks the seller for it, which signs it once the payment is settled. Nothing is paid.",
+  examples: ['stoa receipts x402 0x576d7d62… > receipt.json'],
+  options: {},
+  argument: {
+    name: 'id',
+    description: 'a payment id, or the start of a payment id',
+    missing: 'the payment is missing: give a payment id from `stoa receipts list`',
+  },
+  async run(context, flags, given) {
+    const node = await remoteNode(context, flags)
+    const { signal } = context.io
+    const id = await fullPaymentId(given, () => node.receipts({ limit: PAGE_ITEMS_MAX }, { signal }))
+    context.printJson(await node.x402Receipt(id, { signal }))
+  },
+})
+
+type Judged = Proof & ({ payment_id: string } | { transaction: string })
+
+function show(context: Context, { ok, proven, failed, unproven, ...judged }: Judged): void {
   const { style } = context
-  context.print(`${style.stdout.bold(ok ? 'GOOD' : 'BAD')}  payment ${payment_id}`)
+  const what = 'payment_id' in judged ? `payment ${judged.payment_id}` : `transaction ${judged.transaction}`
+  context.print(`${style.stdout.bold(ok ? 'GOOD' : 'BAD')}  ${what}`)
   for (const line of failed) context.print(`  contradicted  ${printableLine(line, LINE_LENGTH)}`)
   for (const line of proven) context.print(`  proven        ${printableLine(line, LINE_LENGTH)}`)
   for (const line of unproven) context.print(`  not proven    ${printableLine(line, LINE_LENGTH)}`)
@@ -136,7 +166,8 @@ function show(context: Context, { payment_id, ok, proven, failed, unproven }: Pr
 
 const Kept = z.object({ receipt: SignedReceipt, authorization: ReceiptAuthorization.optional() })
 const Bare = SignedReceipt.transform((receipt) => ({ receipt, authorization: undefined }))
-const One = z.union([Kept, Bare])
+const OfX402 = SignedX402Receipt.transform((x402) => ({ x402 }))
+const One = z.union([Kept, Bare, OfX402])
 type GivenReceipt = z.output<typeof One>
 /** An export also contains purchases without a receipt. */
 const Several = z.array(z.looseObject({ receipt: z.unknown().optional() })).max(1_000_000)
@@ -164,7 +195,7 @@ async function kept(context: Context, flags: { dataDir?: string | undefined }, g
   }
   const { config, secrets } = await context.loadConfig(flags)
   const running = await findRunningNode(context, config, secrets)
-  const record = running === undefined ? await readStored(config.dataDir, secrets, given) : await ask(running.node)
+  const record = running === undefined ? await readStored(config, secrets, given) : await ask(running.node)
   if (record?.receipt !== undefined) return { receipt: record.receipt, authorization: record.authorization }
   const why =
     record === undefined
@@ -173,7 +204,8 @@ async function kept(context: Context, flags: { dataDir?: string | undefined }, g
   throw new CliError('FAILED', why)
 }
 
-async function readStored(dataDir: string, secrets: Secrets, id: string): Promise<ReceiptRecord | undefined> {
+async function readStored(config: Config, secrets: Secrets, id: string): Promise<ReceiptRecord | undefined> {
+  const { dataDir } = config
   const url = secrets.database?.url
   if (url === undefined && !existsSync(dataFile(dataDir, 'database'))) return undefined
   const [{ createReceiptStore }, { receiptRecord }] = await Promise.all([
@@ -182,7 +214,7 @@ async function readStored(dataDir: string, secrets: Secrets, id: string): Promis
   ])
   const lock = lockDataDir(dataDir)
   try {
-    const database = await openStored(dataDir, url)
+    const database = await openStored(config, secrets)
     try {
       const store = createReceiptStore(database)
       const recent = async () => {
@@ -199,14 +231,25 @@ async function readStored(dataDir: string, secrets: Secrets, id: string): Promis
   }
 }
 
-/** @param url the PostgreSQL database that keeps the ledger, if it is not in the data directory */
-async function openStored(dataDir: string, url: string | undefined): Promise<LedgerDatabase> {
+/** The ledger, in the data directory or in PostgreSQL. That of another seller is refused, and not brought up to date. */
+async function openStored(config: Config, secrets: Secrets): Promise<LedgerDatabase> {
+  const url = secrets.database?.url
   if (url === undefined) {
     const { openDatabase } = await import('../../store/database.ts')
-    return openDatabase({ path: dataFile(dataDir, 'database') })
+    return openDatabase({ path: dataFile(config.dataDir, 'database') })
   }
-  const { openServerLedger } = await import('../../store/server-ledger.ts')
-  return (await openServerLedger(url, { logger: silentLogger })).database
+  const [{ openServerLedger, serverName }, { checkOwner }, { readIdentity }] = await Promise.all([
+    import('../../store/server-ledger.ts'),
+    import('../../store/ledger-owner.ts'),
+    import('../../p2p/identity.ts'),
+  ])
+  const identity = await readIdentity(dataFile(config.dataDir, 'identity'))
+  const check = async ({ facts }: FoundLedger) => {
+    if (facts === undefined) throw new CliError('FAILED', `PostgreSQL at ${serverName(url)} has no ledger`)
+    // Who has the wallet does not matter for reading.
+    if (facts.owner) checkOwner(facts.owner, { ...facts.owner, seller: identity?.peerId }, serverName(url))
+  }
+  return (await openServerLedger(url, { logger: silentLogger, check })).database
 }
 
 async function readBytes(path: string): Promise<Buffer> {

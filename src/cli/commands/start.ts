@@ -27,7 +27,7 @@ import { createLog } from '../log.ts'
 import { createLogFile } from '../log-file.ts'
 import { relieveMemory } from '../memory-relief.ts'
 import { networkOptions } from '../node-access/network-options.ts'
-import { STOP_MS_MAX, settled, stopNode } from '../node-access/own-node.ts'
+import { settled, stopMsMax, stopNode } from '../node-access/own-node.ts'
 import { checkOpenFiles } from '../open-files.ts'
 import type { OwnNode } from '../parts.ts'
 import { type Ready, startWarnings, summaryLines } from '../text/start-summary.ts'
@@ -42,7 +42,7 @@ export const start = command({
   local: true,
   summary: 'Start a node: it sells the agents of agents.yaml, buys from others and serves the HTTP API',
   details:
-    'With --name, the node also sells that agent until it stops. After Ctrl-C or SIGTERM the node takes its agents off the market, lets running tasks finish for 2 seconds, cancels the others without a charge, and exits within 5 seconds. A second Ctrl-C ends the node at once.',
+    'With --name, the node also sells that agent until it stops. After Ctrl-C or SIGTERM the node takes its agents off the market, lets running tasks finish for 2 seconds (seller.drain_seconds), cancels the others without a charge, and exits 3 seconds later at the latest. A second Ctrl-C ends the node at once.',
   examples: [
     'stoa start',
     'stoa start --name Summarizer --description "Summarizes any text." --price 0.01 --model builtin/summarize',
@@ -145,14 +145,16 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     await orAborted(untilLost(node), io.signal)
   } catch (error) {
     if (!io.signal.aborted) {
-      await stopNode(node).catch((reason: unknown) => logger.error({ err: reason }, 'the node did not stop cleanly'))
+      await stopNode(node, stopMsMax(config)).catch((reason: unknown) =>
+        logger.error({ err: reason }, 'the node did not stop cleanly'),
+      )
       throw error
     }
   }
   const since = performance.now()
   if (!context.json) context.tell(style.stderr.dim('stopping'))
   await settled(started)
-  const stopped = await stopNode(node, STOP_MS_MAX - (performance.now() - since)).catch((reason: unknown) => {
+  const stopped = await stopNode(node, stopMsMax(config) - (performance.now() - since)).catch((reason: unknown) => {
     logger.error({ err: reason }, 'the node did not stop cleanly; all payments are on disk')
     return true
   })
@@ -161,12 +163,12 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
 }
 
 function sayWaiting(context: Context, logger: Logger, reason: string): void {
-  const text = `${reason}. This node waits, and takes over when that one is gone`
+  const text = `${reason}. This node waits until that one is gone`
   if (context.json) logger.warn({}, text)
   else context.tell(text)
 }
 
-/** Rejects if another process has taken over the ledger. */
+/** Rejects if others have taken over the work of this process. */
 async function untilLost({ lost }: OwnNode): Promise<never> {
   if (!lost.aborted) await once(lost, 'abort')
   throw lost.reason
@@ -174,12 +176,21 @@ async function untilLost({ lost }: OwnNode): Promise<never> {
 
 /** Loads the native code to see if there is any. That waits until the node has started, because it takes some ms. */
 function warnOfSlowSignatures(logger: Logger, signal: AbortSignal): void {
-  const timer = setTimeout(() => {
-    if (secp256k1.name === 'native') return
+  const look = () => {
+    let name: typeof secp256k1.name
+    try {
+      name = secp256k1.name
+    } catch {
+      // All files of the process are in use: nothing can be loaded now.
+      return
+    }
+    clearInterval(timer)
+    if (name === 'native') return
     const slow = 'this platform has no native secp256k1, so the node checks payments 20 to 30 times slower'
     logger.warn({}, `${slow}: see stoa doctor`)
-  }, SIGNATURES_LOOK_MS).unref()
-  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  }
+  const timer = setInterval(look, SIGNATURES_LOOK_MS).unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
 /** Starts the node and lists its agents. An agent that fails is reported and skipped, so that the others can sell. */

@@ -1,8 +1,11 @@
 import { pause } from '../../lib/wait.ts'
 import type { NodeStatus } from '../../schema/api.ts'
+import type { Fleet } from '../../schema/fleet.ts'
 import { command, flag } from '../command.ts'
 import { requireRunningNode } from '../node-access/running-node.ts'
+import type { RemoteNode } from '../parts.ts'
 import { badge } from '../text/badge.ts'
+import { fleetLines } from '../text/fleet-text.ts'
 import { searchText } from '../text/market-search-text.ts'
 import { reachabilityText } from '../text/reachability-text.ts'
 import { shareText } from '../text/start-summary.ts'
@@ -12,7 +15,7 @@ const WATCH_MS = 2000
 
 export const status = command({
   name: 'status',
-  summary: 'Show the state of the running node: peer id, addresses, peers, agents, settlement',
+  summary: 'Show the state of the running node: peer id, addresses, peers, agents, settlement, processes, workers',
   examples: ['stoa status', 'stoa status --watch', 'stoa status --json | jq .connected_peers'],
   options: { watch: flag('--watch', 'refresh every 2 seconds until Ctrl-C') },
   async run(context, { watch, ...flags }) {
@@ -21,15 +24,33 @@ export const status = command({
     const { signal, stdout } = context.io
     for (;;) {
       const state = await node.status({ signal })
+      const fleet = await fleetOf(node, state, signal)
       if (watch && stdout.isTty) stdout.write(CLEAR)
-      if (context.json) watch ? context.print(JSON.stringify(state)) : context.printJson(state)
-      else context.print(statusLines(state, url, context.style.stdout))
+      const shown = fleet === undefined ? state : { ...state, fleet }
+      if (context.json) watch ? context.print(JSON.stringify(shown)) : context.printJson(shown)
+      else
+        context.print([...statusLines(state, url, context.style.stdout), ...(fleet ? fleetLines(fleet, context) : [])])
       if (!watch) return
       if (!context.json) context.print(context.style.stdout.dim('\nPress Ctrl-C to leave. The node keeps running.'))
       if (!(await pause(WATCH_MS, signal))) return
     }
   },
 })
+
+/** Undefined: there is nothing but this node, or the token may not see more. */
+async function fleetOf(
+  node: Pick<RemoteNode, 'fleet'>,
+  { processes, workers }: NodeStatus,
+  signal: AbortSignal,
+): Promise<Fleet | undefined> {
+  if (processes === undefined && workers === undefined) return undefined
+  try {
+    return await node.fleet({ signal })
+  } catch {
+    signal.throwIfAborted()
+    return undefined
+  }
+}
 
 /** Moves the cursor to the corner and erases the rest. That flickers less than erasing first. */
 const CLEAR = '\u001b[H\u001b[J'
@@ -39,7 +60,8 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
   const { alarms = 0, settlement } = state
   const rows = [
     ['Peer id', state.peer_id],
-    ['Share', shareText((state.market ?? state).addresses)],
+    // Buyers dial the host of calls, and nodes that name it as a bootstrap peer are met by the host of the market.
+    ['Share', shareText(state.addresses)],
     ...(state.market === undefined ? [] : [['Market id', `${state.market.peer_id}, of this process`]]),
     ['API', url],
     ['Peers', `${state.connected_peers} connected`],
@@ -51,11 +73,24 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
       ? [['Trading', red(`stopped: ${state.trading.reason}. To fix this: ${state.trading.fix}`)]]
       : []),
     ...openFilesRow(state, yellow),
-    ['Settlement', `${settlement.pending} pending`],
+    ...(state.database === undefined ? [] : [['Database', red(`away: ${printableLine(state.database.reason, 300)}`)]]),
+    ['Settlement', `${settlement.pending} pending${state.database === undefined ? '' : ', when last known'}`],
+    ...fleetRows(state, yellow),
     ...(alarms === 0 ? [] : [['Alarms', yellow(`${alarms}: stoa alarms list`)]]),
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
   ]
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
+}
+
+function fleetRows({ processes, workers }: NodeStatus, warned: (text: string) => string): string[][] {
+  const { alive = 0, missing = 0 } = processes ?? {}
+  const lost = missing === 0 ? '' : warned(`, ${missing} lost and not back: stoa doctor`)
+  return [
+    ...(processes === undefined ? [] : [['Processes', `${alive} on this ledger${lost}`]]),
+    ...(workers === undefined
+      ? []
+      : [['Workers', `${workers.connected} connected, ${workers.running} of ${workers.runs_max} runs`]]),
+  ]
 }
 
 function openFilesRow({ open_files: files }: NodeStatus, warned: (text: string) => string): string[][] {

@@ -1,8 +1,7 @@
-import * as z from 'zod'
 import { countText, UsdcText } from '../../config/values.ts'
 import { scopes, scopeTexts } from '../../schema/caller.ts'
 import { TOKEN_DAYS_MAX } from '../../schema/limits.ts'
-import type { TokenRecord } from '../../schema/token.ts'
+import { TokenName, type TokenRecord } from '../../schema/token.ts'
 import { command, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
@@ -28,7 +27,7 @@ export const tokenCreate = command({
     'stoa token create --name dashboard --scope read --days 30',
   ],
   options: {
-    name: option('--name <text>', 'who or what the token is for', z.string().trim().min(1).max(80)),
+    name: option('--name <text>', 'who or what the token is for', TokenName),
     scope: option('--scope <scope>', `one of ${scopes.join(', ')}`, oneOf(scopes)),
     budget: option('--budget <usdc>', 'the most that the token may spend in total', UsdcText),
     perDay: option('--per-day <usdc>', 'the most that the token may spend per day (UTC)', UsdcText),

@@ -58,11 +58,21 @@ async function tokenOf(context: Context, join: string | undefined): Promise<stri
   throw new UsageError(`the join token is missing: give it in STOA_JOIN_TOKEN or with --join; ${fix}`)
 }
 
-function announce(context: Context, { peerId, sellerId, name, agents }: WorkerReady): void {
+function announce(context: Context, { peerId, sellerId, name, agents, unknown }: WorkerReady): void {
   if (context.json) {
-    context.printJson({ event: 'joined', pid: process.pid, peer_id: peerId, seller: sellerId, name, agents })
+    context.printJson({
+      event: 'joined',
+      pid: process.pid,
+      peer_id: peerId,
+      seller: sellerId,
+      name,
+      agents,
+      unknown_agents: unknown,
+    })
   } else {
-    const what = agents.length === 0 ? 'no agent that can run (see the log)' : agents.join(', ')
-    context.print(printableLine(`${name} works for ${sellerId}: ${what}`))
+    const what = agents.map((agent) => (unknown.includes(agent) ? `${agent} (the seller has no such agent)` : agent))
+    context.print(
+      printableLine(`${name} works for ${sellerId}: ${what.join(', ') || 'no agent that can run (see the log)'}`),
+    )
   }
 }

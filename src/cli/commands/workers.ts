@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { INVITE_HOURS, INVITE_HOURS_MAX } from '../../schema/worker.ts'
+import { INVITE_HOURS, INVITE_HOURS_MAX, WorkerName } from '../../schema/worker.ts'
 import { command, option } from '../command.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { age, printList } from '../text/market-text.ts'
@@ -28,7 +28,7 @@ export const workerInvite = command({
     'An agent of agents.yaml with `worker: true` runs on such machines. The first machine that uses the token owns it, until you revoke it. The token is shown only once.',
   examples: ['stoa worker invite --name gpu-1', 'stoa worker invite --expires 1h --json'],
   options: {
-    name: option('--name <text>', 'which machine the worker is', z.string().trim().min(1).max(80)),
+    name: option('--name <text>', 'which machine the worker is', WorkerName),
     expires: option(
       '--expires <time>',
       `how long the token waits for its first use, such as 1h or 7d (default: ${INVITE_HOURS}h)`,

@@ -46,7 +46,7 @@ function judged(server: string, facts: Facts): Finding | Finding[] {
   if (holder !== undefined) {
     const until = `its lease lasts ${Math.ceil(holder.ms / 1000)} s if it is dead`
     findings.push(
-      warn(`${holder.place} holds the ledger`, `a node started here waits until that one is gone; ${until}`),
+      warn(`${holder.place} has the ledger alone`, `a node started here waits until that one is gone; ${until}`),
     )
   }
   if (!isEncrypted && !isLocal) {

@@ -6,6 +6,8 @@ import { reasonOf } from '../../lib/errors.ts'
 import { type Finding, fail, findWithin, ok, skip } from '../../lib/finding.ts'
 import type { Diagnosis } from '../../schema/diagnosis.ts'
 import { dataFile } from '../../store/data-dir.ts'
+import { lockHolder } from '../../store/lock.ts'
+import { type NodeFile, readNodeFile } from '../../store/node-file.ts'
 import { type Context, command, option } from '../command.ts'
 import { exitCodes } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
@@ -16,6 +18,7 @@ import { printableLine } from '../text/terminal-text.ts'
 import { chainChecks } from './chain.ts'
 import type { Check, Patient } from './check.ts'
 import { databaseCheck } from './database.ts'
+import { ledgerCheck } from './ledger.ts'
 import { localChecks } from './local.ts'
 import { networkChecks } from './network.ts'
 
@@ -57,8 +60,9 @@ async function examine(context: Context, config: Config, secrets: Secrets): Prom
   const running = runningNode.value
   // An older node has no diagnosis. Then this process runs the checks.
   const diagnosis = running && (await diagnosisOf(running.node, io.signal))
-  const patient: Patient = { config, secrets, parts, running, diagnosis, agents: agentsFile.value ?? [] }
-  const here = [...localChecks, databaseCheck, ...networkChecks, ...chainChecks]
+  const { silent } = runningNode
+  const patient: Patient = { config, secrets, parts, running, silent, diagnosis, agents: agentsFile.value ?? [] }
+  const here = [...localChecks, databaseCheck, ledgerCheck, ...networkChecks, ...chainChecks]
   // Files and ports of this machine say nothing about a node elsewhere.
   const checks = context.remote === undefined ? here : here.filter(({ id }) => elsewhere.has(id))
   const found = await Promise.all(checks.map((check) => findingsOf(check, patient, io.signal)))
@@ -102,10 +106,17 @@ async function lookForNode(context: Context, config: Config, secrets: Secrets) {
   try {
     const value = await findRunningNode(context, config, secrets)
     const finding = value === undefined ? skip('none on this data directory') : ok(`${pidText(value)}${value.url}`)
-    return { value, finding }
+    return { value, finding, silent: undefined }
   } catch (error) {
-    return { value: undefined, finding: fail(reasonOf(error), 'read its log (stoa logs), or restart it') }
+    const silent = context.remote === undefined ? await silentNode(config.dataDir) : undefined
+    return { value: undefined, finding: fail(reasonOf(error), 'read its log (stoa logs), or restart it'), silent }
   }
+}
+
+/** What the process that holds the directory has written of itself. */
+async function silentNode(dataDir: string): Promise<NodeFile | undefined> {
+  const file = await readNodeFile(dataDir)
+  return file !== undefined && lockHolder(dataDir) === file.pid ? file : undefined
 }
 
 async function readAgents(config: Config) {

@@ -1,25 +1,31 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { connect, createServer, isIPv6 } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
 import { type Finding, fail, ok, skip, warn } from '../../lib/finding.ts'
+import { dialTcp, placeOf } from '../../lib/tcp-dial.ts'
 import type { Reachability } from '../../schema/api.ts'
-import type { RunningNode } from '../node-access/running-node.ts'
+import type { NodeFile } from '../../store/node-file.ts'
 import { reachabilityText } from '../text/reachability-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import type { Check } from './check.ts'
 
+const PORTS_SHOWN = 4
 const SEE_DOCS = 'see docs/operations.md, Reachability'
 
 const p2pPort: Check = {
   id: 'p2p_port',
   title: 'Peer port',
-  async run({ config, running }) {
-    if (running !== undefined) return ok(`${portsOf(running)}, in use by the running node (pid ${running.file.pid})`)
+  async run({ config, running, silent }) {
+    if (running !== undefined)
+      return ok(
+        `${portsOf(running.file).slice(0, PORTS_SHOWN).join(', ')}, in use by the running node (pid ${running.file.pid})`,
+      )
     const { port, listenHosts } = config.p2p
     if (port === 0) return ok('any free port')
     const tries = listenHosts.flatMap((host) => [tryTcp(port, host), tryUdp(port, host)])
     const failures = [...new Set((await Promise.all(tries)).filter((reason) => reason !== undefined))]
     if (failures.length === 0) return ok(`${port} is free, TCP and UDP`)
+    if (silent !== undefined && portsOf(silent).includes(String(port))) return bySilent(port, silent)
     return failures.map((reason) => portFinding(reason, port, '--port'))
   },
 }
@@ -27,11 +33,13 @@ const p2pPort: Check = {
 const apiPort: Check = {
   id: 'api_port',
   title: 'API port',
-  async run({ config, running }) {
+  async run({ config, running, silent }) {
     if (running !== undefined) return ok(`${running.url}, in use by the running node (pid ${running.file.pid})`)
     const { host, port } = config.api
     if (port === 0) return ok('any free port')
     const reason = await tryTcp(port, host)
+    const isOwn = silent?.api_url !== undefined && new URL(silent.api_url).port === String(port)
+    if (reason === 'EADDRINUSE' && isOwn) return bySilent(port, silent)
     return reason === undefined ? ok(`${host}:${port} is free`) : portFinding(reason, port, '--api-port')
   },
 }
@@ -73,30 +81,26 @@ function routerFinding({ state, says }: NonNullable<Reachability['forwarding']>)
 export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap, reach]
 
 async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
-  const match = /^\/(?:ip4|ip6|dns|dns4|dns6)\/([^/]+)\/(tcp|udp)\/([0-9]+)/.exec(address)
-  if (match === null) return skip(`${address}: resolved when the node starts`)
-  const [, host = '', transport, port] = match
-  if (transport === 'udp')
+  const place = placeOf(address)
+  if (place === undefined) return skip(`${address}: resolved when the node starts`)
+  if (place.transport === 'udp')
     return skip(`${address}: not tested, because a QUIC address can be tested only by a running node`)
-  const socket = connect({ host, port: Number(port) })
-  try {
-    await once(socket, 'connect', { signal })
-    return ok(`${address} answers`)
-  } catch (error) {
-    const reason = signal.aborted ? 'no answer in time' : (error as NodeJS.ErrnoException).code
-    return fail(
-      `${address} cannot be reached (${reason})`,
-      'check that the peer is running, its port is open and the address is correct',
-    )
-  } finally {
-    socket.destroy()
-  }
+  const reason = await dialTcp(place, signal)
+  if (reason === undefined) return ok(`${address} answers`)
+  return fail(
+    `${address} cannot be reached (${reason})`,
+    'check that the peer is running, its port is open and the address is correct',
+  )
 }
 
 /** The ports of the node. TCP and UDP usually share one. */
-function portsOf({ file }: RunningNode): string {
-  const ports = file.addresses.flatMap((address) => /\/(?:tcp|udp)\/([0-9]+)/.exec(address)?.[1] ?? [])
-  return [...new Set(ports)].slice(0, 4).join(', ')
+function portsOf({ addresses }: Pick<NodeFile, 'addresses'>): string[] {
+  return [...new Set(addresses.flatMap((address) => /\/(?:tcp|udp)\/([0-9]+)/.exec(address)?.[1] ?? []))]
+}
+
+/** Why it does not answer is a finding of its own. */
+function bySilent(port: number, { pid }: NodeFile): Finding {
+  return ok(`${port}, in use by the node on this data directory (pid ${pid}), which does not answer`)
 }
 
 /** Tries to listen on a port. @returns the reason if that fails */

@@ -6,8 +6,8 @@ import { createLog } from '../log.ts'
 import { checkOpenFiles } from '../open-files.ts'
 import type { OwnNode } from '../parts.ts'
 
-/** Time for a node to stop. The limit for the whole process is 5 s. */
-export const STOP_MS_MAX = 4500
+/** Time for a node to stop beside what it gives to calls under way. With the default of 2 s, the whole process ends within 5 s. */
+const STOP_MS_MAX = 2_500
 /** An interrupted start may complete for this long. Then it is stopped halfway. */
 const SETTLE_MS_MAX = 2000
 
@@ -38,7 +38,7 @@ export async function withOwnNode<T>(
     return await use(node)
   } finally {
     await settled(started)
-    await stopNode(node)
+    await stopNode(node, stopMsMax(own))
   }
 }
 
@@ -47,7 +47,12 @@ export async function settled(started: Promise<unknown>): Promise<void> {
   await within(SETTLE_MS_MAX, started).catch(() => {})
 }
 
+/** The longest time that a node may take to stop. */
+export function stopMsMax({ seller }: Config): number {
+  return seller.drainSeconds * 1000 + STOP_MS_MAX
+}
+
 /** Stops a node within the limit. @returns true if it stopped in time. Rethrows its error. */
-export function stopNode(node: Pick<OwnNode, 'stop'>, limitMs = STOP_MS_MAX): Promise<boolean> {
+export function stopNode(node: Pick<OwnNode, 'stop'>, limitMs: number): Promise<boolean> {
   return within(limitMs, node.stop())
 }

@@ -13,7 +13,7 @@ export function panelOf(
   style: Style,
 ): Panel {
   const { bold, green, yellow, dim } = style
-  const { agents, alarms = 0, settlement, connected_peers: peers, wallet_address: wallet } = state
+  const { agents, alarms = 0, processes, workers, settlement, connected_peers: peers, wallet_address: wallet } = state
   const well = alarms === 0
   return {
     well,
@@ -31,10 +31,20 @@ export function panelOf(
         badge(state.network, style),
         networkText(state.network),
         `${settlement.pending} to settle`,
+        ...(processes === undefined ? [] : [machinesText(processes, { yellow })]),
+        ...(workers === undefined ? [] : [`workers ${workers.running} of ${workers.runs_max}`]),
         ...(well ? [] : [yellow(`${alarms} ${alarms === 1 ? 'alarm' : 'alarms'}: /alarms list`)]),
       ],
     ],
   }
+}
+
+function machinesText(
+  { alive, missing }: NonNullable<NodeStatus['processes']>,
+  { yellow }: Pick<Style, 'yellow'>,
+): string {
+  const text = `${alive} ${alive === 1 ? 'process' : 'processes'}`
+  return missing === 0 ? text : yellow(`${text}, ${missing} missing: /doctor`)
 }
 
 /** No node answers: it is starting or gone. */

@@ -1,34 +1,9 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import { meterNames } from '../../ledger/ledger-meters.ts'
-import type { Labels, Meters } from '../../lib/meters.ts'
-import type { NodeStatus, PeerStatus } from '../../schema/api.ts'
-import type { BudgetRecord } from '../../schema/budget.ts'
-import type { Stats } from '../../schema/ledger.ts'
-import type { Webhook } from '../../schema/webhook.ts'
-
-/** The sources of the metrics, read at each scrape. */
-export type MetricSources = {
-  meters: Meters
-  status(): Promise<NodeStatus>
-  peers(): readonly PeerStatus[]
-  webhooks(): Promise<readonly Webhook[]>
-  /** Amounts in USDC as decimal text. Null: no limit. */
-  budget(): Promise<Pick<BudgetRecord, BudgetSum>>
-  /** Sums by book (D42). */
-  books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
-  approvals(status: 'pending'): Promise<readonly unknown[]>
-  /** How long the oldest owed payment has waited, in s. 0 if none waits. */
-  oldestOwedSeconds(): Promise<number>
-}
-
-type BudgetSum = `${'paid' | 'held'}_${'today' | 'month'}` | 'left_today' | 'left_month'
-type Value = { value: number; labels?: Labels; metricName?: string }
-type Family = {
-  name: string
-  help: string
-  type: 'gauge' | 'counter' | 'histogram'
-  read(from: MetricSources): Value[] | Promise<Value[]>
-}
+import type { Labels } from '../../lib/meters.ts'
+import { StoreError } from '../../store/store-error.ts'
+import { fleetFamilies } from './fleet-metrics.ts'
+import { type Family, gauge, type MetricSources, one, type Value } from './metric-family.ts'
 
 /** Books without a sum per day. */
 const openBooks = ['owed', 'lost', 'refused', 'held', 'not_charged'] as const
@@ -44,9 +19,6 @@ const knownCounts: Record<string, Labels[]> = {
     ...['reserved', 'spent', 'released'].map((state) => ({ direction: 'out', state })),
   ],
 }
-
-const gauge = (name: string, help: string, read: Family['read']): Family => ({ name, help, type: 'gauge', read })
-const one = (value: number): Value[] => [{ value }]
 
 /** Every metric of the node: a meter, or a value of its current state. prom-client adds those of the process. */
 const families: readonly Family[] = [
@@ -130,17 +102,28 @@ const families: readonly Family[] = [
     ),
     type: 'counter',
   },
+  ...fleetFamilies,
 ]
 
 export function createMetrics(sources: MetricSources): { text(): Promise<string> } {
   const registry = new Registry()
   // prom-client usually stores values. Ours are read from the sources at each scrape.
   for (const { read, ...family } of families) {
-    const get = async () => ({ ...family, aggregator: 'sum', values: await read(sources) })
+    const get = async () => ({ ...family, aggregator: 'sum', values: await samples(read, sources) })
     registry.registerMetric({ name: family.name, get } as unknown as Metric)
   }
   collectDefaultMetrics({ register: registry })
   return { text: () => registry.metrics() }
+}
+
+/** While the ledger is away, what is read there has no samples: the others, which tell that it is, are still scraped. */
+async function samples(read: Family['read'], sources: MetricSources): Promise<Value[]> {
+  try {
+    return await read(sources)
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'STORE_AWAY') return []
+    throw error
+  }
 }
 
 function counter(name: string, help: string): Family {

@@ -169,6 +169,7 @@ test('what is sent is what the document says', async () => {
       headers: { authorization: `Bearer ${loopbackOptions.token}` },
     },
     getReceipt: { url: `/receipts/${receiptFixture.payment_id}` },
+    getX402Receipt: { url: `/receipts/${receiptFixture.payment_id}/x402` },
     listSessions: { url: `/sessions/${localId}` },
     getSession: { url: `/sessions/${localId}/local?limit=1` },
     createWorkflow: { url: '/workflows?dry_run=true', method: 'POST', payload: chain },

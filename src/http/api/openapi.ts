@@ -54,6 +54,7 @@ const always: readonly ProblemCode[] = [
   'STORE_IN_USE',
   'STORE_UNREADABLE',
   'LEDGER_COPIED',
+  'CLOCK_OFF',
 ]
 const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']
 const withBody: readonly ProblemCode[] = ['MALFORMED_JSON', 'BODY_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']

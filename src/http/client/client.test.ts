@@ -47,7 +47,7 @@ test('reads every answer into what the node holds in memory', async () => {
   expect(await client.balance()).toEqual(balanceFixture)
 })
 
-test('D7 a price and a limit arrive exactly as they were given', async () => {
+test('D7 D46 a price, a limit and the wish for a transaction arrive exactly as they were given', async () => {
   const seen: ExecuteRequest[] = []
   const { client } = connect({
     execute: async (request) => {
@@ -59,6 +59,10 @@ test('D7 a price and a limit arrive exactly as they were given', async () => {
   expect(await client.registerAgent(definition)).toMatchObject({ price: 249n, price_atomic: '249' })
   expect(await client.execute({ agentId: remoteId, input: 'go', maxPriceAtomic: 249n })).toEqual(resultFixture())
   expect(seen[0]).toMatchObject({ agentId: remoteId, input: 'go', maxPriceAtomic: 249n })
+  expect(seen[0]).not.toHaveProperty('awaitsSettlement')
+  await client.execute({ agentId: remoteId, input: 'go', awaitsSettlement: true })
+  await client.execute({ agentId: remoteId, input: 'go', awaitsSettlement: false })
+  expect(seen.slice(1)).toMatchObject([{ awaitsSettlement: true }, { awaitsSettlement: false }])
 })
 
 test('sends the token, no second slash, and follows no redirect', async () => {

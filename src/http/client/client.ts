@@ -13,6 +13,7 @@ import {
   RegisterAgent,
   WalletBalance,
 } from '../../schema/api.ts'
+import { Fleet } from '../../schema/fleet.ts'
 import { EXECUTION_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
 import { ApiError } from './api-error.ts'
@@ -49,6 +50,7 @@ export type ApiClient = MarketCalls &
     execute(call: ExecuteCall, options?: Options): Promise<ExecutionResult>
     status(options?: Options): Promise<NodeStatus>
     peers(options?: Options): Promise<PeerStatus[]>
+    fleet(options?: Options): Promise<Fleet>
     balance(options?: Options): Promise<WalletBalance>
   }
 
@@ -142,6 +144,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     },
     status: (call) => request('/status', NodeStatus, call),
     peers: (call) => request('/peers', PeerStatuses, call),
+    fleet: (call) => request('/fleet', Fleet, call),
     balance: (call) => request('/wallet/balance', WalletBalance, call),
   }
 }

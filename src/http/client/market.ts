@@ -4,6 +4,7 @@ import { Listings } from '../../schema/api.ts'
 import { Listing } from '../../schema/listing.ts'
 import { type CreateOrder, OrderRecord, OrderRecords, type OrderStatus } from '../../schema/order.ts'
 import type { Page } from '../../schema/page.ts'
+import { SignedX402Receipt } from '../../schema/receipt.ts'
 import { type Direction, ReceiptRecord, ReceiptRecords } from '../../schema/receipt-record.ts'
 import type { AgentQuery } from '../../schema/search.ts'
 import { SessionRecord, SessionRecords } from '../../schema/session.ts'
@@ -48,6 +49,8 @@ export type MarketCalls = {
     options?: Options,
   ): Promise<Page<ReceiptRecord>>
   receipt(paymentId: string, options?: Options): Promise<ReceiptRecord>
+  /** The receipt as x402 has it. The node may have to ask the seller. */
+  x402Receipt(paymentId: string, options?: Options): Promise<SignedX402Receipt>
   /** This and the next call wait for a transaction and cost gas. */
   registerOnchain(agentId: string, file: { uri?: string | undefined }, options?: Options): Promise<OnchainIdentity>
   giveFeedback(agentId: string, feedback: GiveFeedback, options?: Options): Promise<FeedbackGiven>
@@ -129,6 +132,7 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
       request(`${at('transactions', hash)}/${change}`, MinedTransaction, mined(options), {}),
     sendFromWallet: (transfer, options) => request('/wallet/send', Transfer, mined(options), transfer),
     receipt: (paymentId, options) => request(at('receipts', paymentId), ReceiptRecord, options),
+    x402Receipt: (paymentId, options) => request(`${at('receipts', paymentId)}/x402`, SignedX402Receipt, options),
     sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),
     async session(agentId, callerId, query = {}, options) {
       const { body, next } = await linked(at('sessions', agentId, callerId), query, SessionRecord, options)

@@ -25,12 +25,14 @@ export type ExecuteCall = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint | undefined
+  awaitsSettlement?: boolean | undefined
   /** Names the call, so that it is done once (D38). Default: a new key. */
   idempotencyKey?: string | undefined
 }
 
-export function bodyOf({ agentId, input, maxPriceAtomic }: ExecuteCall): ExecuteBody {
-  return { agent_id: agentId, input, max_price: maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic) }
+export function bodyOf({ agentId, input, maxPriceAtomic, awaitsSettlement }: ExecuteCall): ExecuteBody {
+  const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
+  return { agent_id: agentId, input, max_price, await_settlement: awaitsSettlement }
 }
 
 /** Builds a path. Each id is encoded as one segment. */

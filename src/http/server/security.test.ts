@@ -215,6 +215,16 @@ describe('D16 a token that is sent counts, wherever the API is bound', () => {
     expect(await local.identify(bearer(options.token), 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
   })
 
+  test.each(['', 'Bearer ', 'Basic eDp5', 'a token'])(
+    'and a header without one (%j) is refused where none is needed: its sender wants to be checked',
+    async (authorization) => {
+      const local = createGuard(options, deps)
+      const refused = expect.objectContaining({ code: 'TOKEN_REQUIRED' })
+      await expect(local.identify({ authorization }, 'private', { address: '127.0.0.1' }, 0)).rejects.toThrow(refused)
+      expect(await local.holds({ authorization })).toBe(false)
+    },
+  )
+
   test('and none will do on loopback where the configuration asks for one', async () => {
     expect(await asked({})).toEqual(OPERATOR)
     await expect(asked({ requireToken: true })).rejects.toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))

@@ -133,12 +133,16 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
     async identify(headers, access, { address, httpVersion = '1.1' }, now) {
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
-      if (given === undefined && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
+      // Whoever sends the header wants to be checked: a program whose token is empty does not become the operator.
+      const isSilent = headers.authorization === undefined
+      if (isSilent && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
       // `connection: close`: a client without a token must not hold connections that others need.
       if (given === undefined) {
         throw new HttpError(
           'TOKEN_REQUIRED',
-          'the request has no token. Send Authorization: Bearer <token>; the token is in api.token',
+          isSilent
+            ? 'the request has no token. Send Authorization: Bearer <token>; the token is in api.token'
+            : 'the Authorization header holds no token. Send Authorization: Bearer <token>, or no such header',
           { headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' } },
         )
       }
@@ -163,7 +167,8 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
 
     async holds(headers, httpVersion = '1.1') {
       const given = tokenIn(headers.authorization)
-      return given === undefined ? isLet(headers, httpVersion) : (await callerOf(given)) !== undefined
+      if (headers.authorization === undefined) return isLet(headers, httpVersion)
+      return given !== undefined && (await callerOf(given)) !== undefined
     },
   }
 }

@@ -19,6 +19,8 @@ export type Call = {
   form?: BodyForm
   /** The seller must refuse the payment if it would settle before its agent runs (an extension, D45). */
   refusesSettleFirst?: boolean
+  /** False: the seller may answer before the payment has settled (an extension, D46). Default: true. */
+  awaitsSettlement?: boolean
   /** Number of agents that bought for one another, this call included (an extension). */
   hops?: number
   /** Called with the agent's output while it works, if the seller supports this extension. */
@@ -157,13 +159,35 @@ export async function askX402Result(
   return nextResponse(stream, asking, signal)
 }
 
-function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnvelope | null) {
-  return { ...fieldsOf(call), resource: call.resource, method, payment } as const
+/**
+ * Asks for the receipt of a payment as x402 has it. @returns what the seller sent as one
+ * @throws PeerError that the seller sends: `INVALID_MESSAGE` if it does not know this method
+ */
+export async function askX402Receipt(
+  stream: FramedStream,
+  call: Omit<Call, 'task'>,
+  payment: PaymentEnvelope,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const asking = { ...call, task: '' }
+  await writeMessage(stream, 'x402.request', requestOf(asking, 'receipt', payment), signal)
+  return (await nextResponse(stream, asking, signal)).receipt
+}
+
+function requestOf(call: Call, method: 'execute' | 'result' | 'receipt', payment: PaymentEnvelope | null) {
+  const paying = payment !== null && method === 'execute' ? payingFieldsOf(call) : {}
+  return { ...fieldsOf(call), ...paying, resource: call.resource, method, payment } as const
 }
 
 /** `challengeText` is the nonce as the seller spells it, because the seller compares it as text. */
 function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: string) {
-  return { ...fieldsOf(call), payment: { ...payment, server_nonce: challengeText as Hex } } as const
+  const named = { ...payment, server_nonce: challengeText as Hex }
+  return { ...fieldsOf(call), ...payingFieldsOf(call), payment: named } as const
+}
+
+/** The fields that only a message with a payment for a run has. */
+function payingFieldsOf({ awaitsSettlement }: Call): { await_settlement?: false } {
+  return awaitsSettlement === false ? { await_settlement: false } : {}
 }
 
 function fieldsOf(call: Call) {
@@ -175,6 +199,8 @@ function fieldsOf(call: Call) {
     ...(call.onOutput && { stream: true }),
     ...(call.refusesSettleFirst === true && { allow_settle_first: false }),
     ...(call.hops !== undefined && { hops: call.hops }),
+    // The original node signs no receipts.
+    ...(call.form?.wrapped !== true && { receipt: 'merkle' }),
   } as const
 }
 

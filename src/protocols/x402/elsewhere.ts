@@ -1,9 +1,7 @@
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
-import type { Hex } from '../../schema/primitives.ts'
 import type { Payments, StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import type { PaidRunDeps } from './exchange.ts'
 
 /** How long an answer waits for another process of this seller. */
 const WAIT_MS = 20_000
@@ -36,13 +34,6 @@ export async function untilHere(
 export function underWay(): PeerError {
   const reason = 'another process of this seller has this payment under way: ask for its result later'
   return new PeerError('SETTLEMENT_FAILED', reason)
-}
-
-/** Lets other processes run work that ended here without a result. The cause is told even if that cannot be stored. */
-export async function leaveRun(id: Hex, { payments, logger }: Pick<PaidRunDeps, 'payments' | 'logger'>): Promise<void> {
-  await payments.endRun(id).catch((err: unknown) => {
-    logger.warn({ payment_id: id, err }, 'could not store that a run has ended: no other process may run it')
-  })
 }
 
 function mayRun({ state, task, ran }: StoredPayment): boolean {

@@ -6,11 +6,12 @@ import type { Asset } from '../../payments/assets.ts'
 import type { IsBlocked } from '../../payments/blocked.ts'
 import type { Challenges } from '../../payments/challenges.ts'
 import type { Exposure } from '../../payments/exposure.ts'
+import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import type { Settler } from '../../payments/settler.ts'
-import type { Wallet } from '../../payments/wallet.ts'
+import type { Unrun } from '../../payments/unrun.ts'
 import type { StreamingMode } from '../../schema/agent.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { SignedReceipt } from '../../schema/receipt.ts'
+import type { ReceiptForm, SignedReceipt } from '../../schema/receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Exposed } from '../../store/exposed.ts'
@@ -20,6 +21,7 @@ import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
 import type { Reruns } from './reruns.ts'
+import { abandon } from './running.ts'
 
 export type ServedAgent = {
   id: string
@@ -38,6 +40,8 @@ export type ServedAgent = {
 export interface ServedAgents {
   /** The agent, if it is on offer. @throws PeerError OVERLOADED if nothing is sold now */
   find(id: string): ServedAgent | undefined
+  /** The ids of all agents that this process has. */
+  offered(): Iterable<string>
   /** The agent's token on the chain, if it has one. It is known even while nothing is sold. */
   tokenOf(id: string): string | undefined
 }
@@ -47,11 +51,9 @@ export type X402ServerDeps = {
   logger: Logger
   asset: Asset
   payTo: Hex
-  wallet: Pick<Wallet, 'signReceipt'>
+  receiptSigner: ReceiptSigner
   sellerDid: string
   didOf(peerId: string): string
-  /** 32 random bytes. */
-  newNonce(): Hex
   agents: ServedAgents
   slots: RunSlots
   challenges: Challenges
@@ -60,6 +62,8 @@ export type X402ServerDeps = {
   deferred: Deferred
   exchanges: Exchanges
   settler: Settler
+  /** Ends what a ledger that is away could not end. */
+  unrun: Pick<Unrun, 'abandon' | 'leave' | 'keep'>
   limits: PeerLimits
   reruns: Reruns
   /** Runs in progress by payment id. A request for a result waits for the run. */
@@ -98,6 +102,10 @@ export type Caller = {
   onCommitted?(): void
   /** True if the buyer refuses settlement before the run (D45). */
   refusesSettleFirst?: boolean
+  /** The receipt that it can read. Undefined: one with a signature of its own. */
+  receiptForm?: ReceiptForm
+  /** False if the buyer takes its result before the payment has settled (D46). */
+  awaitsSettlement?: boolean
 }
 
 /** The agent call for a caller. `run` is the payment that buys it, or its exchange if the agent is free. */
@@ -106,8 +114,11 @@ export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id
   return { input, callerId, signal, origin: { ...run, hops }, ...(onCommitted && { onCommitted }) }
 }
 
-/** A stream that a peer has opened. `stopping` aborts when the node stops. */
-export type InboundStream = { stream: FramedStream; peerId: string; stopping: AbortSignal }
+/**
+ * A stream that a peer has opened. `stopping` aborts when the node ends what still runs. Before that, while `isDraining`, it
+ * finishes what it has begun.
+ */
+export type InboundStream = { stream: FramedStream; peerId: string; stopping: AbortSignal; isDraining?(): boolean }
 
 export type Exchange = Caller &
   InboundStream & {
@@ -119,7 +130,7 @@ export type Exchange = Caller &
 export type WrappedRun = { id: Hex; stream: FramedStream }
 
 /** What a paid run needs, whichever protocol brings the payment. */
-export type PaidRunDeps = Omit<X402ServerDeps, 'sellerDid' | 'didOf' | 'newNonce' | 'limits' | 'wrappedRuns'>
+export type PaidRunDeps = Omit<X402ServerDeps, 'sellerDid' | 'didOf' | 'limits' | 'wrappedRuns'>
 
 export type PaidResult = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
 
@@ -138,15 +149,15 @@ export function asExecutionFailed(cause: unknown): never {
  *
  * @returns whether it was new, and for a payment that is run first, the unsettled work of all processes with it
  */
-export async function storeClaim(
-  claim: Claim,
-  { settler, payments, clock, logger }: PaidRunDeps,
-): Promise<{ isClaimed: boolean; exposed?: Exposed }> {
+export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isClaimed: boolean; exposed?: Exposed }> {
+  const { settler, payments, clock, logger } = deps
   try {
     if (claim.task !== undefined) return { isClaimed: await settler.claim(claim) }
     const exposed = await payments.claimExposed(claim, clock.now())
     return exposed === undefined ? { isClaimed: false } : { isClaimed: true, exposed }
   } catch (error) {
+    // The claim may be stored although nobody has said so.
+    if (error instanceof StoreError && error.code === 'STORE_IN_DOUBT') abandon(claim.id, deps)
     if (!(error instanceof StoreError && error.code === 'STORE_WRITE_FAILED')) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')

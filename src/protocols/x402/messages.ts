@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { parseJson } from '../../lib/json.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import type { SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
 import { type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
 import { DATA_BYTES_MAX, type Frame, FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
@@ -110,7 +111,11 @@ function describe(error: z.ZodError): string {
 }
 
 export function respond(
-  result: PaidResult & { id: Hex; tokenId: string },
+  result: Omit<PaidResult, 'receipt'> & {
+    id: Hex
+    tokenId: string
+    receipt: SignedReceipt | SignedX402Receipt | undefined
+  },
   exchange: Exchange,
   { sellerDid }: Pick<X402ServerDeps, 'sellerDid'>,
 ): Promise<void> {

@@ -5,6 +5,7 @@ import { signed, testWallet } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import { PeerError } from '../peer-error.ts'
 
 const sellers: TestSeller[] = []
@@ -48,6 +49,22 @@ describe('D32: a paid result', () => {
     const peer = await seller.connect()
     expect((await peer.askResult(payment))?.message).toMatchObject({ body: answer?.message.body })
     expect(told(await peer.request())).toBe('OVERLOADED')
+  })
+
+  test('names a transaction that is stored while its result is read', async () => {
+    const seller = await start()
+    const { answer, payment, paymentId } = await (await seller.connect()).buy()
+    await until(async () => (await seller.payments.get(paymentId))?.txHash)
+    const { get } = seller.payments
+    let reads = 0
+    const read = async (id: Hex) => {
+      reads += 1
+      const stored = await get(id)
+      return reads > 2 ? stored : stored && { ...stored, txHash: undefined }
+    }
+    Object.assign(seller.payments, { get: read })
+    const again = await (await seller.connect()).askResult(payment)
+    expect(again?.message).toMatchObject({ tx_hash: answer?.message.tx_hash })
   })
 
   test('names the transaction that the response before it named, also before that is on disk', async () => {
@@ -302,4 +319,29 @@ describe('--settle-first', () => {
     expect(second.settlement.attempts).toHaveLength(1)
     run.end('of the dead')
   })
+
+  test.each(['settled', 'owed'])(
+    'what a restart interrupts while it is %s is run though nobody asks',
+    async (state) => {
+      const isOwed = state === 'owed'
+      const first = await start({ settleFirst: true, attemptTimeoutMs: 20_000 })
+      const { settlement, clock } = first
+      if (isOwed) settlement.plan.push({ moves: true, answer: 'hang' })
+      const run = held(first)
+      const peer = await first.connect()
+      const { payment, paymentId, correlation_id } = await peer.challenged()
+      void peer.paidRequest(payment, { correlation_id }).catch(() => {})
+      await until(() => (isOwed ? settlement.attempts.length : first.runs.length) === 1)
+      await until(async () => (await first.payments.get(paymentId))?.state === state)
+      const second = await start({ database: endProcess(first.database), settlement, clock, settleFirst: true })
+      await until(async () => {
+        clock.advance(2_000)
+        return (await second.payments.get(paymentId))?.ran
+      })
+      expect([second.runs.length, settlement.attempts.length]).toEqual([1, 1])
+      expect(told(await (await second.connect()).askResult(payment))).toBe('re: task')
+      expect(second.runs).toHaveLength(1)
+      run.end('of the dead')
+    },
+  )
 })

@@ -2,14 +2,16 @@ import { Hold } from '../../lib/hold.ts'
 import { createTurns } from '../../lib/turns.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
-import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import { leaveRun, underWay, untilHere } from './elsewhere.ts'
+import { underWay, untilHere } from './elsewhere.ts'
 import type { Caller, Exchange, PaidResult, PaidRunDeps, ServedAgent, X402ServerDeps } from './exchange.ts'
 import { readTask, respond } from './messages.ts'
-import { admit, beginRun, runSettled } from './sale.ts'
+import { paidBack, paymentOf, provenPayment } from './proven-payment.ts'
+import { readableReceipt } from './receipts.ts'
+import { beginRun, leaveRun, runEnd } from './running.ts'
+import { admit, runSettled } from './sale.ts'
 import { unheardOf } from './wrapped-run.ts'
 
 /**
@@ -23,21 +25,10 @@ export async function answerResult(
   deps: X402ServerDeps,
 ): Promise<void> {
   const { exchange } = readTask(request.body, request.resource, asked)
-  if (request.payment === null) {
-    throw new PeerError('PAYMENT_REQUIRED', 'to ask for a result, send the payment that bought it')
-  }
-  const proof = proveSigner(request.payment, deps.asset)
-  if (!proof.ok) throw new PeerError(proof.error, proof.reason)
-  const { paymentId } = proof.payment
+  const proven = provenPayment(request.payment, 'result', deps)
   // `answerBought` waits too, but a payment in progress may not be stored yet.
-  await runEnd(paymentId, deps)
-  const stored = await deps.payments.get(paymentId)
-  if (stored === undefined) {
-    throw new PeerError('PAYMENT_REQUIRED', 'this payment was never accepted here; it can still be used to pay')
-  }
-  if (stored.peerId !== exchange.peerId || stored.agentId !== request.resource) {
-    throw new PeerError('PAYMENT_INVALID', 'this payment was made by another peer or for another agent')
-  }
+  await runEnd(proven, deps)
+  const stored = await paymentOf(proven, { ...asked, resource: request.resource }, deps)
   await answerBought(stored, exchange, deps)
 }
 
@@ -92,8 +83,10 @@ const resultTurn = createTurns(1)
 
 async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const { id } = stored
-  const answerWith = (result: PaidResult) =>
-    respond({ id, tokenId: deps.agents.tokenOf(stored.agentId) ?? '', ...result }, exchange, deps)
+  const answerWith = async (result: PaidResult) => {
+    const receipt = await readableReceipt(result.receipt, exchange, deps)
+    await respond({ id, tokenId: deps.agents.tokenOf(stored.agentId) ?? '', ...result, receipt }, exchange, deps)
+  }
   await runEnd(id, deps)
   await untilHere(stored, exchange.signal, deps)
   const isAnswered = await deps.limits.oneByOne(exchange.peerId, async () => {
@@ -111,22 +104,19 @@ async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X40
   })
 }
 
-async function noteTaken({ id, task }: StoredPayment, { deferred }: X402ServerDeps): Promise<void> {
-  if (task !== undefined || (await deferred.was(id))) await deferred.taken(id)
-}
-
-async function runEnd(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
-  for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
+async function noteTaken({ id, task, awaited }: StoredPayment, { deferred }: X402ServerDeps): Promise<void> {
+  if (task !== undefined || awaited !== undefined || (await deferred.was(id))) await deferred.taken(id)
 }
 
 async function keptResult(
   payment: StoredPayment,
-  deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>,
+  deps: Pick<PaidRunDeps, 'exchanges' | 'settler' | 'payments'>,
 ): Promise<PaidResult | undefined> {
   const output = await deps.exchanges.paidOutput(payment.id)
   if (output === undefined) return undefined
-  // The hash in the response may not be on disk yet.
-  const txHash = payment.txHash ?? deps.settler.namedFor(payment.id)
+  // The hash may not be on disk yet, or it came there since the payment was read.
+  const { id } = payment
+  const txHash = payment.txHash ?? deps.settler.namedFor(id) ?? (await deps.payments.get(id))?.txHash
   return { output, txHash, receipt: payment.receipt }
 }
 
@@ -146,7 +136,7 @@ export async function resultOf(stored: StoredPayment, caller: Caller, deps: Paid
   }
   using slot = admit(caller.callerDid, deps)
   await slot.turn(agent.id)
-  if (!(await deps.payments.beginRun(payment.id))) throw underWay()
+  if (!(await deps.payments.beginRun(payment))) throw underWay()
   using left = new Hold(() => void leaveRun(payment.id, deps))
   const result = await runSettled(agent, { payment, input }, caller, deps)
   left.keep()
@@ -162,11 +152,7 @@ async function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): Promis
   if (payment.state === 'authorized') {
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the result; nobody is charged')
   }
-  if (payment.refundTx !== undefined) {
-    const error = new PeerError('EXECUTION_FAILED', `the seller has paid this payment back, in ${payment.refundTx}`)
-    error.refundTx = payment.refundTx
-    throw error
-  }
+  if (payment.refundTx !== undefined) throw paidBack(payment.refundTx)
   const { task } = payment
   // Work that ran is not run again for the same payment, no matter how late the buyer asks (T5).
   if (task === undefined || payment.ran) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
@@ -181,7 +167,7 @@ async function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): Promis
   if (await deps.payments.isBeingPaidBack(payment.id)) {
     throw new PeerError('SETTLEMENT_FAILED', 'the seller is paying this payment back; ask again later')
   }
-  const waitMs = deps.reruns.waitMs(payment.id)
+  const waitMs = deps.reruns.waitMs(payment)
   if (waitMs > 0) {
     const reason = `the runs of this payment have failed; it may run again in ${Math.ceil(waitMs / 1000)} s`
     throw new PeerError('OVERLOADED', `${reason}: ask for the result then`)

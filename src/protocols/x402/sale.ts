@@ -1,18 +1,17 @@
 import { type RunSlot, RunSlotsFull } from '../../agents/run-slots.ts'
 import { AgentError } from '../../agents/runtime.ts'
+import { reasonOf } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Challenge } from '../../payments/challenges.ts'
-import { receiptOf } from '../../payments/receipt.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import { coversRun, verifyPayment } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { SignedReceipt } from '../../schema/receipt.ts'
+import type { ReceiptForm } from '../../schema/receipt.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import { leaveRun } from './elsewhere.ts'
 import {
   asExecutionFailed,
   buyerReason,
@@ -23,13 +22,18 @@ import {
   type ServedAgent,
   storeClaim,
 } from './exchange.ts'
+import { signReceipt } from './receipts.ts'
 import { runOverLimit, runTooLate } from './refused-runs.ts'
+import { abandon, beginRun, leaveRun, storeEnd } from './running.ts'
+import { orUsed, sayingIfUsed, usedAuthorization } from './used-authorization.ts'
 
 export type PaidTask = {
   payment: PaymentEnvelope
   input: string
   /** Undefined for a payment that came without being asked for. */
   challenge: Challenge | undefined
+  /** Stored with the claim: see `Claim.awaited`. */
+  awaited?: Uint8Array
   /** Called when the payment is claimed, before the agent runs. */
   onClaimed?(payment: { id: Hex; settlesFirst: boolean }): void
 }
@@ -42,7 +46,7 @@ export type PaidTask = {
  * 3. Claim the authorization and its challenge on disk before the run: one authorization, one run (T5).
  * 4. Run. A failure voids the payment.
  * 5. Record the result and `owed` on disk before anybody learns of them.
- * 6. Settle.
+ * 6. Settle. The answer waits for that, unless the buyer does not want it to (D46).
  *
  * A payment that has to settle first settles between steps 3 and 4, and step 5 records only the result (D45).
  *
@@ -55,24 +59,24 @@ export async function runPaid(
   deps: PaidRunDeps,
 ): Promise<PaidResult & { id: Hex }> {
   const verified = verify(agent, task, caller, deps)
-  if ('refusal' in verified) throw await sayingIfSeen(verified.refusal, task, deps)
+  if ('refusal' in verified) throw await sayingIfUsed(verified.refusal, task.payment, deps)
   const { claim } = verified
-  if (deps.running.has(claim.id)) throw nonceUsed()
+  if (deps.running.has(claim.id)) throw usedAuthorization()
   // From here to the claim no other message may use this challenge or this authorization. Nothing has been awaited since
   // the challenge was found. The claim refuses both too, if another process takes them.
   using _running = beginRun(claim.id, deps)
   using challenge = task.challenge && deps.challenges.consume(task.challenge)
-  // Check before asking the chain, which shows payments that this node settled as spent.
-  if (await isSeen(claim.signed.authorization, deps)) throw nonceUsed()
   faultPoint('seller:verified')
 
-  using slot = admit(caller.callerDid, deps)
-  const verdict = await checkExposure(agent, claim, caller, deps)
+  using slot = await orUsed(() => admit(caller.callerDid, deps), task.payment, deps)
+  const verdict = await orUsed(() => checkExposure(agent, claim, caller, deps), task.payment, deps)
   using exposure = new Hold(verdict.counted ? () => deps.exposure.leave(claim.id) : undefined)
   const isAgreed = verdict.kind === 'settle first'
 
   const { isClaimed, exposed } = await storeClaim(isAgreed ? { ...claim, task: task.input } : claim, deps)
-  if (!isClaimed) throw nonceUsed()
+  if (!isClaimed) throw usedAuthorization()
+  // From here to the run, whatever fails voids the payment.
+  using unrun = new Hold(() => abandon(claim.id, deps))
   challenge?.keep()
   exposure.keep()
   faultPoint('seller:claimed')
@@ -85,21 +89,22 @@ export async function runPaid(
 
   let txHash: Hex | undefined
   using left = new Hold(() => txHash && void leaveRun(claim.id, deps))
-  if (settlesFirst) txHash = await settleFirst(claim, deps)
+  if (settlesFirst) txHash = await settleFirst(claim, unrun, deps)
   await slot.turn(agent.id)
   const isLate = txHash === undefined && (isOver || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now()))
   if (isLate && caller.refusesSettleFirst !== true) {
     // The run waited too long: the payment's window no longer covers it. Settle first (D51).
     await deps.deferred.keepTask(claim.id, task.input)
-    txHash = await settleFirst(claim, deps)
+    txHash = await settleFirst(claim, unrun, deps)
   }
+  unrun.keep()
   const run = isLate && txHash === undefined ? (isOver ? runOverLimit : runTooLate) : agent.run
   const outcome = await runAgent({ ...agent, run }, { payment: claim, input: task.input }, caller, deps)
   // Storing shares commits, and settlement is slow: neither needs the slot.
   slot.leave()
 
   const settled = txHash && { ...claim, txHash }
-  const result = await (settled ? recordSettled(settled, outcome, deps) : settleAfter(claim, outcome, deps))
+  const result = await (settled ? recordSettled(settled, outcome, deps) : settleAfter(claim, outcome, caller, deps))
   left.keep()
   return { id: claim.id, ...result }
 }
@@ -120,23 +125,8 @@ function verify(
   }
   const { peerId, correlationId } = caller
   const challengeNonce = task.challenge?.nonce
-  return { claim: { id, agentId: agent.id, peerId, correlationId, challengeNonce, requirements, signed } }
-}
-
-/** A used authorization is reported before anything else that is wrong with it (D27). */
-async function sayingIfSeen(refusal: PeerError, { payment }: PaidTask, deps: PaidRunDeps): Promise<PeerError> {
-  const authorization = payment.payload?.authorization
-  return authorization !== undefined && (await isSeen(authorization, deps)) ? nonceUsed() : refusal
-}
-
-/** Marks a payment as running until the end of the block. Nothing may happen between the check for a run and this. */
-export function beginRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Disposable {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  running.set(id, promise)
-  return new Hold(() => {
-    running.delete(id)
-    resolve()
-  })
+  const { awaited } = task
+  return { claim: { id, agentId: agent.id, peerId, correlationId, challengeNonce, requirements, signed, awaited } }
 }
 
 /** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
@@ -170,21 +160,28 @@ async function checkExposure(agent: ServedAgent, claim: Claim, caller: Caller, d
   return verdict
 }
 
-/** @throws PeerError SETTLEMENT_FAILED if the payment is not settled in time */
-async function settleFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
+/**
+ * @param unrun kept once the payment is in the outbox, whose work is never lost
+ * @throws PeerError SETTLEMENT_FAILED if the payment is not settled in time
+ */
+async function settleFirst(claim: Claim, unrun: Hold, deps: PaidRunDeps): Promise<Hex> {
   const txHash = await deps.settler.settleFirst(claim)
   faultPoint('seller:settled-first')
-  if (txHash !== undefined) return txHash
+  if (txHash !== undefined) {
+    unrun.keep()
+    return txHash
+  }
   // Store this before the buyer learns of it. If the payment settles later, its work is run, and the buyer may send the
   // same payment again (D39).
   await deps.deferred.defer(claim.id)
+  unrun.keep()
   const reason =
     'this seller settles before the agent runs, and the payment is not settled yet: send the same payment again later'
   throw new PeerError('SETTLEMENT_FAILED', reason)
 }
 
 /** How a run ended, as the store keeps it. */
-type RunOutcome = { exchange: NewExchange } & ({ output: string } | { failure: unknown })
+type RunOutcome = { exchange: NewExchange; receiptForm: ReceiptForm } & ({ output: string } | { failure: unknown })
 
 async function runAgent(
   agent: ServedAgent,
@@ -203,6 +200,7 @@ async function runAgent(
     createdAt: started,
     durationMs: deps.clock.now() - started,
   })
+  const { receiptForm = 'eip712' } = caller
   let shown = ''
   const show = (text: string) => {
     shown += text
@@ -213,14 +211,15 @@ async function runAgent(
     const call = runCall(caller, input, { id: payment.id, isPaid: true })
     const output = await agent.run({ ...call, ...(isShown && { onOutput: show }) })
     deps.logger.debug(ids, 'a paid run is done')
-    return { output, exchange: record() }
+    return { output, exchange: record(), receiptForm }
   } catch (failure) {
     if (shown !== '' && isLimit(failure)) {
       deps.logger.info({ ...ids, err: failure }, 'a limit ended a paid run: what was shown is its result')
-      return { output: shown, exchange: record() }
+      return { output: shown, exchange: record(), receiptForm }
     }
-    deps.logger.warn({ ...ids, err: failure }, 'a paid run failed')
-    return { failure, exchange: record() }
+    if (caller.signal.aborted) deps.logger.info({ ...ids, reason: reasonOf(failure) }, 'a paid run was canceled')
+    else deps.logger.warn({ ...ids, err: failure }, 'a paid run failed')
+    return { failure, exchange: record(), receiptForm }
   }
 }
 
@@ -232,17 +231,24 @@ function isLimit(failure: unknown): boolean {
 }
 
 /** Records a run and settles its payment, or voids the payment of a run that failed. */
-async function settleAfter(claim: Claim, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
+async function settleAfter(
+  claim: Claim,
+  outcome: RunOutcome,
+  { awaitsSettlement }: Caller,
+  deps: PaidRunDeps,
+): Promise<PaidResult> {
   faultPoint('seller:executed')
+  const { settler } = deps
   if ('failure' in outcome) {
     const error = buyerReason(outcome.failure)
-    await deps.settler.void(claim.id, error, { ...outcome.exchange, error })
+    await storeEnd(claim.id, () => settler.void(claim.id, error, { ...outcome.exchange, error }), deps)
     faultPoint('seller:voided')
     return asExecutionFailed(outcome.failure)
   }
-  const { output, exchange } = outcome
-  const receipt = signReceipt(claim, { task: exchange.input, result: output }, deps)
-  const txHash = await deps.settler.deliver(claim, { ...exchange, output, receipt })
+  const { output, exchange, receiptForm } = outcome
+  const receipt = await signReceipt(claim, { task: exchange.input, result: output }, receiptForm, deps)
+  const delivered = { ...exchange, output, receipt }
+  const txHash = await storeEnd(claim.id, () => settler.deliver(claim, delivered, { awaitsSettlement }), deps)
   return { output, txHash, receipt }
 }
 
@@ -260,39 +266,12 @@ export async function runSettled(
 
 async function recordSettled(payment: Prepayment, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
   if ('failure' in outcome) {
-    deps.reruns.failed(payment.id)
+    await deps.reruns.failed(payment.id)
     return asExecutionFailed(outcome.failure)
   }
   deps.reruns.done(payment.id)
-  const { output, exchange } = outcome
-  const receipt = signReceipt(payment, { task: exchange.input, result: output }, deps)
+  const { output, exchange, receiptForm } = outcome
+  const receipt = await signReceipt(payment, { task: exchange.input, result: output }, receiptForm, deps)
   await deps.exchanges.record({ ...exchange, output, receipt })
   return { output, txHash: payment.txHash, receipt }
-}
-
-/** Signs a receipt for the result (ADR-11). It has no transaction unless the payment was settled first. */
-function signReceipt(
-  payment: Omit<Prepayment, 'txHash'> & { txHash?: Hex | undefined },
-  delivered: { task: string; result: string },
-  deps: PaidRunDeps,
-): SignedReceipt | undefined {
-  const { id: paymentId, agentId, txHash } = payment
-  const { network } = payment.requirements
-  const { from: payer } = payment.signed.authorization
-  try {
-    const delivery = { network, agentId, payer, paymentId, ...delivered, txHash }
-    return deps.wallet.signReceipt(receiptOf(delivery, deps.clock.now()))
-  } catch (err) {
-    const ids = { payment_id: paymentId, correlation_id: payment.correlationId }
-    deps.logger.error({ ...ids, err }, 'could not sign a receipt; the result goes without it')
-    return undefined
-  }
-}
-
-function isSeen({ from, nonce }: { from: string; nonce: string }, { asset, payments }: PaidRunDeps): Promise<boolean> {
-  return payments.authorizationSeen(asset.network, asset.address, from, nonce)
-}
-
-function nonceUsed(): PeerError {
-  return new PeerError('PAYMENT_NONCE_USED', 'this authorization was used before; ask for its result')
 }

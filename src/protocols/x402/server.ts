@@ -1,9 +1,11 @@
+import { reasonOf } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { readHops, type X402ErrorName, type X402Message } from '../../schema/x402.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
+import { hasPeerLeft } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import {
   type Exchange,
@@ -15,6 +17,7 @@ import {
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, readTask, respond, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
+import { answerReceipt } from './receipts.ts'
 import { answerResult, takeUp, takeUpTask } from './result.ts'
 import { type PaidTask, runPaid } from './sale.ts'
 import { runWrapped } from './wrapped-run.ts'
@@ -42,7 +45,7 @@ export async function serveX402(inbound: InboundStream, deps: X402ServerDeps, si
       const message = await readMessage(stream, signal)
       if (message === undefined) break
       const { correlation_id: correlationId } = message.message
-      const exchange = { ...inbound, callerDid, correlationId, signal, hops: hopsOf(message) }
+      const exchange = { ...inbound, callerDid, correlationId, signal, hops: hopsOf(message), ...wishOf(message) }
       const answered = answer(message, exchange, deps).finally(() => underWay.delete(answered))
       underWay.add(answered)
       if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
@@ -65,6 +68,10 @@ async function answer(asked: AnyX402Message, exchange: Exchange, deps: X402Serve
     await answerMessage(asked, exchange, deps)
   } catch (error) {
     if (signal.aborted) return
+    if (hasPeerLeft(error)) {
+      const fields = { peer_id: exchange.peerId, correlation_id: correlationId, reason: reasonOf(error) }
+      return deps.logger.info(fields, 'a peer left before it had its answer')
+    }
     if (!(error instanceof PeerError)) {
       deps.logger.error({ err: error, correlation_id: correlationId }, 'an exchange failed')
     }
@@ -105,10 +112,21 @@ function hopsOf({ message }: AnyX402Message): number {
   return 'hops' in message ? readHops(message.hops) : 0
 }
 
+function wishOf({ message }: AnyX402Message): Pick<Exchange, 'receiptForm'> {
+  return 'caller_did' in message && message.receipt === 'merkle' ? { receiptForm: 'merkle' } : {}
+}
+
 /** Asks for a payment, unless the agent is free, the payment came along, or the task is paid for already. */
 async function answerRequest(request: X402Message<'x402.request'>, exchange: Exchange, deps: X402ServerDeps) {
   noteCaller(request.caller_did, exchange, deps)
   if (request.method === 'result') return answerResult(request, exchange, deps)
+  if (request.method === 'receipt') return answerReceipt(request, exchange, deps)
+  if (exchange.isDraining?.() && request.payment === null) {
+    throw new PeerError(
+      'OVERLOADED',
+      'this seller stops: nothing was charged, ask it again later or at another address',
+    )
+  }
   const agent = deps.agents.find(request.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.resource}`)
   const { payment, body } = request
@@ -132,22 +150,25 @@ async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exch
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'an x402.paid_request must name the nonce of its challenge')
   }
   const asked = { nonce: payment.server_nonce, correlationId: exchange.correlationId, peerId: exchange.peerId }
-  const found = deps.challenges.find(asked, deps.clock.now())
-  if ('error' in found) {
+  let found = deps.challenges.find(asked, deps.clock.now())
+  if ('error' in found || found.isFromElsewhere) {
     if (await takeUp({ payment, body }, exchange, deps)) return
-    throw await refusedNonce(found.error, payment, deps)
+    // Another message may have used it meanwhile.
+    found = deps.challenges.find(asked, deps.clock.now())
   }
+  if ('error' in found) throw await refusedNonce(found.error, payment, deps)
   const agent = deps.agents.find(found.challenge.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the seller has removed the agent since')
   return sell(agent, { ...request, payment, challenge: found.challenge }, exchange, deps)
 }
 
-type PaidRequest = Omit<PaidTask, 'input'> & { body: string; allow_settle_first?: unknown }
+type PaidRequest = Omit<PaidTask, 'input'> & { body: string; allow_settle_first?: unknown; await_settlement?: unknown }
 
 async function sell(agent: ServedAgent, request: PaidRequest, asked: Exchange, deps: X402ServerDeps): Promise<void> {
   const { payment, challenge } = request
   const { input, exchange } = readTask(request.body, agent.id, asked)
-  const caller = { ...exchange, refusesSettleFirst: request.allow_settle_first === false }
+  const refusesSettleFirst = request.allow_settle_first === false
+  const caller = { ...exchange, refusesSettleFirst, awaitsSettlement: request.await_settlement !== false }
   const run = exchange.isWrapped === true ? runWrapped : runPaid
   const result = await run(agent, { payment, input, challenge }, caller, deps)
   await respond({ ...result, tokenId: agent.tokenId }, exchange, deps)
@@ -185,8 +206,7 @@ async function challenge(
   deps: X402ServerDeps,
 ) {
   const settlesFirst = await willSettleFirst(agent, { peerId, isStreamed }, deps)
-  const asked = { nonce: deps.newNonce(), correlationId, resource: agent.id, peerId }
-  const issued = deps.challenges.issue(asked, deps.clock.now())
+  const issued = deps.challenges.issue({ correlationId, resource: agent.id, peerId }, deps.clock.now())
   await writeMessage(
     stream,
     'x402.payment_required',

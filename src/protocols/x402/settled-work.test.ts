@@ -19,7 +19,7 @@ test('work that fails is run once, however much of it there is: the next run is 
   const work = new SettledWork({
     ...deps,
     payments: { ...deps.payments, get },
-    deferred: { ...deps.deferred, unrun, takeOver: async () => {} },
+    deferred: { ...deps.deferred, unrun },
   })
   await work.start()
   await vi.advanceTimersByTimeAsync(1_000)
@@ -43,7 +43,7 @@ async function started(ids: readonly string[], get: (id: string, looks: number) 
         return (await get(id, looked.filter((one) => one === id).length)) as never
       },
     },
-    deferred: { ...deps.deferred, unrun: async () => ids as never, takeOver: async () => {} },
+    deferred: { ...deps.deferred, unrun: async () => ids as never },
   })
   await work.start()
   return { work, looked }

@@ -9,9 +9,6 @@ import { resultOf } from './result.ts'
 const AT_ONCE_MAX = 16
 /** Wait between two attempts while all slots are taken. */
 const BUSY_WAIT_MS = 5_000
-/** After a restart, older payments are run only when their buyers ask. */
-const RESTART_MS = 24 * 60 * 60 * 1000
-const LEFT_MAX = 1_000
 /** Payments whose runs failed, which wait until their buyers ask. Beyond it nothing runs without a request. */
 const FAILED_MAX = 10_000
 
@@ -40,13 +37,6 @@ export class SettledWork implements Service {
   }
 
   async start(): Promise<void> {
-    await this.takeOver()
-  }
-
-  /** Goes on with the work of processes that have ended. */
-  async takeOver(): Promise<void> {
-    const { deferred, clock } = this.#deps
-    await deferred.takeOver(clock.now() - RESTART_MS, LEFT_MAX)
     this.wake()
   }
 
@@ -56,6 +46,7 @@ export class SettledWork implements Service {
     await this.#turn
   }
 
+  /** Looks for work now, for example of a process that has ended. */
   wake(inMs = 0): void {
     if (this.#stopping.signal.aborted) return
     clearTimeout(this.#timer)
@@ -80,7 +71,7 @@ export class SettledWork implements Service {
     if (due.length > 0) this.wake(busy.some(Boolean) ? BUSY_WAIT_MS : 0)
   }
 
-  /** @returns true if there was no slot to run it, or no ledger */
+  /** @returns true if it is to be looked at again soon */
   async #runOne(id: Hex): Promise<boolean> {
     const { payments, logger, didOf } = this.#deps
     let correlationId: string | undefined
@@ -94,7 +85,8 @@ export class SettledWork implements Service {
       return false
     } catch (error) {
       if (this.#stopping.signal.aborted) return false
-      if (error instanceof PeerError && error.code === 'OVERLOADED') return true
+      // No slot, or another process runs it or pays it back: if that one ends, it is left to this one.
+      if (error instanceof PeerError && (error.code === 'OVERLOADED' || error.code === 'SETTLEMENT_FAILED')) return true
       const ids = { payment_id: id, correlation_id: correlationId }
       // No word about the agent: the work is still owed to its buyer.
       if (isLedgerAway(error)) {

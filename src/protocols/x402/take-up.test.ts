@@ -154,7 +154,7 @@ test('T6 D45 nothing runs for a payment as long as a transaction may pay it back
   await transactions.end(paysBack, 'mined', 2)
   expect(told(await ask())).toBe('SETTLEMENT_FAILED')
   await seller.database.writeOne('UPDATE payments SET owner = NULL')
-  await seller.deps.deferred.takeOver(0, 10)
+  await seller.payments.takeOver('the node stopped', seller.clock.now())
   expect(await seller.deps.deferred.unrun(10)).toEqual([])
   await seller.database.writeOne("UPDATE chain_transactions SET state = 'lost'")
   expect(told(await ask())).toBe('re: the task')

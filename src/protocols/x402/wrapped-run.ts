@@ -8,6 +8,8 @@ import { type PaidTask, runPaid } from './sale.ts'
  * Runs a paid task for a buyer that wraps it, as the original node does, and remembers the run for this buyer. Such a
  * buyer waits for half a minute, ends its side, and cannot ask for what it paid for. When it sends the same task again,
  * it gets that result and is not charged again. A run that failed after its settlement is run again (D45).
+ *
+ * The claim says in the ledger for what the buyer waits, because it may come back at another process of this seller.
  */
 export async function runWrapped(
   agent: ServedAgent,
@@ -17,43 +19,59 @@ export async function runWrapped(
 ): Promise<PaidResult & { id: Hex }> {
   const { wrappedRuns, deferred, payments, logger } = deps
   const { peerId, stream, correlationId } = exchange
-  const key = keyOf({ peerId, agentId: agent.id, task: task.input })
+  const awaited = digestOf({ peerId, agentId: agent.id, task: task.input })
+  const key = keyOf(awaited)
   let begun: WrappedRun | undefined
-  const keepFor = (id: Hex) =>
-    deferred.unheard(id).catch((err: unknown) => {
+  const end = (id: Hex, isHeard: boolean) =>
+    (isHeard ? deferred.ended(id) : deferred.unheard(id)).catch((err: unknown) => {
       const ids = { payment_id: id, correlation_id: correlationId }
-      logger.error({ ...ids, err }, 'could not store that a buyer may come back for its result')
+      logger.error({ ...ids, err }, 'could not store if a buyer may come back for its result')
     })
   try {
     const onClaimed = ({ id }: { id: Hex }) => {
       begun = { id, stream }
       wrappedRuns.set(key, begun)
     }
-    const paid = await runPaid(agent, { ...task, onClaimed }, exchange, deps)
-    if ((begun?.stream ?? stream).ended) await keepFor(paid.id)
+    const paid = await runPaid(agent, { ...task, awaited, onClaimed }, exchange, deps)
+    // Before the answer: the next request for this task is another purchase.
+    await end(paid.id, !(begun?.stream ?? stream).ended)
     return paid
   } catch (error) {
     // If the ledger cannot be read, nothing can be kept either.
     const payment = begun && (await payments.get(begun.id).catch(() => undefined))
-    if (payment?.state === 'settled') await keepFor(payment.id)
+    if (payment !== undefined) await end(payment.id, payment.state !== 'settled')
     throw error
   } finally {
     if (wrappedRuns.get(key) === begun) wrappedRuns.delete(key)
   }
 }
 
-/** The payment for the same task of a peer that left before its result. The run now waits on `stream`. */
+type Sought = { peerId: string; agentId: string; task: string }
+
+/** The payment for the same task of a peer that left before its result. A run of this process now waits on `stream`. */
 export async function unheardOf(
-  sought: { peerId: string; agentId: string; task: string },
+  sought: Sought,
   stream: FramedStream,
-  { wrappedRuns, deferred }: Pick<X402ServerDeps, 'wrappedRuns' | 'deferred'>,
+  deps: Pick<X402ServerDeps, 'wrappedRuns' | 'deferred' | 'running'>,
 ): Promise<Hex | undefined> {
-  const run = wrappedRuns.get(keyOf(sought))
-  if (run?.stream.ended !== true) return deferred.findUnheard(sought)
-  run.stream = stream
-  return run.id
+  const awaited = digestOf(sought)
+  const run = deps.wrappedRuns.get(keyOf(awaited))
+  if (run?.stream.ended === true) {
+    run.stream = stream
+    return run.id
+  }
+  const [unheard, underWay] = await Promise.all([deps.deferred.findUnheard(sought), deps.deferred.findAwaited(awaited)])
+  // Of a run of another process nobody knows here if its buyer has left. A buyer that asks elsewhere probably has.
+  return unheard ?? underWay.find((id) => !isHere(id, deps))
 }
 
-function keyOf({ peerId, agentId, task }: { peerId: string; agentId: string; task: string }): string {
-  return createHash('sha256').update(`${peerId}\n${agentId}\n${task}`).digest('base64')
+/** True for a run of this process, whose buyer still waits for it. */
+function isHere(id: Hex, { running, wrappedRuns }: Pick<X402ServerDeps, 'wrappedRuns' | 'running'>): boolean {
+  return running.has(id) || [...wrappedRuns.values()].some((run) => run.id === id)
 }
+
+function digestOf({ peerId, agentId, task }: Sought): Buffer {
+  return createHash('sha256').update(`${peerId}\n${agentId}\n${task}`).digest()
+}
+
+const keyOf = (awaited: Buffer) => awaited.toString('base64')

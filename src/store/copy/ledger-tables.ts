@@ -14,7 +14,11 @@ export type LedgerTable = {
   amounts: readonly string[]
 }
 
-/** What belongs to one process: it stays in `stoa.db`. Everything else is the ledger. */
+/**
+ * What belongs to one process: it stays in `stoa.db`. Everything else is the ledger. No process that `processes` and
+ * `roles` name runs on the copy, so its work there is left behind and taken over. The table `changes`, which tells running
+ * processes what others did, is in PostgreSQL alone.
+ */
 const LOCAL =
   /^(sqlite_.*|listings|peer_data|met_listings|name_keys|market_words|listing_text.*|agent_measures|imported_agents|processes|roles)$/
 type ColumnRow = { name: string; type: string; pk: number }

@@ -8,6 +8,8 @@ import { ledgerId } from '../ledger-id.ts'
 import { writeMark } from '../ledger-mark.ts'
 import { lockDataDir } from '../lock.ts'
 import { openLedger } from '../open-ledger.ts'
+import type { FoundLedger } from '../postgres/look.ts'
+import { migrations } from '../postgres/migrations.ts'
 import { one, type Query } from '../query.ts'
 import { openServerLedger, serverName } from '../server-ledger.ts'
 import { checkSoundness } from '../soundness.ts'
@@ -45,7 +47,7 @@ export async function openSource(place: LedgerPlace): Promise<OpenPlace> {
 
 /** @throws StoreError and CodedError if it is in use, or cannot be written */
 export async function openTarget(place: LedgerPlace): Promise<OpenPlace> {
-  if (place.kind === 'server') return openServer(place.url)
+  if (place.kind === 'server') return openServer(place.url, async (found) => checkEarlier(found, serverName(place.url)))
   if (place.kind === 'file') return { ...plain(openDatabase({ path: place.path, alone: true })), name: place.path }
   const { path } = place
   await openDataDir(path)
@@ -72,8 +74,15 @@ async function openLocked(dataDir: string, open: () => Promise<Database>): Promi
   }
 }
 
-async function openServer(url: string): Promise<OpenPlace> {
-  const { database } = await openServerLedger(url, { logger })
+/** A ledger is refused as a target when it is looked into. One of an earlier version would be changed for that. */
+function checkEarlier({ schema = 0, facts }: FoundLedger, server: string): void {
+  if (facts?.owner === undefined || facts.isUnfinished || schema >= migrations.length) return
+  const what = `PostgreSQL at ${server} holds the ledger of the seller ${facts.owner.seller}`
+  throw new CodedError('LEDGER_NOT_EMPTY', `${what}: copy into a new data directory or a new database`)
+}
+
+async function openServer(url: string, check?: (found: FoundLedger) => Promise<void>): Promise<OpenPlace> {
+  const { database } = await openServerLedger(url, { logger, isAlone: true, ...(check && { check }) })
   const name = `PostgreSQL at ${serverName(url)}`
   return { database, name, numbersFrom, done: async () => {}, close: () => database.close() }
 }

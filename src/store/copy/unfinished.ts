@@ -5,13 +5,16 @@ import { one } from '../query.ts'
 /** The entry of `kv` that a ledger has while another is copied into it. */
 export const UNFINISHED_KEY = 'ledger_copy_unfinished'
 
-export async function isUnfinished(database: LedgerDatabase): Promise<boolean> {
+export async function isUnfinished(database: Pick<LedgerDatabase, 'query'>): Promise<boolean> {
   return (await database.query(one('SELECT value FROM kv WHERE key = ?', UNFINISHED_KEY))) !== undefined
 }
 
 /** @throws CodedError LEDGER_COPY_FAILED if the ledger is a copy that was not finished */
-export async function checkFinished(database: LedgerDatabase): Promise<void> {
-  if (!(await isUnfinished(database))) return
+export async function checkFinished(database: Pick<LedgerDatabase, 'query'>): Promise<void> {
+  if (await isUnfinished(database)) throw unfinishedError()
+}
+
+export function unfinishedError(): CodedError<'LEDGER_COPY_FAILED'> {
   const fix = 'run the same stoa ledger copy again: it starts anew'
-  throw new CodedError('LEDGER_COPY_FAILED', `the ledger is a copy that was not finished: ${fix}`)
+  return new CodedError('LEDGER_COPY_FAILED', `the ledger is a copy that was not finished: ${fix}`)
 }

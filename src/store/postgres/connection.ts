@@ -32,24 +32,43 @@ type ConnectOptions = {
   /** How long it may be silent before the connection counts as lost. */
   answerMs: number
   traffic?: Traffic
+  /** The process whose changes go this way. Without it the connection only reads. */
+  writer?: string
 }
 
 const VERSION_MIN = 150_000
-const IDLE_IN_TRANSACTION_MS = 60_000
+/** A process that stands still in a transaction keeps no rows from the others for longer. It makes the changes again. */
+const WRITER_IDLE_MS = 5_000
+const READER_IDLE_MS = 60_000
+/** How long a change waits for a row that another transaction has, before all of its group is begun anew. */
+const LOCK_MS = 2_000
+/** When the server gives up a connection whose network is gone: by default after two hours. */
+const GONE_AFTER_S = 15
 /** A statement that changes nothing but this connection. What the operator has set to be safer than this stays. */
-const GREETING = `SELECT CAST(current_setting('server_version_num') AS int) AS version, pg_is_in_recovery() AS replica,
+const greetingOf = (
+  isWriter: boolean,
+) => `SELECT CAST(current_setting('server_version_num') AS int) AS version, pg_is_in_recovery() AS replica,
     a.pid, CAST(a.backend_start AS text) AS started,
-    set_config('idle_in_transaction_session_timeout', '${IDLE_IN_TRANSACTION_MS}', false) AS idle,
+    set_config('idle_in_transaction_session_timeout', '${isWriter ? WRITER_IDLE_MS : READER_IDLE_MS}', false) AS idle,
+    ${isWriter ? `set_config('lock_timeout', '${LOCK_MS}', false) AS locks,` : ''}
+    set_config('tcp_keepalives_idle', '${GONE_AFTER_S / 3}', false) AS first_probe,
+    set_config('tcp_keepalives_interval', '${GONE_AFTER_S / 3}', false) AS next_probe,
+    set_config('tcp_keepalives_count', '2', false) AS probes,
+    set_config('tcp_user_timeout', '${GONE_AFTER_S * 1000}', false) AS untaken,
     set_config('bytea_output', 'hex', false) AS bytes,
     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
       ELSE current_setting('synchronous_commit') END, false) AS commits
   FROM pg_stat_activity a WHERE a.pid = pg_backend_pid()`
 type Greeting = { version: number; replica: number; pid: number; started: string }
 
+/** With the id of the process: what a connection that writes is called on the server, where others find it. */
+export const WRITER_NAME = 'stoa '
+
 /** @throws StoreError `STORE_AWAY`, `STORE_UNREADABLE` */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   const { settings } = options
   const { host, port, user, database, password, tls } = settings
+  let refusal: StoreError | undefined
   const client = new pg.Client({
     host,
     port,
@@ -58,12 +77,19 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     // Else `pg` looks for one in the environment, and in a file of the home directory.
     password: password ?? (() => ''),
     ssl: tls,
-    application_name: 'stoa',
+    application_name: options.writer === undefined ? 'stoa' : `${WRITER_NAME}${options.writer}`,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     connectionTimeoutMillis: options.connectMs,
     ...(settings.options !== undefined && { options: settings.options }),
   })
+  for (const way of tls === false && !settings.isLocal ? READABLE : []) {
+    // Before `pg` answers: it finds the connection closed.
+    client.connection.on(way, () => {
+      refusal = passwordRefused(settings)
+      client.connection.stream.destroy()
+    })
+  }
   let lost: Error | undefined
   const onLost = (error: Error) => {
     lost ??= error
@@ -74,9 +100,19 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     await client.connect()
   } catch (error) {
     client.connection.stream.destroy()
-    throw away(error, settings)
+    throw refusal ?? away(error, settings)
   }
-  return await greet(connectionOn(client, options, { seen: () => lost, note: onLost }), settings)
+  return await greet(connectionOn(client, options, { seen: () => lost, note: onLost }), options)
+}
+
+/** With these `pg` sends the password itself, or what it can be guessed from. With SCRAM it does not. */
+const READABLE = ['authenticationCleartextPassword', 'authenticationMD5Password']
+
+function passwordRefused({ name }: PostgresSettings): StoreError {
+  const what = `${name} asks for the password over a connection that is not encrypted, in a way that shows it to others`
+  const fix =
+    'add sslmode=verify-full to DATABASE_URL, or set password_encryption to scram-sha-256 there and the password anew'
+  return new StoreError('STORE_UNREADABLE', `${what}: it was not sent; ${fix}`)
 }
 
 type Loss = { seen(): Error | undefined; note(error: Error): void }
@@ -120,9 +156,10 @@ function connectionOn(client: pg.Client, { answerMs, traffic }: ConnectOptions, 
   }
 }
 
-async function greet(connection: Connection, settings: PostgresSettings): Promise<Connection> {
+async function greet(connection: Connection, { settings, writer }: ConnectOptions): Promise<Connection> {
+  const text = greetingOf(writer !== undefined)
   try {
-    const outcome = await connection.send([{ text: GREETING, values: [], types: [], wants: 'rows' }])
+    const outcome = await connection.send([{ text, values: [], types: [], wants: 'rows' }])
     if (outcome.kind !== 'done') throw away(outcome.error, settings)
     const { version, replica, pid, started } = outcome.answers[0]!.rows[0] as Greeting
     if (version < VERSION_MIN) {

@@ -13,7 +13,12 @@ export function codeOf(error: unknown): string | undefined {
 
 /** True if the same transaction may well succeed when it is run again: it met another one. */
 export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01', '55P03'].includes(codeOf(error) ?? '')
+  return isBlocked(error) || ['40001', '40P01'].includes(codeOf(error) ?? '')
+}
+
+/** True if it waited too long for a row or a lock that another transaction has. */
+export function isBlocked(error: unknown): boolean {
+  return codeOf(error) === '55P03'
 }
 
 /**
@@ -37,10 +42,37 @@ const WRITE_FAILED = 'STORE_WRITE_FAILED'
 const UNREADABLE = 'STORE_UNREADABLE'
 const AWAY = 'STORE_AWAY'
 
+/**
+ * Why a user is not let in (SQLSTATE 28000), by the words of the server. It says in which way the connection came, not which
+ * line of pg_hba.conf is missing.
+ */
+const ADMISSION: readonly [words: RegExp, what: string, fix: string][] = [
+  [
+    /pg_hba\.conf.*(no encryption|SSL off)/,
+    'does not let this user in from here without TLS',
+    'add sslmode=verify-full to DATABASE_URL if its pg_hba.conf has a hostssl line for this user and address; if it has none, add one, or a host line',
+  ],
+  [
+    /pg_hba\.conf/,
+    'does not let this user in from here',
+    'add a line for this user, database and address to its pg_hba.conf, and reload it',
+  ],
+  [
+    /role .* does not exist/,
+    'does not know this user',
+    'CREATE ROLE … LOGIN PASSWORD …, or correct the user in DATABASE_URL',
+  ],
+  [/not permitted to log in/, 'does not let this user log in', 'ALTER ROLE … LOGIN'],
+  [
+    /./,
+    'does not let this user in',
+    'correct user and password in DATABASE_URL, or how its pg_hba.conf wants to know this user',
+  ],
+]
+
 /** By SQLSTATE, whole or its class. */
 const ADVICE: Record<string, Advice> = {
   '28P01': { code: UNREADABLE, what: 'refuses the password', fix: 'correct it in DATABASE_URL' },
-  '28000': { code: UNREADABLE, what: 'does not let this user in from here', fix: 'allow it in pg_hba.conf' },
   '3D000': { code: UNREADABLE, what: 'is not there', fix: 'create it: CREATE DATABASE …' },
   '42501': { code: UNREADABLE, what: 'lets this user not do that', fix: 'GRANT CREATE, USAGE ON SCHEMA public TO …' },
   '3F000': { code: UNREADABLE, what: 'has no schema to keep tables in', fix: 'create one: CREATE SCHEMA …' },
@@ -61,7 +93,11 @@ const ADVICE: Record<string, Advice> = {
   XX: { code: WRITE_FAILED, what: 'has failed', fix: 'look at its log' },
   '23': { code: WRITE_FAILED, what: 'refuses a change that breaks a rule of the ledger', fix: 'report it' },
   '40': { code: WRITE_FAILED, what: 'was too busy with other changes', fix: 'ask again' },
-  '55P03': { code: WRITE_FAILED, what: 'was too busy with other changes', fix: 'ask again' },
+  '55P03': {
+    code: AWAY,
+    what: 'keeps a change waiting for what another transaction has locked',
+    fix: 'ask again; if it lasts, look for old transactions in pg_stat_activity',
+  },
   '57014': { code: WRITE_FAILED, what: 'has cancelled a statement', fix: 'raise its statement_timeout' },
   ECONNREFUSED: { code: AWAY, what: 'does not answer', fix: 'start it, or correct DATABASE_URL' },
   ENOENT: { code: AWAY, what: 'has no socket there', fix: 'start it, or correct DATABASE_URL' },
@@ -71,8 +107,8 @@ const ADVICE: Record<string, Advice> = {
 /**
  * The error for people. Errors of this node, such as those of a change, stay as they are.
  *
- * The words of the server stand in it, since an operator finds them in its log. They hold no password: the server is not
- * told one in clear text but on old settings, and does not repeat it.
+ * The words of the server stand in it, since an operator finds them in its log. They hold no password: the server is
+ * told one in clear text only over TLS or on this machine, and does not repeat it.
  */
 export function storeError(error: unknown, { name }: PostgresErrorDeps): unknown {
   if (error instanceof StoreError) return error
@@ -100,6 +136,10 @@ function adviceOf(error: unknown): Advice {
   }
   // `pg` itself refuses to go on without a password.
   if (code === '' && reasonOf(error).startsWith('SASL')) return ADVICE['28P01']!
+  if (code === '28000') {
+    const [, what, fix] = ADMISSION.find(([words]) => words.test(reasonOf(error))) ?? ADMISSION.at(-1)!
+    return { code: UNREADABLE, what, fix }
+  }
   const known = ADVICE[code] ?? ADVICE[code.slice(0, 3)] ?? ADVICE[code.slice(0, 2)]
   if (known !== undefined) return known
   if (isOfServer(error)) return { code: WRITE_FAILED, what: 'refuses a statement', fix: 'report it' }

@@ -1,20 +1,42 @@
 import { randomUUID } from 'node:crypto'
-import { hostname } from 'node:os'
+import { thisPlace } from '../../lib/place.ts'
 import { StoreError } from '../store-error.ts'
 import type { Outcome } from './batch.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, WRITER_NAME } from './connection.ts'
 import { storeError } from './errors.ts'
 import { BEGIN, COMMIT, locking, ROLLBACK, type Sent, sentOf } from './sent.ts'
 import type { PostgresSettings } from './settings.ts'
 
 /** The clock of the database, in ms: those of machines differ. */
 export const NOW = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
+/** How long a process that is silent keeps its row. */
+export const LEASE_MS = 20_000
 /** Connections of this process that are remembered until another has taken their place. */
 const BACKENDS_MAX = 16
 const FORGET_AFTER_MS = 7 * 24 * 60 * 60_000
 
-const END_DEAD = `UPDATE processes SET ended_at = ${NOW} WHERE ended_at IS NULL AND lease_until <= ${NOW} AND id <> ?`
-/** Processes that share the ledger let each other in. Any other is alone. */
+/** How long it is waited until a connection that was ended has let go of its rows. */
+const ENDING_MS = 1_000
+/**
+ * Ends the connections of processes whose lease is over: one that was stopped or cut off in a transaction keeps its row,
+ * and whatever it has changed, from all others. A plain read, which waits for no row. What a transaction has renewed is
+ * not seen before its commit, but it was renewed when the transaction began. A process that is alive connects again.
+ */
+export const END_CONNECTIONS = `
+  SELECT pg_terminate_backend(a.pid, ${ENDING_MS}) AS ended
+  FROM processes p JOIN pg_stat_activity a ON a.application_name = '${WRITER_NAME}' || p.id COLLATE "C"
+  WHERE p.ended_at IS NULL AND p.id <> ?1 AND p.lease_until <= ${NOW}
+    AND coalesce(a.xact_start <= clock_timestamp() - CAST(?2 AS BIGINT) * interval '1 millisecond', true)
+    AND pg_has_role(a.usesysid, 'USAGE')`
+/** Waits for nobody. A row that is locked belongs to a process in a transaction, or to others who end it. */
+export const END_DEAD = `UPDATE processes SET ended_at = ${NOW} WHERE id IN (
+    SELECT id FROM processes WHERE ended_at IS NULL AND lease_until <= ${NOW} AND id <> ? FOR UPDATE SKIP LOCKED)`
+/** Several at once, and no other is alive: the database was away, rather than they. */
+const ARE_CUT_OFF = `SELECT 1 FROM processes WHERE ended_at IS NULL AND id <> ?
+  HAVING count(*) > 1 AND max(lease_until) <= ${NOW}`
+/** For a process that has just started, and does not know whether the database was away. */
+export const END_DEAD_AT_START = `${END_DEAD} AND NOT EXISTS (${ARE_CUT_OFF})`
+/** Processes that share the ledger let each other in. One that copies the ledger or gives it away is alone. */
 const GET_OTHERS = `SELECT place, lease_until - ${NOW} AS ms FROM processes
   WHERE ended_at IS NULL AND id <> ? AND (shared = 0 OR CAST(? AS BIGINT) = 0)`
 const JOIN = `INSERT INTO processes (id, place, epoch, group_no, started_at, lease_until, shared)
@@ -27,6 +49,7 @@ const FENCE = `WITH mine AS (
   ) SELECT 1 / count(*) FROM mine`
 const REJOIN = `UPDATE processes SET epoch = ?2, lease_until = ${NOW} + ?3
   WHERE id = ?1 AND epoch < ?2 AND ended_at IS NULL RETURNING group_no AS no`
+const RENEW = `UPDATE processes SET lease_until = ${NOW} + ?3 WHERE id = ?1 AND epoch = ?2 AND ended_at IS NULL`
 const GET_LAST = 'SELECT group_no AS no FROM processes WHERE id = ?'
 const LEAVE = `UPDATE processes SET ended_at = ${NOW} WHERE id = ? AND ended_at IS NULL`
 /** What an abandoned connection still holds would keep the next one waiting until its network gives up. */
@@ -37,15 +60,15 @@ type HolderDeps = {
   settings: PostgresSettings
   leaseMs: number
   place?: string
-  /** Other processes may share the ledger. */
-  isShared?: boolean
+  /** Refuses others, and is refused beside them. */
+  isAlone?: boolean
 }
 
 /** A group of changes: its number, and the statement that comes first in it. */
 export type Fence = { readonly no: number; readonly statement: Sent }
 
 /**
- * The row of this process in the ledger. One process at a time holds a ledger, unless it shares it.
+ * The row of this process in the ledger.
  *
  * Each group of changes writes its number into the row first, which also renews the lease. So a process whose row was
  * ended by another changes nothing more, and one that has lost its connection in a commit finds out there what became of
@@ -63,29 +86,35 @@ export class Holder {
 
   constructor(deps: HolderDeps) {
     this.#deps = deps
-    this.#place = deps.place ?? `${hostname()}, process ${process.pid}`
+    this.#place = deps.place ?? thisPlace()
   }
 
   /**
-   * Takes the ledger for this process. Processes whose lease has ended are ended.
+   * Lets this process use the ledger. Processes whose lease has ended are ended.
    *
-   * @throws StoreError `STORE_IN_USE` while another process holds it, `STORE_AWAY`
+   * @throws StoreError `STORE_IN_USE` while another process uses it and one of both is alone, `STORE_AWAY`
    */
   async take(connection: Connection): Promise<void> {
     this.#epoch += 1
-    const isShared = this.#deps.isShared === true ? 1 : 0
+    const isShared = this.#deps.isAlone === true ? 0 : 1
+    const ending = { sql: END_CONNECTIONS, values: [this.id, this.#deps.leaseMs], wants: 'rows' } as const
+    // If it is not allowed, their rows stay as they are until the server ends them.
+    const ended = await connection.send([sentOf(ending)])
+    if (ended.kind === 'lost') this.#answered(ended)
     const begun = await connection.send([
       BEGIN,
       ...locking('holder'),
-      sentOf({ sql: END_DEAD, values: [this.id], wants: 'changes' }),
+      isShared === 1
+        ? sentOf({ sql: END_DEAD_AT_START, values: [this.id, this.id], wants: 'changes' })
+        : sentOf({ sql: END_DEAD, values: [this.id], wants: 'changes' }),
       sentOf({ sql: GET_OTHERS, values: [this.id, isShared], wants: 'rows' }),
     ])
     const [other] = this.#answered(begun).at(-1)!.rows as { place: string; ms: number }[]
     if (other !== undefined) {
       this.#answered(await connection.send([ROLLBACK]))
       const { name } = this.#deps.settings
-      const what = `another stoa (${other.place}) holds ${name}`
-      const fix = `stop that one, or wait ${Math.ceil(other.ms / 1000)} s if it is dead`
+      const what = `another stoa (${other.place}) uses ${name}`
+      const fix = `stop that one, or wait ${Math.max(1, Math.ceil(other.ms / 1000))} s if it is dead`
       throw new StoreError('STORE_IN_USE', `${what}: ${fix}`)
     }
     const values = [this.id, this.#place, this.#epoch, this.#deps.leaseMs, isShared]
@@ -102,6 +131,12 @@ export class Holder {
     this.#no += 1
     const values = [this.id, this.#epoch, this.#no, this.#deps.leaseMs]
     return { no: this.#no, statement: sentOf({ sql: FENCE, values, wants: 'changes' }) }
+  }
+
+  /** Keeps the lease of a process whose change was given up: with the change went what its fence had renewed. */
+  renewal(): Sent {
+    const values = [this.id, this.#epoch, this.#deps.leaseMs]
+    return sentOf({ sql: RENEW, values, wants: 'changes' })
   }
 
   /**
@@ -134,14 +169,14 @@ export class Holder {
     return { no: (rejoined ?? last)?.no ?? -1, isHeld: rejoined !== undefined }
   }
 
-  /** Lets the next process in at once. */
+  /** Others take over what this process leaves at once, not after its lease. */
   async leave(connection: Connection): Promise<void> {
     this.#answered(await connection.send([sentOf({ sql: LEAVE, values: [this.id], wants: 'changes' })]))
   }
 
   lostError(): StoreError {
-    const what = `another stoa has taken ${this.#deps.settings.name}, since this one did not answer for longer than its lease`
-    return new StoreError('STORE_IN_USE', `${what}: nothing is bought or sold here any more. Stop this node`)
+    const what = `others have taken over the work of this process in ${this.#deps.settings.name}, since it did not answer for longer than its lease`
+    return new StoreError('STORE_IN_USE', `${what}: nothing is bought or sold here any more. Start this node again`)
   }
 
   #answered(outcome: Outcome): Extract<Outcome, { kind: 'done' }>['answers'] {

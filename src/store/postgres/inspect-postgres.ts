@@ -1,5 +1,6 @@
 import { type Connection, connect } from './connection.ts'
 import { storeError } from './errors.ts'
+import { type FoundLedger, lookAt } from './look.ts'
 import { migrations } from './migrations.ts'
 import { type PostgresSettings, readSettings } from './settings.ts'
 
@@ -13,7 +14,7 @@ export type PostgresFacts = {
   isLocal: boolean
   /** Of the ledger, and what this version of stoa has. Undefined: there is no ledger yet. */
   schema: { found: number | undefined; known: number }
-  /** The process that holds the ledger, and for how long at least. */
+  /** The process that has the ledger alone, and for how long at least. */
   holder: { place: string; ms: number } | undefined
   /** Whether this user may create tables. */
   mayCreate: boolean
@@ -30,10 +31,21 @@ const FACTS = `
 const SCHEMA = 'SELECT version FROM schema_version'
 const HOLDER = `
   SELECT place, lease_until - CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) AS ms FROM processes
-  WHERE ended_at IS NULL AND lease_until > CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)
+  WHERE ended_at IS NULL AND shared = 0 AND lease_until > CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)
   ORDER BY lease_until DESC LIMIT 1`
 
 type Row = Record<string, unknown>
+
+/** Looks whose ledger is in a database, as a start does. @throws StoreError */
+export async function inspectServerLedger(address: string): Promise<FoundLedger> {
+  const settings = readSettings(address)
+  const connection = await connect({ settings, connectMs: CONNECT_MS, answerMs: CONNECT_MS })
+  try {
+    return await lookAt(connection, settings)
+  } finally {
+    await connection.close()
+  }
+}
 
 /** @throws StoreError that says what is wrong: unreachable, password, database, version, replica, TLS */
 export async function inspectPostgres(address: string): Promise<PostgresFacts> {
@@ -44,12 +56,12 @@ export async function inspectPostgres(address: string): Promise<PostgresFacts> {
     const latencyMs = await latencyOf(() => ask('SELECT 1'))
     const { version, isReadOnly, isEncrypted, mayCreate, hasLedger } = (await ask(FACTS))!
     const found = hasLedger === 1 ? Number((await ask(SCHEMA))?.version ?? 0) : undefined
-    const holder = found === undefined || found === 0 ? undefined : await ask(HOLDER)
+    const holder = found === migrations.length ? await ask(HOLDER) : undefined
     return {
       version: String(version).split(' ')[0]!,
       latencyMs,
       isEncrypted: isEncrypted === 1,
-      isLocal: /^(\/|localhost$|127\.|::1$)/.test(settings.host),
+      isLocal: settings.isLocal,
       schema: { found, known: migrations.length },
       holder: holder === undefined ? undefined : { place: String(holder.place), ms: Number(holder.ms) },
       mayCreate: mayCreate === 1,

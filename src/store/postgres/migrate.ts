@@ -8,8 +8,11 @@ import type { PostgresSettings } from './settings.ts'
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE'
 /** Two processes that create one table at once: one of them is told that a name in the catalog is taken. */
-const TAKEN = ['23505', '42P07', '42710', '40001', '40P01']
+const TAKEN = ['23505', '42P07', '42710', '40001', '40P01', '55P03']
 const TRIES_MAX = 20
+
+/** A step may wait for as long as other processes change what it changes. */
+const WAIT = 'SET LOCAL lock_timeout = 0'
 
 const GET_TABLE = "SELECT to_regclass('schema_version') IS NOT NULL AS found"
 /** One row, which is locked while a step runs. */
@@ -29,11 +32,11 @@ export async function migrate(connection: Connection, { settings, steps = migrat
   const [found] = await send(GET_TABLE)
   if (found!.found !== 1) await makeTable(connection, settings)
   for (;;) {
-    const [version] = await send(BEGIN, GET_VERSION)
+    const [version] = await send(BEGIN, WAIT, GET_VERSION)
     const number = Number(version!.version)
     if (number > steps.length) {
       await send('ROLLBACK')
-      const what = `${settings.name} was written by a later version of stoa (schema ${number})`
+      const what = `${settings.name} was written by a later version of stoa (schema ${number}, this one knows ${steps.length})`
       throw new StoreError('STORE_NEWER', `${what}; upgrade stoa`)
     }
     if (number === steps.length) return void (await send('ROLLBACK'))

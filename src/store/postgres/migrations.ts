@@ -84,4 +84,28 @@ export const migrations: readonly string[] = [
   CREATE UNIQUE INDEX webhook_deliveries_by_event ON webhook_deliveries (webhook_id, event);
   CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id) WHERE leased_until IS NOT NULL;
   `,
+  `
+  -- Receipts of one agent, which may have few of many.
+  CREATE INDEX payments_receipts ON payments (agent_id) WHERE receipt IS NOT NULL;
+  CREATE INDEX authorizations_receipts ON authorizations (agent_id) WHERE receipt IS NOT NULL OR receipt_note IS NOT NULL;
+  `,
+  `
+  -- Runs of settled work that have failed, and when the last one did: what paces the next is the same at all processes.
+  ALTER TABLE payments ADD COLUMN failed_runs bigint NOT NULL DEFAULT 0;
+  ALTER TABLE payments ADD COLUMN failed_run_at bigint;
+  `,
+  `
+  -- What the buyer of this payment waits for and cannot ask for by its payment, as a digest, until its run has ended: see
+  -- deferred.ts.
+  ALTER TABLE payments ADD COLUMN awaited bytea;
+  CREATE INDEX payments_awaited ON payments (awaited) WHERE awaited IS NOT NULL;
+  `,
+  `
+  -- When a process of the seller last saw that a dismissed alarm holds.
+  ALTER TABLE alarm_dismissals ADD COLUMN held_at bigint;
+  `,
+  `
+  -- The process that works on the task of a message, if others share the ledger: they tell its callers that it is at work.
+  ALTER TABLE sent_messages ADD COLUMN owner text COLLATE "C";
+  `,
 ]

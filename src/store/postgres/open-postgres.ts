@@ -1,3 +1,5 @@
+import { periodic } from '../../lib/periodic.ts'
+import { halfRandom } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { EXCHANGE_ROW_BYTES } from '../exchanges.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
@@ -5,9 +7,12 @@ import { all, beside, type Query } from '../query.ts'
 import { type Noted, noteChanges } from '../shared-changes.ts'
 import { StoreError } from '../store-error.ts'
 import { type Connection, connect, type Traffic } from './connection.ts'
-import { Holder, NOW } from './holder.ts'
+import { isConflict } from './errors.ts'
+import { END_CONNECTIONS, Holder, LEASE_MS, NOW } from './holder.ts'
+import { type FoundLedger, lookAt } from './look.ts'
 import { migrate } from './migrate.ts'
 import { Readers } from './readers.ts'
+import { ROLLBACK } from './sent.ts'
 import { readSettings } from './settings.ts'
 import { Writer } from './writer.ts'
 import { Line } from './writing-line.ts'
@@ -17,12 +22,14 @@ type PostgresOptions = {
   address: string
   /** Where this process runs, for people. */
   place?: string
-  /** How long to wait for the ledger while another process holds it. */
+  /** How long to wait for the ledger while another process has it alone, or while others have it and this one wants it alone. */
   takeMs?: number
   signal?: AbortSignal
-  /** Other processes may hold the ledger at the same time. Not for nodes, until all that they do is made for it. */
-  isShared?: boolean
-  /** Called once, when another process has taken the ledger. */
+  /** No other process may use the ledger at the same time. Processes that are not alone share it. */
+  isAlone?: boolean
+  /** Called before anything is changed in the database. What it throws is thrown. */
+  check?(found: FoundLedger): Promise<void>
+  /** Called once, when others have ended this process. */
   onLost?(error: StoreError): void
   /** How long what is asked for waits while the database is away. */
   waitMs?: number
@@ -34,6 +41,10 @@ type PostgresOptions = {
 }
 
 const TAKE_AGAIN_MS = 1_000
+const CONFLICTS_MAX = 10
+const CONFLICT_MS = 100
+/** Others may wait for what a process without a lease has locked. */
+const END_EVERY_MS = 1_000
 /** What stands in files of its own counts too: long values, and indices. */
 const FILE_BYTES = `
   SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes,
@@ -45,36 +56,45 @@ const EXCHANGE_BYTES = `
   FROM exchanges`
 
 /**
- * Opens the ledger on PostgreSQL for this process alone, and brings its schema up to date.
+ * Opens the ledger on PostgreSQL beside the processes that share it, and brings its schema up to date.
  *
  * @throws StoreError `STORE_AWAY`, `STORE_UNREADABLE` with what to do, `STORE_NEWER`, or `STORE_IN_USE` if another process
- * holds it for longer than `takeMs`
+ * has it alone for longer than `takeMs`
  * @internal
  */
 export async function openPostgres(options: PostgresOptions): Promise<LedgerDatabase> {
-  const { connectMs = 5_000, answerMs = 20_000, waitMs = 10_000, leaseMs = 20_000, onLost = () => {} } = options
+  const { connectMs = 5_000, answerMs = 20_000, waitMs = 10_000, leaseMs = LEASE_MS, onLost = () => {} } = options
   const settings = readSettings(options.address)
   const connecting = { settings, connectMs, answerMs, ...(options.traffic && { traffic: options.traffic }) }
   const reach = () => connect(connecting)
-  const { place, isShared = false } = options
-  const holder = new Holder({ settings, leaseMs, isShared, ...(place !== undefined && { place }) })
-  const connection = await reach()
+  const { place, isAlone = false } = options
+  const holder = new Holder({ settings, leaseMs, isAlone, ...(place !== undefined && { place }) })
+  const reachToWrite = () => connect({ ...connecting, writer: holder.id })
+  const connection = await reachToWrite()
   try {
+    const found = await lookAt(connection, settings)
+    await options.check?.(found)
     await migrate(connection, { settings })
     await take(holder, connection, options)
   } catch (error) {
     connection.destroy()
     throw error
   }
-  const line = new Line(connection, { settings, holder, connect: reach, waitMs, onLost })
+  const line = new Line(connection, { settings, holder, connect: reachToWrite, waitMs, onLost })
   const writer = new Writer({ settings, line, renewMs: leaseMs / 3 })
   const readers = new Readers({ settings, connect: reach, waitMs })
-  const note = (...noted: readonly Noted[]) => noteChanges(holder.id, isShared ? noted : [])
+  // Beside the line of the changes, which may itself wait for what they have locked. What fails is done at the next turn.
+  const ending = periodic(
+    { name: 'processes without a lease', firstMs: END_EVERY_MS, everyMs: END_EVERY_MS },
+    { work: async () => void (await readers.query(all(END_CONNECTIONS, holder.id, leaseMs))), onError: () => {} },
+  )
+  await ending.start()
+  const note = (...noted: readonly Noted[]) => noteChanges(holder.id, isAlone ? [] : noted)
   const withNotes = <T>(change: Query<T>, noted: readonly Noted[]) =>
-    isShared && noted.length > 0 ? beside(change, note(...noted)) : change
+    isAlone || noted.length === 0 ? change : beside(change, note(...noted))
   return {
     process: holder.id,
-    time: isShared ? NOW : undefined,
+    time: NOW,
     query: (query) => readers.query(query),
     commit: (change, ...noted) => writer.commit(withNotes(change, noted)),
     commitLater: (change, ...noted) => writer.commitLater(withNotes(change, noted)),
@@ -87,18 +107,26 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
     },
     damage: () => line.lost(),
     async close() {
+      const ended = ending.stop()
       await writer.close()
       await readers.close()
+      await ended
     },
   }
 }
 
 async function take(holder: Holder, connection: Connection, { takeMs = 0, signal }: PostgresOptions): Promise<void> {
   const deadline = performance.now() + takeMs
-  for (;;) {
+  for (let conflicts = 1; ; ) {
     try {
       return await holder.take(connection)
     } catch (error) {
+      if (error instanceof StoreError && isConflict(error.cause) && conflicts < CONFLICTS_MAX) {
+        conflicts += 1
+        await connection.send([ROLLBACK])
+        await pause(halfRandom(CONFLICT_MS), signal)
+        continue
+      }
       const isHeld = error instanceof StoreError && error.code === 'STORE_IN_USE'
       if (!isHeld || performance.now() >= deadline || signal?.aborted === true) throw error
     }

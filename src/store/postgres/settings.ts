@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import { reasonOf } from '../../lib/errors.ts'
 import { StoreError } from '../store-error.ts'
@@ -11,6 +12,8 @@ export type PostgresSettings = {
   readonly database: string
   readonly options: string | undefined
   readonly tls: false | ConnectionOptions
+  /** The server is on this machine: there is no network on which others could answer in its place. */
+  readonly isLocal: boolean
   /** Not enumerable, so that no logger writes it. */
   readonly password: string | undefined
   /** For messages: user, host, port and database. */
@@ -49,10 +52,15 @@ export function readSettings(address: string): PostgresSettings {
     database,
     options: parameters.get('options') ?? undefined,
     tls: isSocket ? (false as const) : tlsOf(host, parameters),
+    isLocal: isLocal(host),
     name: `the database "${database}" of ${user} at ${isSocket ? host : `${host}:${port}`}`,
   }
   Object.defineProperty(settings, 'password', { value: password === '' ? undefined : password })
   return settings as typeof settings & { password: string | undefined }
+}
+
+function isLocal(host: string): boolean {
+  return host.startsWith('/') || host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
 function tlsOf(host: string, parameters: URLSearchParams): false | ConnectionOptions {

@@ -3,7 +3,7 @@ import { halfRandom } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { nothing, type Query } from '../query.ts'
 import { StoreError } from '../store-error.ts'
-import { isConflict, isStalePlan, storeError } from './errors.ts'
+import { away, isBlocked, isConflict, isStalePlan, storeError } from './errors.ts'
 import { type GroupOutcome, type Result, runJobs } from './run-jobs.ts'
 import { ROLLBACK } from './sent.ts'
 import type { PostgresSettings } from './settings.ts'
@@ -144,6 +144,13 @@ export class Writer {
       }
       const error = outcome.kind === 'fenced' ? new Error('it was not let in') : outcome.error
       const culprit = outcome.kind === 'failed' ? outcome.culprit : undefined
+      if (isBlocked(error)) {
+        // Who has the row may stand still. It is waited for as for the database itself.
+        this.#deps.line.refuseLate([open, this.#waiting], away(error, this.#deps.settings))
+        open = open.filter(({ isDone }) => !isDone)
+        await pause(halfRandom(CONFLICT_MS))
+        continue
+      }
       if (isConflict(error) || isStalePlan(error)) {
         conflicts += 1
         if (conflicts < CONFLICTS_MAX) {
@@ -181,8 +188,9 @@ export class Writer {
       jobs.map(({ query }) => query),
     )
     if (outcome.kind === 'committed') finish(jobs, outcome.results)
-    else if (outcome.kind === 'failed') await connection.send([ROLLBACK])
-    else if (outcome.kind === 'fenced') line.drop()
+    else if (outcome.kind === 'failed') {
+      await connection.send(isBlocked(outcome.error) ? [ROLLBACK, line.renewal()] : [ROLLBACK])
+    } else if (outcome.kind === 'fenced') line.drop()
     else if (outcome.isCommitSent) await this.#clearDoubt(jobs, fence.no, outcome)
     return outcome
   }

@@ -4,6 +4,7 @@ import { StoreError } from '../store-error.ts'
 import type { Connection } from './connection.ts'
 import { away } from './errors.ts'
 import type { Fence, Holder } from './holder.ts'
+import type { Sent } from './sent.ts'
 import type { PostgresSettings } from './settings.ts'
 
 /** What waits for a connection. */
@@ -54,7 +55,7 @@ export class Line {
         reason = away(error, this.#deps.settings)
       }
       if (reason === undefined) continue
-      for (const each of waiting.flat()) this.#refuseLate(each, reason)
+      this.refuseLate(waiting, reason)
       if (this.#lost !== undefined || waiting[0]!.every(({ isDone }) => isDone)) return undefined
       await pause(backoffMs(failures, BACKOFF))
     }
@@ -64,12 +65,21 @@ export class Line {
     return this.#deps.holder.fence()
   }
 
+  renewal(): Sent {
+    return this.#deps.holder.renewal()
+  }
+
+  /** Refuses what has waited for too long, or cannot be done any more. */
+  refuseLate(waiting: readonly (readonly Waiting[])[], reason: StoreError): void {
+    for (const each of waiting.flat()) this.#refuseLate(each, reason)
+  }
+
   /** The number of the group that was committed last, when the connection was made. */
   committed(): number {
     return this.#committed
   }
 
-  /** Another process holds the ledger now. */
+  /** Others have ended this process. */
   lost(): StoreError | undefined {
     return this.#lost
   }

@@ -7,7 +7,7 @@ import { HttpError, type ProblemCode } from '../../server/problem.ts'
 import { type Call, type Operation, operation } from '../operation.ts'
 import { progressStream, wantsStream } from '../progress-stream.ts'
 
-type Task = { input: string; maxPriceAtomic?: bigint | undefined }
+type Task = { input: string; maxPriceAtomic?: bigint; awaitsSettlement?: boolean }
 
 const errors: readonly ProblemCode[] = [
   'OVER_PRICE',
@@ -63,14 +63,14 @@ const shared = {
 
 export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Operation[] {
   type Context = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
-  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Context) {
+  function execute(agentId: string, task: Task, call: Context) {
+    const { input } = task
     const bytes = Buffer.byteLength(input)
     if (bytes > TASK_BYTES_MAX) {
       throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`)
     }
     const { caller, idempotencyKey, signal, headers } = call
-    const price = maxPriceAtomic === undefined ? {} : { maxPriceAtomic }
-    const request = { agentId, input, ...price, caller, idempotencyKey, signal }
+    const request = { ...task, agentId, caller, idempotencyKey, signal }
     if (!wantsStream(headers.accept)) return buyer.execute(request)
     return progressStream((onProgress) => buyer.execute({ ...request, onProgress }), logger)
   }
@@ -89,7 +89,8 @@ export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Op
             issues: [{ path: 'agent_id', message: 'differs from the id in the path' }],
           })
         }
-        return execute(params.id, body, call)
+        const { agent_id: _, ...task } = body
+        return execute(params.id, task, call)
       },
     }),
     operation({
@@ -98,7 +99,10 @@ export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Op
       path: '/execute',
       body: Execute,
       example: { agent_id: 'q5v7gtn3jhb2kxw4', input: 'Summarize: …', max_price: '0.05' },
-      handler: (call) => execute(call.body.agent_id, call.body, call),
+      handler(call) {
+        const { agent_id: id, ...task } = call.body
+        return execute(id, task, call)
+      },
     }),
   ]
 }

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { MetricSources } from '../metrics.ts'
+import type { MetricSources } from '../metric-family.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export function metricsRoutes(metrics: MetricSources): Operation[] {

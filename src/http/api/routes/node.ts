@@ -1,11 +1,13 @@
 import { Health, NodeStatus, type PeerStatus, PeerStatuses, type WalletBalance } from '../../../schema/api.ts'
 import { Configuration } from '../../../schema/configuration.ts'
 import { Diagnosis } from '../../../schema/diagnosis.ts'
+import { Fleet } from '../../../schema/fleet.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type NodePart = {
   status(): Promise<NodeStatus>
   peers(): readonly PeerStatus[]
+  fleet(): Promise<Fleet>
   balance(): Promise<WalletBalance>
   configuration(): Promise<Configuration>
   diagnosis(signal: AbortSignal): Promise<Diagnosis>
@@ -14,7 +16,7 @@ export type NodePart = {
 const row = { method: 'GET', tags: ['node'], access: 'private', scope: 'read' } as const
 
 export function nodeRoutes(node: NodePart): Operation[] {
-  return [getHealth(), getStatus(node), listPeers(node), getConfig(node), getDiagnosis(node)]
+  return [getHealth(), getStatus(node), listPeers(node), getFleet(node), getConfig(node), getDiagnosis(node)]
 }
 
 const getHealth = () =>
@@ -49,6 +51,21 @@ const listPeers = (node: NodePart) =>
     handler: () => [...node.peers()],
   })
 
+const getFleet = (node: NodePart) =>
+  operation({
+    ...row,
+    id: 'getFleet',
+    path: '/fleet',
+    summary: 'The processes and workers of this seller',
+    description:
+      'Each process that shares the ledger, with its version, lease, addresses, agents, load, clock, and how long it ' +
+      'waits for the database. Those that ended lately. The workers, with their load. A node alone shows itself.',
+    // It names machines, and where the ledger is.
+    scope: 'admin',
+    response: Fleet,
+    handler: () => node.fleet(),
+  })
+
 const getConfig = (node: NodePart) =>
   operation({
     ...row,
@@ -71,7 +88,7 @@ const getDiagnosis = (node: NodePart) =>
     path: '/diagnosis',
     summary: 'What is wrong with this node, and what to do',
     description:
-      'Checks agents, peers, RPC, clock and facilitator with the settings that the node runs with. `stoa doctor` ' +
+      'Checks agents, peers, RPC, clock, facilitator, other processes and workers with the settings that the node runs with. `stoa doctor` ' +
       'shows the same. Changes nothing. Takes at most 4 s.',
     scope: 'admin',
     response: Diagnosis,

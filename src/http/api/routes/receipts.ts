@@ -1,4 +1,5 @@
 import { type Receipts, receiptsCsv } from '../../../ledger/receipts.ts'
+import { SignedX402Receipt } from '../../../schema/receipt.ts'
 import {
   ReceiptExportQuery,
   ReceiptParams,
@@ -53,12 +54,26 @@ export function receiptRoutes(receipts: Receipts): Operation[] {
       errors: ['UNKNOWN_RECEIPT'],
       async handler({ params, caller }) {
         const found = await receipts.get(params.id, caller)
-        if (found !== undefined) return found
-        throw new HttpError(
-          'UNKNOWN_RECEIPT',
-          'this node keeps no receipt of this payment. GET /receipts shows all receipts',
-        )
+        return found ?? unknown()
       },
     }),
+    operation({
+      ...shared,
+      id: 'getX402Receipt',
+      path: '/receipts/{id}/x402',
+      summary: 'The receipt of a payment as x402 has it',
+      description:
+        "A receipt of x402's offer-receipt extension, which any client of x402 verifies. It names payer, agent and " +
+        'transaction, and neither task nor result. A seller signs it once the payment is settled. For a purchase the ' +
+        'node asks the seller for it and checks it: nothing is paid.',
+      params: ReceiptParams,
+      response: SignedX402Receipt,
+      errors: ['UNKNOWN_RECEIPT', 'SELLER_UNREACHABLE', 'SELLER_FAILED'],
+      handler: async ({ params, caller, signal }) => (await receipts.x402(params.id, signal, caller)) ?? unknown(),
+    }),
   ]
+}
+
+function unknown(): never {
+  throw new HttpError('UNKNOWN_RECEIPT', 'this node keeps no receipt of this payment. GET /receipts shows all receipts')
 }

@@ -39,7 +39,8 @@ export function workerRoutes(workers: Pick<WorkerRoll, 'invite' | 'list' | 'revo
       method: 'DELETE',
       path: '/workers/{id}',
       summary: 'Revoke a worker or an invitation',
-      description: 'Cuts a connected worker off at once. Tasks that it runs go to another worker, or fail uncharged.',
+      description:
+        'Cuts a connected worker off: at once, or within about a second if it is connected to another process. Tasks that it runs go to another worker, or fail uncharged.',
       params: WorkerParams,
       response: WorkerRecord,
       errors: ['UNKNOWN_WORKER', 'STORE_WRITE_FAILED'],

@@ -1,0 +1,54 @@
+import { type Task, TaskState } from '@a2a-js/sdk'
+import { TaskNotCancelableError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
+import type { ServerCallContext } from '@a2a-js/sdk/server'
+import { doubledMs } from '../lib/retry.ts'
+import { pause } from '../lib/wait.ts'
+import { type A2aTasks, callerIn } from './tasks.ts'
+
+/** How long the answer to a repeated message waits for another process that works on its task. */
+const WAIT_MS = 20_000
+const PAUSE = { firstMs: 50, mostMs: 1_000 }
+const REASON = 'another process of this node works on this task: ask for it with tasks/get until it has ended'
+
+const STILL_AT_WORK =
+  'the process of this node that works on this task was asked to cancel it, and has not: it may be paid and settled already. Ask for it with tasks/get'
+
+/** The tasks of one agent on which other processes of this node work. Only they have the events of a task and can end it. */
+export function elsewhereOf(agentId: string, tasks: A2aTasks) {
+  async function isElsewhere(id: string, context: ServerCallContext): Promise<boolean> {
+    const task = await tasks.elsewhere(agentId, id, callerIn(context))
+    return task?.status?.state === TaskState.TASK_STATE_WORKING
+  }
+
+  async function over(id: string, context: ServerCallContext): Promise<void> {
+    const deadline = performance.now() + WAIT_MS
+    for (let looks = 1; await isElsewhere(id, context); looks++) {
+      if (performance.now() >= deadline) return
+      await pause(doubledMs(looks, PAUSE))
+    }
+  }
+
+  return {
+    /** Waits until no other process works on a task, or for some time. */
+    over,
+    /** @throws UnsupportedOperationError if another process works on the task */
+    async refuse(id: string, context: ServerCallContext): Promise<void> {
+      if (await isElsewhere(id, context)) throw new UnsupportedOperationError(REASON)
+    },
+    /**
+     * Asks the other process that works on a task to cancel it, and waits for the end. @returns the task if it was canceled;
+     * undefined if none works on it elsewhere. @throws TaskNotCancelableError if it still works, or had ended in another way
+     */
+    async cancel(id: string, context: ServerCallContext): Promise<Task | undefined> {
+      if (!(await isElsewhere(id, context))) return undefined
+      await tasks.askCancel(id)
+      await over(id, context)
+      const task = await tasks.of(agentId).load(id, context)
+      if (task?.status?.state === TaskState.TASK_STATE_CANCELED) return task
+      if (await isElsewhere(id, context)) throw new TaskNotCancelableError(STILL_AT_WORK)
+      throw new TaskNotCancelableError(
+        'the task ended before it could be canceled, or waits for its caller: ask for it with tasks/get',
+      )
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import { machineOf } from '../lib/place.ts'
+import { isPublicAddress } from '../lib/public-address.ts'
+import { placeOf } from '../lib/tcp-dial.ts'
+import type { EndedProcess, FleetSight, LedgerProcess } from '../store/postgres/processes.ts'
+
+/**
+ * Processes that were lost and have not come back.
+ *
+ * A process comes back with its data directory, which one process at a time has, whatever its machine is called then.
+ * One that is seen for the first time may also replace a lost one whose public address it announces. Only where a data
+ * directory is not known, as of a version that did not name it, the name of the machine decides.
+ */
+export function missingOf({ alive, ended }: FleetSight): EndedProcess[] {
+  const endedHomes = new Set(ended.map(homeOf))
+  /** Each replaces one. Whoever was there before under its own data directory is back, and no replacement. */
+  const newcomers = alive.filter((one) => homeOf(one) === undefined || !endedHomes.has(homeOf(one)))
+  const laterHomes = new Set<string>()
+  // The one that ended last comes first, and gets the youngest that can replace it.
+  return ended.filter((gone) => {
+    const home = homeOf(gone)
+    if (home !== undefined) {
+      // A later process of the same data directory was there: what became of that one counts.
+      if (laterHomes.has(home)) return false
+      laterHomes.add(home)
+    }
+    if (!gone.isLost) return false
+    const isBack = (one: LedgerProcess) => homeOf(one) === home && isLater(one, gone)
+    if (home !== undefined && alive.some(isBack)) return false
+    const index = newcomers.findLastIndex((one) => isLater(one, gone) && replaces(one, gone))
+    if (index >= 0) newcomers.splice(index, 1)
+    return index < 0
+  })
+}
+
+const homeOf = ({ report }: Pick<LedgerProcess, 'report'>) => report?.home
+
+/** True if it started after the other was last heard of. */
+function isLater({ upMs }: LedgerProcess, { silentMs }: EndedProcess): boolean {
+  return upMs < silentMs
+}
+
+function replaces(one: LedgerProcess, gone: EndedProcess): boolean {
+  const areKnown = homeOf(one) !== undefined && homeOf(gone) !== undefined
+  if (!areKnown && machineOf(one.place) === machineOf(gone.place)) return true
+  const places = publicPlaces(gone)
+  return publicPlaces(one).some((place) => places.includes(place))
+}
+
+/** Private addresses are given to others, such as those of containers. Those of a relay belong to the relay. */
+function publicPlaces({ report }: Pick<LedgerProcess, 'report'>): string[] {
+  return (report?.addresses ?? []).flatMap((address) => {
+    const place = address.includes('/p2p-circuit') ? undefined : placeOf(address)
+    if (place === undefined || !(isPublicAddress(place.host) || isName(place.host))) return []
+    return `${place.host}:${place.port}`
+  })
+}
+
+function isName(host: string): boolean {
+  return host.includes('.') && /[a-z]$/i.test(host)
+}

@@ -1,0 +1,80 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { MerkleReceipt, Receipt } from '../schema/receipt.ts'
+import { recoverSigner, typedDigest } from './authorization.ts'
+import { keccak256 } from './keccak.ts'
+import { leafHash, merkleTree, rootFrom } from './merkle-tree.ts'
+import { addressOfPublicKey } from './secp256k1.ts'
+
+const WORD_BYTES = 32
+/** Roots whose signers are remembered. The answers of one turn arrive close together. */
+const SIGNERS_MAX = 64
+
+const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
+/** The EIP-712 domain of what Stoa signs over receipts. It has no chain: receipts never go to one. */
+const DOMAIN = keccak256(
+  Buffer.concat([text('EIP712Domain(string name,string version)'), text('Stoa receipts'), text('1')]),
+)
+const ROOT_TYPE = text('ReceiptRoot(uint256 treeSize,bytes32 root)')
+
+/** All that a seller signs for the receipts of one turn. */
+export type ReceiptRoot = { root: Uint8Array; treeSize: number }
+
+export function receiptRootDigest({ root, treeSize }: ReceiptRoot): Uint8Array {
+  const words = Buffer.alloc(3 * WORD_BYTES)
+  words.set(ROOT_TYPE, 0)
+  words.writeBigUInt64BE(BigInt(treeSize), 2 * WORD_BYTES - 8)
+  words.set(root, 2 * WORD_BYTES)
+  return typedDigest(DOMAIN, words)
+}
+
+/** The leaf of a receipt: its fields as canonical JSON (RFC 8785), which sorts them by name. @internal Exported for its test. */
+export function receiptLeaf(receipt: Receipt): Uint8Array {
+  const { issuedAt, network, payer, paymentId, resourceUrl, resultHash, taskHash, transaction, version } = receipt
+  const sorted = { issuedAt, network, payer, paymentId, resourceUrl, resultHash, taskHash, transaction, version }
+  return leafHash(JSON.stringify(sorted))
+}
+
+/** Puts receipts under one signature. @returns the signed receipts in the order of the given ones */
+export function signTogether(receipts: readonly Receipt[], sign: (root: ReceiptRoot) => Hex): MerkleReceipt[] {
+  const sorted = receipts.map((payload, at) => ({ payload, at })).sort(byPaymentId)
+  const { root, inclusions } = merkleTree(sorted.map(({ payload }) => receiptLeaf(payload)))
+  const signature = sign({ root, treeSize: receipts.length })
+  const signed: MerkleReceipt[] = []
+  for (const [leafIndex, { payload, at }] of sorted.entries()) {
+    const path = inclusions[leafIndex]!.path.map(toHex)
+    signed[at] = { format: 'merkle', payload, leafIndex, treeSize: receipts.length, path, signature }
+  }
+  return signed
+}
+
+/** The root that a receipt leads to. Undefined if its path does not fit its place. */
+function rootOf({ payload, leafIndex, treeSize, path }: MerkleReceipt): Uint8Array | undefined {
+  const neighbors = path.map((neighbor) => Buffer.from(neighbor.slice(2), 'hex'))
+  return rootFrom(receiptLeaf(payload), { index: leafIndex, size: treeSize, path: neighbors })
+}
+
+const signers = new BoundedMap<string, Hex | undefined>(SIGNERS_MAX)
+
+/** The account that signed the root of a receipt. Receipts with the same root cost one recovery. */
+export function merkleSigner(receipt: MerkleReceipt): Hex | undefined {
+  const root = rootOf(receipt)
+  if (root === undefined) return undefined
+  const { treeSize, signature } = receipt
+  const key = `${toHex(root)} ${treeSize} ${signature}`
+  if (signers.has(key)) return signers.get(key)
+  const recovered = recoverSigner(receiptRootDigest({ root, treeSize }), signature)
+  const signer = recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
+  signers.set(key, signer)
+  return signer
+}
+
+type Leaf = { payload: Receipt; at: number }
+
+function byPaymentId({ payload: a }: Leaf, { payload: b }: Leaf): number {
+  return a.paymentId < b.paymentId ? -1 : a.paymentId > b.paymentId ? 1 : 0
+}
+
+function toHex(bytes: Uint8Array): Hex {
+  return `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')}`
+}

@@ -1,0 +1,84 @@
+import { Hold } from '../../lib/hold.ts'
+import type { Settler } from '../../payments/settler.ts'
+import type { Unrun } from '../../payments/unrun.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { Payments } from '../../store/payments.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
+
+/** Runs in progress by payment id. */
+type Running = { running: Map<Hex, Promise<void>> }
+
+/** Marks a payment as running until the end of the block. Nothing may happen between the check for a run and this. */
+export function beginRun(id: Hex, { running }: Running): Disposable {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  running.set(id, promise)
+  return new Hold(() => {
+    // A payment that was abandoned meanwhile stays marked.
+    if (running.get(id) === promise) running.delete(id)
+    resolve()
+  })
+}
+
+/** Resolves when a payment is not running any more. */
+export async function runEnd(id: Hex, { running }: Running): Promise<void> {
+  for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
+}
+
+/**
+ * Voids a claimed payment whose run has not begun and never will. Until that is stored, the payment stays marked as
+ * running: nobody claims it again, and who asks for its result waits.
+ */
+export function abandon(id: Hex, { running, unrun }: Running & { unrun: Pick<Unrun, 'abandon'> }): void {
+  holdUntil(unrun.abandon(id), id, running)
+}
+
+/**
+ * Lets other processes run work whose run here ended without a result. If that cannot be stored at once, the payment is
+ * marked as running until it is: what began here meanwhile would be taken for the run that has ended. Never rejects.
+ */
+export async function leaveRun(
+  id: Hex,
+  { running, payments, unrun }: Running & { payments: Pick<Payments, 'endRun'>; unrun: Pick<Unrun, 'leave'> },
+): Promise<void> {
+  const isStored = await payments.endRun(id).then(
+    () => true,
+    () => false,
+  )
+  if (isStored) return
+  for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
+  holdUntil(unrun.leave(id), id, running)
+}
+
+type EndDeps = Running & {
+  payments: Pick<Payments, 'get'>
+  settler: Pick<Settler, 'wake'>
+  unrun: Pick<Unrun, 'keep'>
+}
+
+/**
+ * Stores how a run ended. While the ledger is away, the end is kept in memory, and the payment is marked as running: who
+ * asks for its result waits, and then gets it.
+ *
+ * @throws what `store` throws: the buyer is told to come back
+ */
+export async function storeEnd<T>(id: Hex, store: () => Promise<T>, deps: EndDeps): Promise<T> {
+  try {
+    return await store()
+  } catch (error) {
+    if (!isLedgerAway(error)) throw error
+    const again = async () => {
+      // It may be stored although nobody has said so.
+      if ((await deps.payments.get(id))?.state === 'authorized') await store()
+      else deps.settler.wake()
+    }
+    holdUntil(deps.unrun.keep(id, again), id, deps.running)
+    throw error
+  }
+}
+
+function holdUntil(end: Promise<void>, id: Hex, running: Running['running']): void {
+  const over: Promise<void> = end.finally(() => {
+    if (running.get(id) === over) running.delete(id)
+  })
+  running.set(id, over)
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { openDatabase } from './database.ts'
+import { measured } from './latency.ts'
+import { nothing, one } from './query.ts'
+
+test('what callers waited for is told apart by reads and changes, failures included', async () => {
+  const { database, latency } = measured(openDatabase({ path: ':memory:' }))
+  expect(latency()).toEqual({ read: undefined, change: undefined })
+  expect(await database.query(one('SELECT 1 AS one'))).toEqual({ one: 1 })
+  await expect(database.query(one('SELECT nothing'))).rejects.toThrow()
+  await database.commit(nothing(undefined))
+  const { read, change } = latency()
+  expect([read?.count, change?.count]).toEqual([2, 1])
+  expect(read!.p50Ms).toBeLessThanOrEqual(read!.p99Ms)
+  await database.close()
+})
+
+test('only the last ones count', async () => {
+  const { database, latency } = measured(openDatabase({ path: ':memory:' }))
+  for (let asked = 0; asked < 600; asked += 1) await database.query(one('SELECT 1 AS one'))
+  expect(latency().read?.count).toBe(512)
+  await database.close()
+})

@@ -1,0 +1,53 @@
+import type { LedgerDatabase } from './ledger-database.ts'
+
+/** How long callers waited: half of them at most `p50Ms`, 99 of 100 at most `p99Ms`. */
+export type Latency = { p50Ms: number; p99Ms: number; count: number }
+/** Of what was asked for lately. Undefined: nothing was. */
+export type LedgerLatency = { read: Latency | undefined; change: Latency | undefined }
+
+const KEPT_MAX = 512
+const LATELY_MS = 5 * 60_000
+
+/** Measures how long callers wait for a ledger, their place in the line included. */
+export function measured(database: LedgerDatabase): { database: LedgerDatabase; latency(): LedgerLatency } {
+  const [reads, changes] = [new Waits(), new Waits()]
+  return {
+    database: {
+      ...database,
+      query: (query) => reads.measure(database.query(query)),
+      commit: (change, ...noted) => changes.measure(database.commit(change, ...noted)),
+    },
+    latency: () => ({ read: reads.latency(), change: changes.latency() }),
+  }
+}
+
+/** How long the last callers waited. */
+class Waits {
+  readonly #kept: { ms: number; at: number }[] = []
+  #next = 0
+
+  async measure<T>(asked: Promise<T>): Promise<T> {
+    const since = performance.now()
+    try {
+      return await asked
+    } finally {
+      this.#note(since)
+    }
+  }
+
+  latency(): Latency | undefined {
+    const now = performance.now()
+    const lately = this.#kept.filter(({ at }) => now - at <= LATELY_MS)
+    const times = lately.map(({ ms }) => ms).sort((a, b) => a - b)
+    const count = times.length
+    if (count === 0) return undefined
+    const of = (share: number) => times[Math.min(count - 1, Math.floor(share * count))]!
+    return { p50Ms: of(0.5), p99Ms: of(0.99), count }
+  }
+
+  #note(since: number): void {
+    const at = performance.now()
+    this.#kept[this.#next] = { ms: at - since, at }
+    this.#next = (this.#next + 1) % KEPT_MAX
+  }
+}

@@ -1,0 +1,46 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { LEFT_BEHIND } from './ownership.ts'
+import { UNRUN } from './payment-row.ts'
+import { type Query, run, together } from './query.ts'
+
+/** Older work is run only when its buyer asks. */
+const RUN_SINCE_MS = 24 * 60 * 60 * 1000
+const DEFERRED_MAX = 1_000
+
+const VOID_RUNNING = `
+  UPDATE payments SET state = 'voided', error = ?, updated_at = ?
+  WHERE state IN ('authorized', 'owed') AND state = 'authorized' AND ${LEFT_BEHIND}`
+/** Settled work whose buyers may have got no answer at all. What was about to be paid back waits for its buyer. */
+const DEFER_SETTLED = `
+  UPDATE payments SET deferred = 1 WHERE deferred IS NULL AND running < 2 AND ${LEFT_BEHIND} AND id IN (
+    SELECT id FROM payments INDEXED BY payments_unrun
+    WHERE ${UNRUN} AND deferred IS NULL AND ${LEFT_BEHIND} AND created_at >= ? ORDER BY no LIMIT ?)`
+/**
+ * The attempts that owed payments waited for ended with the process that made them. So did the calls that would have run
+ * the work of those that settle first: once they have settled, it is run like that of a buyer that was answered 2007.
+ */
+const TAKE_OVER_OWED = `
+  UPDATE payments SET owner = ?, next_attempt_at = ?, running = 0,
+    deferred = CASE WHEN deferred IS NULL AND task IS NOT NULL AND exchange_id IS NULL AND created_at >= ? THEN 1 ELSE deferred END
+  WHERE state IN ('authorized', 'owed') AND state = 'owed' AND ${LEFT_BEHIND}`
+const TAKE_OVER_UNRUN = `
+  UPDATE payments SET owner = ?, running = 0
+  WHERE deferred = 1 AND task IS NOT NULL AND exchange_id IS NULL AND ${LEFT_BEHIND}`
+const TAKE_OVER_LOOKS = `UPDATE payments SET owner = ?, running = 0 WHERE look_at IS NOT NULL AND ${LEFT_BEHIND}`
+
+/**
+ * Takes over the payments of processes that have ended. Whoever becomes the owner of one also ends its run and has its
+ * work run, in the same transaction: nobody finds it left behind after that.
+ *
+ * @returns how many each statement changed: first those that are voided
+ */
+export function takeOverPayments(process: string, error: string, now: UnixMs): Query<readonly [number, ...number[]]> {
+  const since = now - RUN_SINCE_MS
+  return together(
+    run(VOID_RUNNING, error, now),
+    run(DEFER_SETTLED, since, DEFERRED_MAX),
+    run(TAKE_OVER_OWED, process, now, since),
+    run(TAKE_OVER_UNRUN, process),
+    run(TAKE_OVER_LOOKS, process),
+  )
+}

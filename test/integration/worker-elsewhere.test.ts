@@ -1,0 +1,71 @@
+/** ADR-28: an agent of workers at a seller of two processes, and a worker that is connected to one of them. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import type { Fleet } from '../../src/schema/fleet.ts'
+import type { InvitedWorker, WorkerRecord } from '../../src/schema/worker.ts'
+import { ask } from '../support/api-calls.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
+import { killNodeProcesses } from '../support/node-process.ts'
+import { openSellerProcesses } from '../support/seller-processes.ts'
+import { until } from '../support/until.ts'
+import { killWorkerProcesses, startWorkerProcess } from '../support/worker-process.ts'
+
+const WAIT = { timeoutMs: 60_000, everyMs: 50 }
+let devnet: Devnet
+let buyer: TestNode
+
+beforeAll(async () => {
+  devnet = await startDevnet()
+  const { rpcUrl, facilitatorUrl } = devnet
+  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, rpcUrl, facilitatorUrl })
+})
+afterAll(async () => {
+  await killWorkerProcesses()
+  await killNodeProcesses()
+  await stopTestNodes()
+  await devnet.stop()
+}, 30_000)
+
+test('a buyer that is connected to the process without a worker gets its result from the other', async () => {
+  const painter = { name: 'painter', description: 'paints', price: 0.01, worker: true }
+  // Each process sells an agent that only it has.
+  const alone = (name: string) => ({ name: `only ${name}`, description: 'x', price: 0, command: ['/bin/cat'] })
+  const shop = await openSellerProcesses((name) => [painter, alone(name)], { devnet, buyer })
+  const running = { a: await shop.start('a'), b: await shop.start('b') }
+  const { token } = await ask<InvitedWorker>(running.a.ready.api_url, '/workers', { body: {} })
+  const agents = [{ ...painter, price: 0, worker: undefined, command: ['/bin/sh', '-c', 'cat; echo " painted"'] }]
+  const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents })
+  await worker.joined()
+  const { id } = await discover(buyer, shop.seller, 'painter', WAIT)
+  const buy = async (agentId: string, input: string) =>
+    (await buyer.execute({ agentId, input, signal: AbortSignal.timeout(60_000) })).output
+
+  let processes: string[] = []
+  await until(async () => {
+    const [record] = await ask<WorkerRecord[]>(running.a.ready.api_url, '/workers')
+    processes = record?.processes ?? []
+    return processes.length === 1
+  }, WAIT)
+  // The buyer's connection is to each of them in turn, and the worker's stays.
+  for (const name of ['a', 'b'] as const) {
+    const { id: only } = await discover(buyer, shop.seller, `only ${name}`, WAIT)
+    expect(await buy(only, 'hello')).toBe('hello')
+    expect(await buy(id, `a house after ${name}`)).toBe(`a house after ${name} painted`)
+  }
+
+  // The process with the worker dies, and its listing is on the market still. The worker goes to the other.
+  const home = processes[0]
+  const ids = Object.fromEntries(
+    (await ask<Fleet>(running.a.ready.api_url, '/fleet')).processes.map((one) => [one.id, one.answering ? 'a' : 'b']),
+  )
+  const died = ids[home!] === 'a' ? running.a : running.b
+  died.child.kill('SIGKILL')
+  await until(
+    () =>
+      buy(id, 'a tree').then(
+        (output) => output === 'a tree painted',
+        () => false,
+      ),
+    WAIT,
+  )
+}, 180_000)
