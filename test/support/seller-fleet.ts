@@ -92,7 +92,10 @@ export async function openSellerFleet(
           made += 1
           const input = `task ${made}`
           const bought = buyer.execute({ agentId, input, signal: AbortSignal.timeout(120_000) })
-          outcomes.push(await bought.then(({ output }) => (output === input ? 'done' : output), reasonOf))
+          const outcome = await bought.then(({ output }) => (output === input ? 'done' : output), reasonOf)
+          outcomes.push(outcome)
+          // A call that fails does so at once: without an end, the next ones would fill the memory and hide the reason.
+          isOver ||= outcome !== 'done'
         }
       }
       const calls = discover(buyer, peerId, 'repeat', WAIT).then(({ id }) =>
@@ -102,7 +105,7 @@ export async function openSellerFleet(
         /** Until as many more calls have ended as are made at once. */
         async some(): Promise<void> {
           const enough = outcomes.length + AT_ONCE
-          await until(() => outcomes.length >= enough, WAIT)
+          await until(() => isOver || outcomes.length >= enough, WAIT)
         },
         async end(): Promise<string[]> {
           isOver = true
