@@ -116,6 +116,11 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
   let sight: FleetSight = sightOfOne(database.process, report(), 0)
   // The first listings that it signs name the others too.
   siblings.note(await processes.alive())
+  async function tell(): Promise<void> {
+    await processes.report(report())
+    siblings.note(await processes.alive())
+  }
+  siblings.tellBy(tell)
   const watch = watchFleet({
     ...{ logger, processes, trading, report },
     async takeOver() {
@@ -137,8 +142,7 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
     async leave() {
       isDraining = true
       // Of processes that stop at the same time, the one that says so last finds no other.
-      await processes.report(report())
-      siblings.note(await processes.alive())
+      await tell()
       return siblings.agents()
     },
     sight: () => sight,

@@ -109,6 +109,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     tokenOf: (id) => deps.transactions.tokenOf(id, config.network),
     isAhead: agentPurchases.isAhead,
     soldElsewhere: siblings.agents,
+    tellOthers: siblings.tell,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   const { seller } = config

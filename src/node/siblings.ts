@@ -13,6 +13,10 @@ type Siblings = {
   onAddressesChange(listener: () => void): () => void
   /** The ids of the agents that other processes sell. */
   agents(): ReadonlySet<string>
+  /** Tells the other processes at once which agents this one sells, and hears the same of them. */
+  tell(): Promise<void>
+  /** Sets how they are told. Without it, nobody is. */
+  tellBy(way: () => Promise<void>): void
   /** Takes what the processes that are alive have said last, this one included, oldest first. */
   note(processes: readonly Sibling[]): void
 }
@@ -29,6 +33,7 @@ export function soldByOthers(
 export function createSiblings(process: string, host: Pick<Host, 'addresses' | 'onAddressesChange'>): Siblings {
   const listeners = new Set<() => void>()
   let processes: readonly Sibling[] = []
+  let tell = async () => {}
 
   function addresses(agentId: string): string[] {
     const others = processes.filter(({ id, report }) => id === process || report?.agents.includes(agentId) === true)
@@ -54,6 +59,10 @@ export function createSiblings(process: string, host: Pick<Host, 'addresses' | '
       }
     },
     agents: () => soldByOthers(processes, process),
+    tell: () => tell(),
+    tellBy(way) {
+      tell = way
+    },
     note(alive) {
       const before = places()
       processes = alive.filter(({ report }) => report?.isDraining !== true)

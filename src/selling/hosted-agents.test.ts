@@ -48,6 +48,8 @@ function setup(createRuntime = createTestRuntime) {
   const registry = createRegistry({ sellerId, agentsMax: 10 }, { createRuntime })
   const tokens = new Map<string, string>()
   const elsewhere = new Set<string>()
+  /** What is on the market whenever the other processes are told what this one sells, and what they are told. */
+  const told: { listed: string[]; sold: string[] }[] = []
   const exchanges = createExchanges(openDatabase({ path: ':memory:' }))
   const agents = createOwnAgents({
     clock: new HandClock(),
@@ -60,6 +62,9 @@ function setup(createRuntime = createTestRuntime) {
     payTo,
     isAhead: async () => false,
     soldElsewhere: () => elsewhere,
+    async tellOthers() {
+      told.push({ listed: [...listed.keys()], sold: registry.list().map(({ id }) => id) })
+    },
     tokenOf: async (id) => tokens.get(id),
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
@@ -70,7 +75,7 @@ function setup(createRuntime = createTestRuntime) {
       persisted.splice(persisted.indexOf(name), 1)
     },
   })
-  return { agents, registry, replica, listed, left, persisted, fails, exchanges, tokens, elsewhere }
+  return { agents, registry, replica, listed, left, persisted, fails, exchanges, tokens, elsewhere, told }
 }
 const define = (changes: object = {}) =>
   AgentDefinition.parse({ name: 'a', description: 'says', price: 0.01, ...changes })
@@ -231,4 +236,14 @@ test('an agent that workers run is on the market while one can run it; a late ca
   await agents.register({ ...definition, paused: true }, { persist: false, keepBroken: true })
   await agents.followWorkers()
   expect([listed.size, served.find(id)]).toEqual([0, undefined])
+})
+
+test('the other processes know that an agent is sold here before it is listed, and that it is not before it leaves', async () => {
+  const { agents, told } = setup()
+  const id = await agents.register(define(), { persist: false })
+  await agents.remove(id)
+  expect(told).toEqual([
+    { listed: [], sold: [id] },
+    { listed: [id], sold: [] },
+  ])
 })

@@ -34,6 +34,8 @@ type OwnAgentsDeps = {
   forget(name: string): Promise<unknown>
   /** The ids of the agents that other processes of this seller sell. */
   soldElsewhere(): ReadonlySet<string>
+  /** Tells the other processes of this seller which agents this one sells now. */
+  tellOthers(): Promise<void>
 }
 
 /** The agents of this node: registers and lists them, and runs them for peers and for the node's own API. */
@@ -80,6 +82,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
 
   async function withdraw(id: string): Promise<void> {
     registry.remove(id)
+    await deps.tellOthers()
     await stopSelling(id)
   }
 
@@ -94,6 +97,8 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 
   async function offer(agent: HostedAgent): Promise<void> {
+    // A process that stops takes an agent off the market, unless it knows another that sells it.
+    await deps.tellOthers()
     if (agent.definition.paused !== true && agent.lacks === undefined)
       await replica.publish(listingOf(agent, await readToken(agent.id), deps))
     else await stopSelling(agent.id)
