@@ -1,5 +1,6 @@
 /** Tables of docs/protocol.md, out of the schemas that check every message. */
 import * as z from 'zod'
+import { ChannelPayment, ChannelStatement, ChannelTerms, Charge } from '../src/schema/channel.ts'
 import { ListingRecord } from '../src/schema/listing.ts'
 import { Authorization, PaymentEnvelope, PaymentRequirements } from '../src/schema/payment.ts'
 import { Receipt } from '../src/schema/receipt.ts'
@@ -11,7 +12,8 @@ const schemaOf = (type: z.ZodType) =>
   z.toJSONSchema(type, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as Schema
 
 /** Types that other messages hold, under the headings they have on the page. */
-const inner = { PaymentRequirements, PaymentEnvelope, Authorization, Receipt, ListingRecord }
+const channels = { ChannelPayment, Charge, ChannelStatement, ChannelTerms }
+const inner = { PaymentRequirements, PaymentEnvelope, Authorization, ...channels, Receipt, ListingRecord }
 const link = (name: string) => (Object.hasOwn(inner, name) ? `[${name}](#${name.toLowerCase()})` : name)
 
 export function protocolTables(): Record<string, string> {

@@ -5,6 +5,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Receipt, SignedReceipt, SignedX402Receipt, X402Receipt } from '../schema/receipt.ts'
 import { type Asset, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
+import { type ChannelKeyUse, type ChannelSigner, createChannelSigner } from './channels/channel-keys.ts'
 import { keccak256 } from './keccak.ts'
 import { type ReceiptRoot, receiptRootDigest } from './merkle-receipt.ts'
 import { receiptDigest } from './receipt.ts'
@@ -46,6 +47,8 @@ export interface Wallet {
   /** Signs a fixed text without meaning. It shows whether the account's code accepts signatures of its key. */
   signProbe(): { digest: Hex; signature: Hex }
   signTransaction(transaction: Transaction): SignedTransaction
+  /** A key made from that of the wallet, for payment channels. */
+  channelSigner(use: ChannelKeyUse): ChannelSigner
 }
 
 /** @throws WalletError `WALLET_KEY_INVALID` for a key outside the curve; its message never holds the key */
@@ -85,6 +88,7 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
       }
     },
     signProbe: () => ({ digest: `0x${Buffer.from(PROBE).toString('hex')}`, signature: signDigest(PROBE, key) }),
+    channelSigner: (use) => createChannelSigner(key, use),
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
     signReceiptRoot: (root) => signDigest(receiptRootDigest(root), key),

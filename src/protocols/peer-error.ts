@@ -1,4 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
+import type { ChannelStatement } from '../schema/channel.ts'
 import { Hash32, type Hex } from '../schema/primitives.ts'
 import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
 
@@ -13,6 +14,8 @@ export class PeerError extends CodedError<X402ErrorName> {
   orderId: string | undefined
   /** The transaction in which the seller claims to have refunded the settled payment. */
   refundTx: Hex | undefined
+  /** Why a seller does not take a call on a channel. */
+  channel: ChannelStatement | undefined
 
   constructor(
     code: X402ErrorName,
@@ -39,12 +42,14 @@ export function peerErrorFrom(wire: {
   message: string
   retryable: boolean
   refundTx?: unknown
+  channel?: ChannelStatement | undefined
 }): PeerError {
   const known = nameOf(wire.number) ?? (Object.hasOwn(x402Errors, wire.name) ? (wire.name as X402ErrorName) : undefined)
   const message = known === undefined ? `${wire.name}: ${wire.message}` : wire.message
   const isForeign = known === undefined
   const error = new PeerError(known ?? 'EXECUTION_FAILED', message, { retryable: wire.retryable, isForeign })
   error.refundTx = Hash32.safeParse(wire.refundTx).data as Hex | undefined
+  error.channel = wire.channel
   return error
 }
 

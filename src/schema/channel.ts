@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { Address, Hash32, Signature65 } from './primitives.ts'
+import { Address, Hash32, Signature65, UnixSecondsText } from './primitives.ts'
 
 const UINT128_MAX = 2n ** 128n - 1n
 const NOBODY = /^0x0{40}$/
@@ -40,3 +40,77 @@ export type Voucher = z.infer<typeof Voucher>
 
 export const SignedVoucher = Voucher.extend({ signature: Signature65 })
 export type SignedVoucher = z.infer<typeof SignedVoucher>
+
+/** The sum of charges that one side knows, and the number of the last one. */
+const ChannelCount = z.object({ total: ChannelAmount, seq: z.int().min(0) })
+
+/** What a call has cost. `total` and `seq` count it in. */
+export const Charge = z
+  .object({ amount: ChannelAmount, total: ChannelAmount, seq: z.int().min(1) })
+  .meta({ id: 'Charge', description: 'What a call on a channel has cost. `total` and `seq` count it in.' })
+export type Charge = z.infer<typeof Charge>
+
+/** A deposit by EIP-3009 that anyone can send. `salt` goes into the nonce beside the channel's id. */
+const ChannelDeposit = z.object({
+  amount: ChannelAmount.refine((amount) => amount > 0n, 'is 0, which the contract refuses'),
+  authorization: z.object({
+    validAfter: UnixSecondsText,
+    validBefore: UnixSecondsText,
+    salt: Hash32,
+    signature: Signature65,
+  }),
+})
+
+/** How a request pays by a channel. It stands beside the payment of the scheme `exact`, so old sellers answer 2001. */
+export const ChannelPayment = z
+  .object({
+    /** May be left out where the seller has answered for this channel before. */
+    config: ChannelConfig.optional(),
+    voucher: SignedVoucher,
+    /** What the buyer has counted: it heals a seller that has lost records. */
+    counted: ChannelCount,
+    /** The most that the call may cost. Only with the methods `execute` and `result`. */
+    asked: ChannelAmount.optional(),
+    /** Only with the method `deposit`. */
+    deposit: ChannelDeposit.optional(),
+  })
+  .meta({ id: 'ChannelPayment', description: 'How a request pays by a channel.' })
+export type ChannelPayment = z.infer<typeof ChannelPayment>
+
+/**
+ * Why a seller does not take a call on a channel:
+ * - `unknown`: it has no record. The buyer sends `config`.
+ * - `voucher`: the ceiling is too low. The buyer signs a higher one, or takes over the seller's count.
+ * - `balance`: the deposits are used up, or are not believed yet.
+ * - `withdrawal`: the payer takes out what the call would cost.
+ * - `elsewhere`: another process of the seller has the channel.
+ * - `refused`: the seller does not work on this channel. `message` says why.
+ */
+const ChannelRefusal = z.enum(['unknown', 'voucher', 'balance', 'withdrawal', 'elsewhere', 'refused'])
+
+/** What a seller says of a channel whose call it does not take, beside the error. */
+export const ChannelStatement = z
+  .object({
+    reason: ChannelRefusal.catch('refused'),
+    /** The seller's own count. */
+    counted: ChannelCount.optional(),
+    /** The best voucher that the seller has: the buyer's own word. */
+    voucher: SignedVoucher.optional(),
+  })
+  .meta({
+    id: 'ChannelStatement',
+    description: 'Why a seller does not take a call on a channel, and what it knows of it.',
+  })
+export type ChannelStatement = z.infer<typeof ChannelStatement>
+
+/** What a seller wants of channels to it, in its listing. */
+export const ChannelTerms = z
+  .object({
+    /** The key that signs claims and refunds for the seller: its own, never a facilitator's. */
+    receiver_authorizer: Address,
+    /** Seconds that the seller has to claim after a withdrawal has begun. */
+    withdraw_delay: z.int().min(WITHDRAW_DELAY_SECONDS_MIN).max(WITHDRAW_DELAY_SECONDS_MAX),
+    /** The smallest deposit that the seller sends to the chain. */
+    min_deposit: ChannelAmount,
+  })
+  .meta({ id: 'ChannelTerms', description: 'What a seller wants of payment channels to it.' })

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { AgentDescription, AgentTags, Streaming, streamingModes, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
+import { ChannelTerms } from './channel.ts'
 import { MODEL_LENGTH_MAX, NAME_LENGTH_MAX, RUN_SECONDS_MAX } from './limits.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
@@ -54,6 +55,8 @@ export const ListingRecord = z.object({
   timeout_seconds: z.int().min(1).max(RUN_SECONDS_MAX).optional(),
   // Only for a paid agent. An unknown value of a later version must not invalidate the listing.
   streaming: z.enum(streamingModes).optional().catch(undefined),
+  /** What the seller wants of payment channels. Without it, it takes none. */
+  channel: ChannelTerms.optional().catch(undefined),
   /** The name that the seller's node gives itself. It proves nothing. */
   seller_name: SellerName.optional(),
 })

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { ChannelPayment } from './channel.ts'
 import { Address, AnyNetwork, AtomicAmount, Hash32, Signature65, UnixSecondsText } from './primitives.ts'
 
 export const PaymentRequirements = z
@@ -46,6 +47,9 @@ export const PaymentEnvelope = z
     payer: Address,
     payload: SignedAuthorization.optional().meta({
       description: 'required: without an authorization the seller answers 2001',
+    }),
+    channel: ChannelPayment.optional().meta({
+      description: 'an extension: the payment of the scheme `batch-settlement`, instead of `payload`',
     }),
   })
   .meta({ id: 'PaymentEnvelope', description: 'A signed payment.' })

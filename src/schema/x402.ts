@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { ChannelStatement, Charge } from './channel.ts'
 import { PaymentEnvelope, PaymentRequirements } from './payment.ts'
 import { Hash32 } from './primitives.ts'
 
@@ -41,8 +42,11 @@ const asked = {
 export const X402Request = z.object({
   ...header,
   resource: z.string().min(1).max(256).meta({ description: 'id of the agent' }),
-  /** `result` asks again for the result of a payment (D32), `receipt` for its receipt as x402 has it. */
-  method: z.enum(['execute', 'result', 'receipt']),
+  /**
+   * `result` asks again for the result of a payment (D32), `receipt` for its receipt as x402 has it. `deposit` has the
+   * seller send a deposit to the chain, `refund` has it give back what a channel does not need. Both run no agent.
+   */
+  method: z.enum(['execute', 'result', 'receipt', 'deposit', 'refund']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
   ...asked,
 })
@@ -68,6 +72,9 @@ export const X402Response = z.object({
   seller_token_id: z.string().max(80).meta({ description: 'number of the ERC-8004 token; empty without a token' }),
   // Parsed separately: an unreadable receipt must not lose a result.
   receipt: z.unknown().optional().meta({ description: 'signed receipt for the result: see Receipts' }),
+  charge: Charge.optional().catch(undefined).meta({
+    description: 'an extension: what a call on a channel has cost',
+  }),
 })
 export const X402Error = z.object({
   ...header,
@@ -77,6 +84,9 @@ export const X402Error = z.object({
   retryable: z.boolean(),
   refund_tx: z.unknown().optional().meta({
     description: 'an extension: the transaction in which the seller paid the settled amount back',
+  }),
+  channel: ChannelStatement.optional().catch(undefined).meta({
+    description: 'an extension: why the seller does not take a call on a channel',
   }),
 })
 

@@ -223,8 +223,8 @@ async function nextAnswer(
     if (answer === undefined) throw new StreamEnded()
     const { message } = answer
     if (answer.type === 'x402.error' && isFor(message.correlation_id, correlationId)) {
-      const { error_code: number, error_name: name, message: reason, retryable, refund_tx } = answer.message
-      const error = peerErrorFrom({ number, name, message: reason, retryable, refundTx: refund_tx })
+      const { error_code: number, error_name: name, message: reason, retryable, refund_tx, channel } = answer.message
+      const error = peerErrorFrom({ number, name, message: reason, retryable, refundTx: refund_tx, channel })
       error.correlationId = correlationId
       throw error
     }

@@ -78,6 +78,7 @@ export function writeError(
       message: error.message.slice(0, 1000),
       retryable: error.retryable,
       ...(error.refundTx !== undefined && { refund_tx: error.refundTx }),
+      ...(error.channel !== undefined && { channel: error.channel }),
     },
     signal,
   )

@@ -121,6 +121,7 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   noteCaller(request.caller_did, exchange, deps)
   if (request.method === 'result') return answerResult(request, exchange, deps)
   if (request.method === 'receipt') return answerReceipt(request, exchange, deps)
+  if (request.method !== 'execute') throw new PeerError('PAYMENT_INVALID', 'this seller takes no payment channels')
   if (exchange.isDraining?.() && request.payment === null) {
     throw new PeerError(
       'OVERLOADED',
