@@ -17,6 +17,7 @@ import {
   sendCalls,
 } from './buyer-channel.ts'
 import {
+  type ChannelRefund,
   type Charge,
   chargeCall,
   claimOf,
@@ -27,6 +28,8 @@ import {
   type SellerChannel,
   seenOnChain,
   shortageOf,
+  signRefund,
+  spendableOf,
   takeCount,
   takeVoucher,
   unclaimedOf,
@@ -65,7 +68,10 @@ class World {
   withdrawal: { amount: bigint; initiatedAt: number } | undefined
   now = 0
   /** Claims and withdrawals, newest last: what a reorganization takes back. */
-  history: { balance: bigint; totalClaimed: bigint; withdrawal: World['withdrawal'] }[] = []
+  history: { balance: bigint; totalClaimed: bigint; withdrawal: World['withdrawal']; refundNonce: bigint }[] = []
+  refundNonce = 0n
+  /** Refunds that the seller has signed. Anyone may send them, at any time. */
+  readonly refunds: ChannelRefund[] = []
 
   readonly orders = new Map<string, Order>()
   buyer: BuyerChannel
@@ -91,8 +97,8 @@ class World {
   }
 
   chain() {
-    const { balance, totalClaimed, withdrawal } = this
-    return { balance, totalClaimed, withdrawal, refundNonce: 0n }
+    const { balance, totalClaimed, withdrawal, refundNonce } = this
+    return { balance, totalClaimed, withdrawal, refundNonce }
   }
 
   /** Sends new calls, or open ones once more. */
@@ -184,13 +190,35 @@ class World {
     this.history.length = 0
   }
 
+  agreeToRefund(wanted: bigint): void {
+    const signed = signRefund(this.seller, wanted)
+    if (signed === undefined) return
+    this.seller = signed.channel
+    this.sellerDisk = { ...this.sellerDisk, refund: signed.refund }
+    this.refunds.push(signed.refund)
+  }
+
+  /** What the contract does with a signed refund, without the claim that travels with it. */
+  refund(at: number): void {
+    const { nonce, amount } = this.refunds[at % this.refunds.length]!
+    if (nonce !== this.refundNonce) return
+    this.#remember()
+    this.refundNonce += 1n
+    const paid = smallest(amount, this.balance - this.totalClaimed)
+    this.balance -= paid
+    const { withdrawal } = this
+    if (withdrawal === undefined) return
+    const left = withdrawal.amount - paid
+    this.withdrawal = left > 0n ? { ...withdrawal, amount: left } : undefined
+  }
+
   reorganize(): void {
     const before = this.history.pop()
     if (before !== undefined) Object.assign(this, before)
   }
 
   #remember(): void {
-    this.history.push({ balance: this.balance, totalClaimed: this.totalClaimed, withdrawal: this.withdrawal })
+    this.history.push(this.chain())
   }
 
   restartBuyer(): void {
@@ -214,6 +242,9 @@ class World {
     expect(this.buyer.charged, 'the buyer counts nothing that was not delivered').toBeLessThanOrEqual(this.delivered())
     expect(this.highestSigned, 'nothing is signed above the mark on disk').toBeLessThanOrEqual(this.buyerDisk.mark)
     expect(this.buyer.stopped, 'honest sellers are never distrusted').toBeUndefined()
+    const amounts = new Map(this.refunds.map(({ nonce, amount }) => [nonce, amount]))
+    const isOne = this.refunds.every(({ nonce, amount }) => amounts.get(nonce) === amount)
+    expect(isOne, 'no two amounts are signed for one nonce of a refund').toBe(true)
     const asked = this.running.values().reduce((a, b) => a + b, 0n)
     expect(this.seller.asked).toBe(asked)
     expect(atRisk({ signed: this.highestSigned, charged: this.delivered() })).toBeLessThanOrEqual(
@@ -248,6 +279,8 @@ const step = fc.oneof(
   fc.record({ do: fc.constantFrom('claim' as const, 'reorganize' as const) }),
   fc.record({ do: fc.constantFrom('restart buyer' as const, 'restart seller' as const, 'look' as const) }),
   fc.record({ do: fc.constant('deposit' as const), amount }),
+  fc.record({ do: fc.constant('agree to refund' as const), amount }),
+  fc.record({ do: fc.constant('refund' as const), pick }),
   fc.record({ do: fc.constant('initiate' as const), part: fc.integer({ min: 1, max: 10 }) }),
   fc.record({ do: fc.constant('finalize' as const), seconds: fc.integer({ min: 0, max: 2 * DELAY }) }),
 )
@@ -281,7 +314,10 @@ function apply(world: World, it: Step): void {
   else if (it.do === 'restart seller') world.restartSeller()
   else if (it.do === 'deposit') world.balance += BigInt(it.amount)
   else if (it.do === 'initiate') world.initiate(it.part)
-  else if (it.do === 'finalize') {
+  else if (it.do === 'agree to refund') world.agreeToRefund(BigInt(it.amount))
+  else if (it.do === 'refund') {
+    if (world.refunds.length > 0) world.refund(it.pick)
+  } else if (it.do === 'finalize') {
     world.now += it.seconds
     world.finalize()
   }
@@ -373,6 +409,20 @@ describe('the seller', () => {
     const { channel } = chargeCall(reserveCall(sellerWith(90n), 30n), { asked: 30n, amount: 30n })
     expect(refundableOf(reserveCall(channel, 20n))).toBe(50n)
     expect(refundableOf(seenOnChain(channel, onChain(20n)))).toBe(0n)
+  })
+
+  test('takes a signed refund for gone, and signs no other amount until the chain has it', () => {
+    const first = signRefund(sellerWith(90n), 40n)!
+    expect(first.refund).toEqual({ nonce: 0n, amount: 40n })
+    expect(spendableOf(first.channel)).toBe(60n)
+    expect(signRefund(first.channel)).toEqual(first)
+    const paid = seenOnChain(first.channel, { ...onChain(60n), refundNonce: 1n })
+    expect(spendableOf(paid)).toBe(60n)
+    const second = signRefund(paid)!
+    expect(second.refund).toEqual({ nonce: 1n, amount: 60n })
+    // A reorganization has taken the first one back: it will come again, and its nonce gets no other amount.
+    expect(signRefund(seenOnChain(second.channel, onChain(100n)))!.refund).toEqual(second.refund)
+    expect(signRefund(seenOnChain(paid, { ...onChain(0n), refundNonce: 1n }))).toBeUndefined()
   })
 
   test('that has lost records takes what the chain and an honest buyer know of them', () => {

@@ -26,7 +26,12 @@ export type SellerChannel = {
   readonly seq: number
   /** The sum of what the running calls may cost. A process that ends has no running calls. */
   readonly asked: bigint
+  /** The last refund that this seller has signed. Anyone may send it until its nonce is used, so it is on disk before. */
+  readonly refund?: ChannelRefund | undefined
 }
+
+/** What the receiver's authorizer signs to give escrow back. The contract takes each nonce once. @internal Exported for its test. */
+export type ChannelRefund = { nonce: bigint; amount: bigint }
 
 /** What a call has cost. `total` and `seq` count it in. */
 export type Charge = { amount: bigint; total: bigint; seq: number }
@@ -64,9 +69,35 @@ export function takeCount(channel: SellerChannel, { total, seq }: Pick<Charge, '
 }
 
 /** What calls may cost in all: the escrow that nobody but this seller can take. */
-export function spendableOf({ onChain: { balance, withdrawal } }: Pick<SellerChannel, 'onChain'>): bigint {
-  // After its delay the payer can end a withdrawal at any moment, so what it names has left already.
-  return withdrawal === undefined ? balance : largest(balance - withdrawal.amount, 0n)
+export function spendableOf(channel: Pick<SellerChannel, 'onChain' | 'refund'>): bigint {
+  const { balance, withdrawal } = channel.onChain
+  // After its delay the payer can end a withdrawal at any moment, so what it names has left already. So has what a
+  // signed refund names: anyone can send it.
+  return largest(balance - (withdrawal?.amount ?? 0n) - (openRefund(channel)?.amount ?? 0n), 0n)
+}
+
+/** The signed refund that the chain does not show yet. */
+function openRefund({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund'>): ChannelRefund | undefined {
+  return refund !== undefined && refund.nonce >= onChain.refundNonce ? refund : undefined
+}
+
+/**
+ * Gives back what is free, or `wanted` if that is less. While a refund is open it is the same refund again: two amounts
+ * for one nonce would leave it to others which of them happens. Undefined: nothing is free.
+ *
+ * @internal Exported for its test.
+ */
+export function signRefund(
+  channel: SellerChannel,
+  wanted?: bigint,
+): { channel: SellerChannel; refund: ChannelRefund } | undefined {
+  const open = openRefund(channel)
+  if (open !== undefined) return { channel, refund: open }
+  const free = refundableOf(channel)
+  const amount = wanted === undefined ? free : smallest(wanted, free)
+  if (amount <= 0n) return undefined
+  const refund = { nonce: channel.onChain.refundNonce, amount }
+  return { channel: { ...channel, refund }, refund }
 }
 
 /** Tells why a call that may cost `asked` cannot begin. Undefined: it can. @internal Exported for its test. */
