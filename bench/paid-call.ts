@@ -23,6 +23,7 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type FloorLog, openLog } from './paid-call/floor-log.ts'
+import { measureRoundTrip } from './paid-call/postgres.ts'
 import {
   allLoads,
   farGoalsOf,
@@ -72,6 +73,7 @@ try {
   const { variants, servers } = started
   const commitMs = await measureCommit(await openLog(started.directory, ''))
   const serverCommitMs = servers && (await measureCommit(await openLog('', await servers.seller.address())))
+  const farRoundTripMs = servers && (await measureRoundTrip(servers.seller, farMs))
   for (const { name, measure } of variants) {
     note(`warming up: ${name}`)
     await measure({ concurrent: 16, durationMs: warmUpMs })
@@ -89,7 +91,7 @@ try {
     rounds,
     durationMs,
     commitMs,
-    ...(serverCommitMs !== undefined && { serverCommitMs, farMs }),
+    ...(serverCommitMs !== undefined && { serverCommitMs, farMs, farRoundTripMs }),
     ...flushed(before, await useOf(servers), samples),
     node: process.version,
     cpus: availableParallelism(),
@@ -98,7 +100,7 @@ try {
   const rows = rowsOf(samples, loads)
   const isWhole = only === undefined && values.loads === undefined
   const goals = isWhole ? goalsOf(samples) : []
-  const farGoals = isWhole ? [...slowGoalsOf(samples), ...farGoalsOf(samples, farMs)] : []
+  const farGoals = isWhole ? [...slowGoalsOf(samples), ...farGoalsOf(samples, farRoundTripMs ?? farMs)] : []
   if (values.json)
     process.stdout.write(
       `${JSON.stringify({ setting, rows, goals: [...goals, ...farGoals], samples }, undefined, 2)}\n`,

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { startPostgresProxy } from '../../test/support/postgres-proxy.ts'
 import { startPostgres } from '../../test/support/postgres-server.ts'
+import { median } from '../statistics.ts'
 
 /** What a server did so far. */
 export type ServerUse = {
@@ -24,6 +25,7 @@ const FLUSHES = `SELECT CAST(sum(fsyncs) AS int) AS flushes FROM pg_stat_io WHER
 const WAL = 'SELECT CAST(wal_bytes AS float8) AS bytes FROM pg_stat_wal'
 const PROCESSES = 'SELECT pid FROM pg_stat_activity'
 const TICKS_PER_SECOND = 100
+const ROUND_TRIPS = 200
 
 /** Starts a server with the settings of a real one: it flushes each commit to this disk. */
 export async function startBenchPostgres(): Promise<BenchPostgres> {
@@ -57,6 +59,34 @@ export async function startBenchPostgres(): Promise<BenchPostgres> {
       await server.stop()
     },
   }
+}
+
+/**
+ * What a delay adds to each round trip, in ms: more than the delay, by what the timer and the way through one more process
+ * take. Far and near in turn, one statement at a time.
+ */
+export async function measureRoundTrip(server: BenchPostgres, delayMs: number): Promise<number> {
+  const near = new pg.Client({ connectionString: await server.address() })
+  const far = new pg.Client({ connectionString: await server.address(delayMs) })
+  await near.connect()
+  await far.connect()
+  try {
+    const added: number[] = []
+    for (let made = 0; made < ROUND_TRIPS; made += 1) {
+      const nearMs = await timeOf(near)
+      added.push((await timeOf(far)) - nearMs)
+    }
+    return median(added)
+  } finally {
+    await near.end()
+    await far.end()
+  }
+}
+
+async function timeOf(client: pg.Client): Promise<number> {
+  const from = performance.now()
+  await client.query('SELECT 1')
+  return performance.now() - from
 }
 
 function cpuMsOf(pid: number): number {

@@ -56,10 +56,11 @@ export function goalsOf(samples: readonly Sample[]): Goal[] {
 }
 
 /**
- * What a seller may lose by a database that is `farMs` away for each round trip: half of its calls a second, and four
- * round trips of time.
+ * What a seller may lose by a far database: half of its calls a second, and four round trips of time.
+ *
+ * @param roundTripMs what a round trip to it was measured to take more than to a near one
  */
-export function farGoalsOf(samples: readonly Sample[], farMs: number): FarGoal[] {
+export function farGoalsOf(samples: readonly Sample[], roundTripMs: number): FarGoal[] {
   const of = (variant: VariantName, concurrent: number, figure: (sample: Sample) => number) =>
     samples.filter((sample) => sample.variant === variant && sample.concurrent === concurrent).map(figure)
   const paired = (
@@ -82,7 +83,7 @@ export function farGoalsOf(samples: readonly Sample[], farMs: number): FarGoal[]
       1,
       ({ p50Ms }) => p50Ms,
       (far, near) => far - near,
-    ) / farMs
+    ) / roundTripMs
   const groups = median(of('ours (PostgreSQL)', 1, ({ ledger }) => ledger!.seller.groups))
   return [
     {

@@ -34,7 +34,8 @@ export type LedgerDatabase = {
    * unchanged may be named too.
    */
   commit<T>(change: Query<T>, ...noted: readonly Noted[]): Promise<T>
-  /** Like `commit`, for changes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
+  /** Like `commit`, for changes that nobody waits for. Joins the next commit, or gets its own after 10 ms, and
+   * up to 100 ms on a server that is far away. */
   commitLater<T>(change: Query<T>, ...noted: readonly Noted[]): Promise<T>
   /** Notes inside of a change what the other processes are told. Asks for nothing if the ledger is not shared. */
   note(...noted: readonly Noted[]): Query<unknown>

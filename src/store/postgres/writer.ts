@@ -23,7 +23,11 @@ type WaitingChange = {
 
 type WriterDeps = { settings: PostgresSettings; line: Line; renewMs: number }
 
-const LATER_MS = 10
+/**
+ * How long a change that nobody waits for looks for a group to join: as long as some groups take. On its own it would keep
+ * a far database busy when the next group is due, which somebody waits for.
+ */
+const LATER = { leastMs: 10, mostMs: 100, groups: 5 }
 const GROUP_MAX = 200
 const GROUP_BYTES_MAX = 8 * 1024 * 1024
 const WAITING_MAX = 20_000
@@ -43,6 +47,8 @@ export class Writer {
   #later: NodeJS.Timeout | undefined
   #isClosed = false
   #isRenewed = false
+  /** How long the last group took. */
+  #groupMs = 0
 
   constructor(deps: WriterDeps) {
     this.#deps = deps
@@ -59,7 +65,7 @@ export class Writer {
 
   commitLater<T>(change: Query<T>): Promise<T> {
     const promise = this.#enqueue(change)
-    if (this.#working === undefined) this.#later ??= setTimeout(() => this.#work(), LATER_MS)
+    if (this.#working === undefined) this.#workLater()
     return promise
   }
 
@@ -85,13 +91,18 @@ export class Writer {
     })
   }
 
+  #workLater(): void {
+    const ms = Math.min(LATER.mostMs, Math.max(LATER.leastMs, LATER.groups * this.#groupMs))
+    this.#later ??= setTimeout(() => this.#work(), ms)
+  }
+
   #work(): void {
     clearTimeout(this.#later)
     this.#later = undefined
     this.#working ??= this.#groups().finally(() => {
       this.#working = undefined
       if (this.#urgent > 0) this.#work()
-      else if (this.#waiting.length > 0) this.#later ??= setTimeout(() => this.#work(), LATER_MS)
+      else if (this.#waiting.length > 0) this.#workLater()
     })
   }
 
@@ -182,11 +193,13 @@ export class Writer {
     // Some of the group have waited too long: those that have not are taken up by the next round.
     if (open.length < jobs.length) return undefined
     const fence = line.fence()
+    const from = performance.now()
     const outcome = await runJobs(
       connection,
       fence.statement,
       jobs.map(({ query }) => query),
     )
+    this.#groupMs = performance.now() - from
     if (outcome.kind === 'committed') finish(jobs, outcome.results)
     else if (outcome.kind === 'failed') {
       await connection.send(isBlocked(outcome.error) ? [ROLLBACK, line.renewal()] : [ROLLBACK])
