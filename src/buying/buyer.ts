@@ -49,6 +49,7 @@ import { Orders } from './orders.ts'
 import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
+import { createSendGate } from './send-gate.ts'
 import { createTokens, type Tokens } from './tokens.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 import { Workflows } from './workflow/workflows.ts'
@@ -135,7 +136,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const keys = createIdempotencyKeys(database, deps.runTime)
   const approvalStore = createApprovalStore(database)
   const { tokens, budget } = createSpending(options, { ...deps, purchases })
-  const shared = { clock, logger, purchases, streams, callerDid, active, changes, catalog, keys, budget }
+  const sendGate = createSendGate(database, logger)
+  const shared = { clock, logger, purchases, streams, callerDid, sendGate, active, changes, catalog, keys, budget }
 
   const recovery = new Recovery({
     ...shared,

@@ -28,6 +28,7 @@ import type { Watch } from './flights.ts'
 import { Guard, type GuardDeps, type Terms } from './guard.ts'
 import { mayAskElsewhere, outcomeOf } from './outcome.ts'
 import { type Delivery, notesOf, paidFor, readResponse } from './response.ts'
+import type { SendGate } from './send-gate.ts'
 import { onStream, StreamLease } from './stream-lease.ts'
 
 /** Challenges that a seller may let expire before the purchase fails. */
@@ -46,6 +47,8 @@ export type PurchaseDeps = GuardDeps & {
   logger: Logger
   streams: StreamPool
   callerDid: string
+  /** Default: a payment never waits. */
+  sendGate?: SendGate | undefined
   /** Time for a seller to name its price, in ms. `shownWorkMs` applies to a seller that shows output first. */
   firstAnswerMs?: number
   shownWorkMs?: number
@@ -123,6 +126,7 @@ function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Ter
     form: formOf(resource),
     ...(deps.allowSettleFirst === false && { refusesSettleFirst: true }),
     ...(hops !== undefined && { hops }),
+    ...(deps.sendGate && { beforePayment: deps.sendGate }),
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Service } from '../lib/lifecycle.ts'
 import { MarketError, NodeStopping } from '../listings/market-error.ts'
 import { askChainAfter } from '../payments/chain-verdict.ts'
-import { PeerError } from '../protocols/peer-error.ts'
+import type { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import { RESULT_HOURS } from '../schema/limits.ts'
@@ -11,11 +11,12 @@ import type { Order, StoredReservation } from '../store/purchases.ts'
 import { StoreError } from '../store/store-error.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
-import { outcomeOf } from './outcome.ts'
+import { lastWordOn } from './order-end.ts'
 import { notePaidBack } from './paid-back.ts'
 import { formOf } from './purchase.ts'
 import { notesOf, paidFor, readResponse } from './response.ts'
 import { lookAgain, lookAgainWhereDue, type PaymentCheckDeps } from './second-look.ts'
+import type { SendGate } from './send-gate.ts'
 import { onStream } from './stream-lease.ts'
 
 const INTERVAL_MS = 15_000
@@ -33,6 +34,7 @@ const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 type RecoveryDeps = PaymentCheckDeps & {
   streams: StreamPool
   callerDid: string
+  sendGate?: SendGate | undefined
   /** Orders that this process works on. The recovery does not touch them. */
   active: { has(orderId: string): boolean }
   /** The processes that share the ledger. An order is looked after by the one that works on it. */
@@ -210,6 +212,7 @@ export class Recovery implements Service {
     const call = {
       ...{ correlationId: order.correlationId ?? order.id, resource, callerDid, form: formOf(resource) },
       ...(order.task !== undefined && { task: order.task }),
+      ...(this.#deps.sendGate && { beforePayment: this.#deps.sendGate }),
     }
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
     try {
@@ -239,12 +242,8 @@ export class Recovery implements Service {
       if (error instanceof StoreError) throw error
       const { refundTx } = error as PeerError
       if (refundTx !== undefined && (await notePaidBack(reservation, refundTx, this.#deps))) return true
-      // A paid order does not fail on the seller's answer. Its result is asked for again.
-      const mayFail = order.status === 'executing' && reservation.state === 'reserved'
-      // If the seller never saw the payment, no result will come either.
-      if (mayFail && error instanceof PeerError && outcomeOf(error, 'result') !== 'ask again') {
-        await this.#fail(order, error.code, error.message, error.retryable)
-      }
+      const last = await lastWordOn(order, { error, reservation }, this.#deps)
+      if (last !== undefined) await this.#fail(order, last.code, last.message, last.retryable)
       return false
     }
   }

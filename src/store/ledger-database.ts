@@ -46,6 +46,11 @@ export type LedgerDatabase = {
   usedBytes(enough?: number): Promise<number>
   /** Why changes are refused: the file is damaged, or another process took the ledger. Callers check this before they trade. */
   damage(): StoreError | undefined
+  /**
+   * True if no other process can have taken over the work of this one, by its own clocks. Only where several processes
+   * share the ledger.
+   */
+  isHeld?(): boolean
   /** Commits waiting changes, then closes. */
   close(): Promise<void>
 }

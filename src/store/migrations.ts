@@ -101,4 +101,8 @@ export const migrations: readonly string[] = [
   -- The process that works on the task of a message, if others share the ledger: they tell its callers that it is at work.
   ALTER TABLE sent_messages ADD COLUMN owner TEXT;
   `,
+  `
+  -- The process that signed, and so may still send, an authorization: see senders.ts.
+  ALTER TABLE authorizations ADD COLUMN sender TEXT;
+  `,
 ]

@@ -23,6 +23,7 @@ import {
 } from './reservation-row.ts'
 import { type Allowance, type ReserveOutcome, reserve, type Standing, standingOf } from './reserve.ts'
 import { noteRevision } from './revisions.ts'
+import { type Senders, senders } from './senders.ts'
 import { type Noted, notedIfAny } from './shared-changes.ts'
 import {
   addSpending,
@@ -50,7 +51,7 @@ export type PurchasePayment = {
 }
 
 /** The buyer's ledger: orders, the authorizations signed for them, and the sums for the budget. */
-export interface Purchases extends PurchaseLooks, OpenPurchases {
+export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
   /**
    * Stores an order with its signed authorization if every limit allows it. Durable when it resolves.
    *
@@ -215,6 +216,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
     giveBack: (paymentId, now) => change(paymentId, release(WAS_UNCONFIRMED, paymentId, now)),
     ...purchaseLooks(database, toStored),
     ...openPurchases(database),
+    ...senders(database),
     paidBack: (paymentId, txHash, now) =>
       change(
         paymentId,

@@ -53,8 +53,8 @@ type DecidingRow = SumColumns &
 const INSERT_AUTHORIZATION = `
   INSERT INTO authorizations
     (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day,
-     settles_first, created_at, updated_at)
-  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?
+     settles_first, sender, created_at, updated_at)
+  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?
   FROM orders WHERE id = ? AND status = ? AND cancel_requested_at IS NULL
   ON CONFLICT (order_no) DO NOTHING`
 
@@ -114,14 +114,18 @@ function attempt(
     const [isWithin, , inserted] = yield* together(
       addWithin(spent, amount, allowed),
       putOrder(order, process),
-      insertAuthorization(order, reservation, day),
+      insertAuthorization(order, reservation, { day, process }),
     )
     if (!isWithin || inserted === 0) throw new LostRace(`order ${order.id} or a limit has changed meanwhile`)
     return 'reserved'
   })
 }
 
-function insertAuthorization(order: Order, reservation: Reservation, day: string): Query<number> {
+function insertAuthorization(
+  order: Order,
+  reservation: Reservation,
+  { day, process }: { day: string; process: string },
+): Query<number> {
   const { requirements, envelope, settlesFirst } = reservation
   return run(
     INSERT_AUTHORIZATION,
@@ -132,6 +136,7 @@ function insertAuthorization(order: Order, reservation: Reservation, day: string
     ...authorizationValues(requirements, envelope.payload!),
     day,
     settlesFirst === true ? 1 : null,
+    process,
     order.updatedAt,
     order.updatedAt,
     order.id,

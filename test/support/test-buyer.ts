@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/buying/execute.ts'
 import { Recovery } from '../../src/buying/recovery.ts'
+import { createSendGate } from '../../src/buying/send-gate.ts'
 import type { WalletFunds } from '../../src/buying/wallet-checks.ts'
 import { Changes } from '../../src/lib/changes.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
@@ -61,6 +62,7 @@ export class TestBuyer {
       purchases,
       streams,
       callerDid: 'did:buyer',
+      sendGate: createSendGate(this.database, silentLogger),
       active,
       changes,
     }

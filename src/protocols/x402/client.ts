@@ -23,6 +23,8 @@ export type Call = {
   awaitsSettlement?: boolean
   /** Number of agents that bought for one another, this call included (an extension). */
   hops?: number
+  /** Called right before each message with the signed payment. The message waits for it. */
+  beforePayment?(signal: AbortSignal): Promise<void>
   /** Called with the agent's output while it works, if the seller supports this extension. */
   onOutput?(text: string): void
 }
@@ -110,6 +112,7 @@ export async function sendX402Payment(
 ): Promise<ReceivedResponse> {
   for (let streams = 1; ; streams++) {
     const stream = await exchange.current()
+    await call.beforePayment?.(signal)
     await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment, text), signal)
     faultPoint('buyer:sent')
     try {
@@ -127,6 +130,7 @@ export async function callX402Preemptively(
   payment: PaymentEnvelope,
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
+  await call.beforePayment?.(signal)
   const preemptive = { ...payment, server_nonce: 'preemptive' as const }
   await writeMessage(stream, 'x402.request', requestOf(call, 'execute', preemptive), signal)
   return nextResponse(stream, call, signal)
@@ -154,6 +158,7 @@ export async function askX402Result(
   payment: PaymentEnvelope,
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
+  await call.beforePayment?.(signal)
   const asking = { ...call, task: (call.form?.wrapped && call.task) || '' }
   await writeMessage(stream, 'x402.request', requestOf(asking, 'result', payment), signal)
   return nextResponse(stream, asking, signal)

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { systemClock } from '../../lib/clock.ts'
 import { thisPlace } from '../../lib/place.ts'
 import { StoreError } from '../store-error.ts'
 import type { Outcome } from './batch.ts'
@@ -65,7 +66,12 @@ type HolderDeps = {
 }
 
 /** A group of changes: its number, and the statement that comes first in it. */
-export type Fence = { readonly no: number; readonly statement: Sent }
+export type Fence = { readonly no: number; readonly statement: Sent; readonly at: Moment }
+
+/** By the monotonic clock and by the wall clock: while a machine sleeps, the first may stand still. */
+type Moment = { readonly monotonicMs: number; readonly wallMs: number }
+/** The part of the lease at whose end a process takes it for over: what it sends then must leave it in time. */
+const LEASE_MARGIN = 1 / 4
 
 /**
  * The row of this process in the ledger.
@@ -81,6 +87,8 @@ export class Holder {
   readonly #place: string
   #epoch = 0
   #no = 0
+  /** When the last renewal that has succeeded was sent: the database received it later. */
+  #renewedAt: Moment | undefined
   /** What may still lock the row on the server: the last connection, and those that failed to take its place. */
   #backends: Connection['backend'][] = []
 
@@ -117,12 +125,14 @@ export class Holder {
       const fix = `stop that one, or wait ${Math.max(1, Math.ceil(other.ms / 1000))} s if it is dead`
       throw new StoreError('STORE_IN_USE', `${what}: ${fix}`)
     }
+    const at = thisMoment()
     const values = [this.id, this.#place, this.#epoch, this.#deps.leaseMs, isShared]
     const joined = [
       sentOf({ sql: JOIN, values, wants: 'changes' }),
       sentOf({ sql: FORGET, values: [], wants: 'changes' }),
     ]
     this.#answered(await connection.send([...joined, COMMIT]))
+    this.renewed(at)
     this.#backends = [connection.backend]
   }
 
@@ -130,7 +140,23 @@ export class Holder {
   fence(): Fence {
     this.#no += 1
     const values = [this.id, this.#epoch, this.#no, this.#deps.leaseMs]
-    return { no: this.#no, statement: sentOf({ sql: FENCE, values, wants: 'changes' }) }
+    return { no: this.#no, statement: sentOf({ sql: FENCE, values, wants: 'changes' }), at: thisMoment() }
+  }
+
+  /** A renewal of the lease that was sent then has succeeded. */
+  renewed(at: Moment): void {
+    this.#renewedAt = at
+  }
+
+  /**
+   * True if no other process can have ended this one, by the clocks of this machine: less than the lease has passed since
+   * its last renewal was sent, with a margin.
+   */
+  isHeld(): boolean {
+    if (this.#renewedAt === undefined) return false
+    const { monotonicMs, wallMs } = thisMoment()
+    const passedMs = Math.max(monotonicMs - this.#renewedAt.monotonicMs, wallMs - this.#renewedAt.wallMs)
+    return passedMs < this.#deps.leaseMs * (1 - LEASE_MARGIN)
   }
 
   /** Keeps the lease of a process whose change was given up: with the change went what its fence had renewed. */
@@ -157,6 +183,7 @@ export class Holder {
     }
     this.#backends = [...others.slice(-BACKENDS_MAX), connection.backend]
     this.#epoch += 1
+    const at = thisMoment()
     const { leaseMs } = this.#deps
     const answers = this.#answered(
       await connection.send([
@@ -166,6 +193,7 @@ export class Holder {
     )
     const [rejoined, last] = answers.map(({ rows }) => rows[0] as { no: number } | undefined)
     this.#backends = [connection.backend]
+    if (rejoined !== undefined) this.renewed(at)
     return { no: (rejoined ?? last)?.no ?? -1, isHeld: rejoined !== undefined }
   }
 
@@ -183,4 +211,8 @@ export class Holder {
     if (outcome.kind === 'done') return outcome.answers
     throw storeError(outcome.error, this.#deps.settings)
   }
+}
+
+function thisMoment(): Moment {
+  return { monotonicMs: performance.now(), wallMs: systemClock.now() }
 }

@@ -106,6 +106,7 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
       return files!.others + held!.bytes
     },
     damage: () => line.lost(),
+    isHeld: () => line.lost() === undefined && holder.isHeld(),
     async close() {
       const ended = ending.stop()
       await writer.close()

@@ -23,7 +23,11 @@ function writerTo({ groupMs }: { groupMs: number }) {
   }
   const line = {
     connection: async () => connection as Connection,
-    fence: () => ({ no: 1, statement: sentOf({ sql: 'SELECT 1', values: [], wants: 'changes' }) }),
+    fence: () => ({
+      ...{ no: 1, statement: sentOf({ sql: 'SELECT 1', values: [], wants: 'changes' }) },
+      at: { monotonicMs: 0, wallMs: 0 },
+    }),
+    renewed: () => {},
     lost: () => undefined,
   } as Partial<Line> as Line
   const settings = { name: 'the database' } as ConstructorParameters<typeof Writer>[0]['settings']

@@ -200,8 +200,10 @@ export class Writer {
       jobs.map(({ query }) => query),
     )
     this.#groupMs = performance.now() - from
-    if (outcome.kind === 'committed') finish(jobs, outcome.results)
-    else if (outcome.kind === 'failed') {
+    if (outcome.kind === 'committed') {
+      line.renewed(fence)
+      finish(jobs, outcome.results)
+    } else if (outcome.kind === 'failed') {
       await connection.send(isBlocked(outcome.error) ? [ROLLBACK, line.renewal()] : [ROLLBACK])
     } else if (outcome.kind === 'fenced') line.drop()
     else if (outcome.isCommitSent) await this.#clearDoubt(jobs, fence.no, outcome)

@@ -65,6 +65,11 @@ export class Line {
     return this.#deps.holder.fence()
   }
 
+  /** The group with this fence was committed. */
+  renewed({ at }: Fence): void {
+    this.#deps.holder.renewed(at)
+  }
+
   renewal(): Sent {
     return this.#deps.holder.renewal()
   }
