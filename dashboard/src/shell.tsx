@@ -1,9 +1,12 @@
 import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react'
 import { useWaiting } from './api/approvals.ts'
 import { connection } from './api/connection.ts'
+import { useLedgerAway } from './api/status.ts'
 import { forgetToken, storedToken } from './api/token.ts'
+import { ended, sentence } from './format.ts'
 import { Header } from './parts/header.tsx'
 import { Icon, type Sign } from './parts/icon.tsx'
+import { Said } from './parts/said.tsx'
 import { Link, usePath } from './router.tsx'
 import { chooseTheme, type Theme, useTheme } from './theme.ts'
 
@@ -91,6 +94,7 @@ export function Shell({ children }: { children: ReactNode }) {
         <div className="over">
           <Header />
           <ConnectionBar />
+          <LedgerBar />
         </div>
         <main id="main" tabIndex={-1}>
           {children}
@@ -113,6 +117,26 @@ function ConnectionBar() {
           <button type="button" onClick={() => connection.retry()}>
             Try now
           </button>
+        </p>
+      )}
+    </div>
+  )
+}
+
+/** On every page: figures that are old must not pass for those of now. */
+function LedgerBar() {
+  const reason = useLedgerAway()
+  return (
+    <div role="status" className="connection">
+      {reason !== undefined && (
+        <p>
+          <span>
+            <strong>The ledger cannot be read now.</strong> <Said>{ended(sentence(reason))}</Said> What you see was
+            known before. Nothing is bought or sold until it can be read again.
+          </span>
+          <Link to="/machines" className="button">
+            See the machines
+          </Link>
         </p>
       )}
     </div>

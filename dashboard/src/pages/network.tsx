@@ -1,14 +1,16 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
+import { useStatus } from '../api/status.ts'
 import type { NodeStatus, PeerStatus } from '../api/types.ts'
 import { duration, ended, sentence } from '../format.ts'
 import { Badge, Facts, Id, PageHead, Section } from '../parts/bits.tsx'
+import { Said } from '../parts/said.tsx'
 import { Empty, Show } from '../parts/states.tsx'
 import { isRelayed, Topology } from '../parts/topology.tsx'
 import { reachabilityText } from '../reachability.ts'
 
 export function Network() {
-  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), { topics: ['status'] })
+  const status = useStatus()
   const peers = useResource('/peers', (signal) => call<PeerStatus[]>('/peers', { signal }), { topics: ['status'] })
   return (
     <>
@@ -33,8 +35,16 @@ function Reach({ node }: { node: NodeStatus }) {
         <p className="state-title">
           <Badge state={state}>{reachabilityText[state]}</Badge>
         </p>
-        {reason !== undefined && <p>{ended(sentence(reason))}</p>}
-        {fix !== undefined && <p>{ended(sentence(fix))}</p>}
+        {reason !== undefined && (
+          <p>
+            <Said>{ended(sentence(reason))}</Said>
+          </p>
+        )}
+        {fix !== undefined && (
+          <p>
+            <Said>{ended(sentence(fix))}</Said>
+          </p>
+        )}
         {state === 'relayed' && (
           <p className="muted">An open port makes calls faster. Forward TCP port 4001 to this machine.</p>
         )}

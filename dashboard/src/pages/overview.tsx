@@ -1,9 +1,10 @@
 import { type Alert, alertsOf } from '../alerts.ts'
 import { useAlarms } from '../api/alarms.ts'
 import { useWaiting } from '../api/approvals.ts'
-import { call } from '../api/client.ts'
-import { useResource } from '../api/resource.ts'
-import type { Budget, NodeStatus, OwnAgent, Stats, WalletBalance } from '../api/types.ts'
+import { call, isMissing } from '../api/client.ts'
+import { type Resource, useResource } from '../api/resource.ts'
+import { useStatus } from '../api/status.ts'
+import type { Alarm, Budget, NodeStatus, OwnAgent, Stats, WalletBalance } from '../api/types.ts'
 import { count, span } from '../format.ts'
 import { AlertList } from '../parts/alert-list.tsx'
 import { Facts, PageHead, Section } from '../parts/bits.tsx'
@@ -16,9 +17,7 @@ import { Link } from '../router.tsx'
 const BALANCE_MS = 60_000
 
 export function Overview() {
-  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), {
-    topics: ['status', 'listing', 'payment'],
-  })
+  const status = useStatus()
   const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
     topics: ['payment', 'order', 'status'],
   })
@@ -48,7 +47,7 @@ export function Overview() {
     <>
       <PageHead title="Overview" />
       <Show of={status} what="The status is">
-        {(node) => <Health node={node} alerts={alerts} onDismissed={alarms.reload} />}
+        {(node) => <Health node={node} alarms={alarms} alerts={alerts} />}
       </Show>
       <Show of={stats} what="Earnings are">
         {(known) => {
@@ -63,30 +62,48 @@ export function Overview() {
   )
 }
 
-function Health({ node, alerts, onDismissed }: { node: NodeStatus; alerts: readonly Alert[]; onDismissed(): void }) {
+function Health({
+  node,
+  alarms,
+  alerts,
+}: {
+  node: NodeStatus
+  alarms: Resource<readonly Alarm[]>
+  alerts: readonly Alert[]
+}) {
   const { state } = node.reachability
   const agents = node.agents.local === 1 ? 'One agent' : `${count(node.agents.local)} agents`
   const peers = node.connected_peers === 1 ? 'one peer' : `${count(node.connected_peers)} peers`
-  const what = alerts.length === 1 ? 'One alert needs your attention' : `${alerts.length} alerts need your attention`
   return (
     <section className="health" aria-label="Health">
-      <p
-        className={
-          alerts.some(({ tone }) => tone === 'bad')
-            ? 'headline bad'
-            : alerts.length > 0
-              ? 'headline warn'
-              : 'headline good'
-        }
-      >
-        {alerts.length === 0 ? 'No alerts' : what}
-      </p>
+      <Headline node={node} alarms={alarms} alerts={alerts} />
       <p className="muted">
-        {agents} on sale · {reachabilityText[state].toLowerCase()} · {peers} connected
+        {agents} {node.database === undefined ? 'on sale' : 'listed'} · {reachabilityText[state].toLowerCase()} ·{' '}
+        {peers} connected
       </p>
-      {alerts.length > 0 && <AlertList alerts={alerts} onDismissed={onDismissed} />}
+      {alerts.length > 0 && <AlertList alerts={alerts} onDismissed={alarms.reload} />}
     </section>
   )
+}
+
+/** Alarms that are not known are not the same as none. */
+function Headline({
+  node: { database },
+  alarms,
+  alerts,
+}: {
+  node: NodeStatus
+  alarms: Resource<readonly Alarm[]>
+  alerts: readonly Alert[]
+}) {
+  if (database !== undefined) return <p className="headline bad">Not known now: the ledger cannot be read</p>
+  if (alerts.length > 0) {
+    const tone = alerts.some((alert) => alert.tone === 'bad') ? 'bad' : 'warn'
+    const what = alerts.length === 1 ? 'One alert needs your attention' : `${alerts.length} alerts need your attention`
+    return <p className={`headline ${tone}`}>{what}</p>
+  }
+  if (alarms.data !== undefined || isMissing(alarms.error)) return <p className="headline good">No alerts</p>
+  return <p className="headline">{alarms.error === undefined ? 'Looking for alerts…' : 'Alerts are not known'}</p>
 }
 
 function Node({ node }: { node: NodeStatus }) {

@@ -7,6 +7,7 @@ import { count, duration, money } from '../format.ts'
 import { type AgentFields, AgentForm } from '../parts/agent-form.tsx'
 import { Ago, Badge, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { Confirm } from '../parts/confirm.tsx'
+import { Said } from '../parts/said.tsx'
 import { Empty, Problem, Show } from '../parts/states.tsx'
 import { say } from '../parts/toasts.tsx'
 import { TryOut } from '../parts/try-out.tsx'
@@ -74,7 +75,9 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
           <p className="state-title">
             {agent.runnable ? 'The agent needs attention' : 'The agent cannot run and is not on the market'}
           </p>
-          <p>{agent.notice}</p>
+          <p>
+            <Said>{agent.notice}</Said>
+          </p>
         </div>
       )}
       {error !== undefined && <Problem error={error} />}

@@ -4,8 +4,9 @@ import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { OwnAgent, Stats } from '../api/types.ts'
 import { moneyColumn } from '../format.ts'
-import { SumCells, SumHeads } from '../parts/agent-sums.tsx'
+import { SumCells, SumHeads, uncalledAgent } from '../parts/agent-sums.tsx'
 import { Badge, PageHead } from '../parts/bits.tsx'
+import { Said } from '../parts/said.tsx'
 import { Empty, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
@@ -76,12 +77,12 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                     <Badge state={state}>{text}</Badge>
                   </td>
                   <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
-                  <SumCells of={seen.get(agent.id)} extra="extra" earned={earned} />
+                  <SumCells of={stats && (seen.get(agent.id) ?? uncalledAgent(agent))} extra="extra" earned={earned} />
                 </tr>
                 {agent.notice !== undefined && (
                   <tr>
                     <td colSpan={8} className={agent.runnable ? 'why' : 'why bad-text'}>
-                      {agent.notice}
+                      <Said>{agent.notice}</Said>
                     </td>
                   </tr>
                 )}

@@ -1,6 +1,7 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { Budget, NodeStatus } from '../api/types.ts'
+import { useStatus } from '../api/status.ts'
+import type { Budget } from '../api/types.ts'
 import { networkName, span } from '../format.ts'
 import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BrowserNotices } from '../parts/browser-notices.tsx'
@@ -11,7 +12,7 @@ import { Tokens } from '../parts/tokens.tsx'
 import { Webhooks } from '../parts/webhooks.tsx'
 
 export function Settings() {
-  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), { topics: ['status'] })
+  const status = useStatus()
   const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { everyMs: 60_000 })
   return (
     <>

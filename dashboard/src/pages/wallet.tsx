@@ -1,6 +1,7 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
+import { useStatus } from '../api/status.ts'
+import type { Budget, Stats, WalletBalance } from '../api/types.ts'
 import { ether, money, networkName } from '../format.ts'
 import { Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BudgetFacts } from '../parts/budget-facts.tsx'
@@ -12,7 +13,7 @@ import { Link } from '../router.tsx'
 const BALANCE_MS = 20_000
 
 export function Wallet() {
-  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), { topics: ['status'] })
+  const status = useStatus()
   const balance = useResource('/wallet/balance', (signal) => call<WalletBalance>('/wallet/balance', { signal }), {
     topics: ['payment'],
     everyMs: BALANCE_MS,

@@ -2,6 +2,7 @@ import { useState } from 'react'
 import type { Alert } from '../alerts.ts'
 import { call } from '../api/client.ts'
 import { Link } from '../router.tsx'
+import { Said } from './said.tsx'
 import { say } from './toasts.tsx'
 
 /**
@@ -14,7 +15,9 @@ export function AlertList({ alerts, onDismissed }: { alerts: readonly Alert[]; o
         <li key={alert.alarm?.id ?? alert.title} className={alert.tone}>
           <div className="alert-text">
             <strong>{alert.title}</strong>
-            <p>{alert.fix}</p>
+            <p>
+              <Said>{alert.fix}</Said>
+            </p>
           </div>
           <div className="actions">
             <Link to={alert.to} className="button">

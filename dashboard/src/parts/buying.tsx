@@ -48,12 +48,17 @@ function Failed() {
   const items = failed.data?.items ?? []
   const late = items.filter(({ created_at }) => now - Date.parse(created_at) < DAY_MS)
   const isMore = late.length === items.length && failed.data?.next !== undefined
-  const [newest] = items
   return (
     <Figure
       label="Failed in 24 h"
-      value={`${count(late.length)}${isMore ? '+' : ''}`}
-      note={newest === undefined ? 'no purchase failed' : <Link to={`/orders/${newest.id}`}>See the latest</Link>}
+      value={failed.data === undefined ? '–' : `${count(late.length)}${isMore ? '+' : ''}`}
+      note={noteOf(failed.data?.items)}
     />
   )
+}
+
+function noteOf(failed: readonly OrderRecord[] | undefined) {
+  if (failed === undefined) return 'not known'
+  const [newest] = failed
+  return newest === undefined ? 'no purchase failed' : <Link to={`/orders/${newest.id}`}>See the latest</Link>
 }

@@ -1,6 +1,7 @@
 import { useWaiting } from '../api/approvals.ts'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
+import { useStatus } from '../api/status.ts'
 import type { NodeStatus, WalletBalance } from '../api/types.ts'
 import { amount, networkName, short } from '../format.ts'
 import { Link } from '../router.tsx'
@@ -9,7 +10,7 @@ const BALANCE_MS = 60_000
 
 /** The header of every page: the node's owner, whether its money is real (D37), and its balance. */
 export function Header() {
-  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), { topics: ['status'] })
+  const status = useStatus()
   const balance = useResource('/wallet/balance', (signal) => call<WalletBalance>('/wallet/balance', { signal }), {
     topics: ['payment'],
     everyMs: BALANCE_MS,

@@ -1,7 +1,7 @@
 import type { AgentStats, OwnAgent, Stats } from '../api/types.ts'
 import { count, money, moneyColumn, percent, short } from '../format.ts'
 import { Link } from '../router.tsx'
-import { SumCells, SumHeads } from './agent-sums.tsx'
+import { SumCells, SumHeads, uncalledAgent } from './agent-sums.tsx'
 import { Figure, Section } from './bits.tsx'
 import { ExecutionsChart } from './executions-chart.tsx'
 import { Empty } from './states.tsx'
@@ -59,8 +59,7 @@ function Figures({ stats: { earned, days, owed, lost } }: { stats: Stats }) {
 function sold({ agents }: Stats, own: readonly OwnAgent[] = []): AgentStats[] {
   const called = new Set(agents.map(({ agent_id }) => agent_id))
   const uncalled = own.filter(({ id }) => !called.has(id))
-  const nothing = { calls: 0, failed: 0, earned: '0', earned_atomic: '0' }
-  return [...agents, ...uncalled.map(({ id, name }) => ({ agent_id: id, name, ...nothing }))]
+  return [...agents, ...uncalled.map(uncalledAgent)]
 }
 
 function Agents({ agents }: { agents: readonly AgentStats[] }) {

@@ -1,6 +1,8 @@
 import type { ReactNode } from 'react'
 import { ApiProblem, isMissing, NodeGone } from '../api/client.ts'
 import type { Resource } from '../api/resource.ts'
+import { useLedgerAway } from '../api/status.ts'
+import { Said } from './said.tsx'
 
 export function Loading({ what = 'Loading' }: { what?: string }) {
   return (
@@ -50,7 +52,9 @@ export function Problem({ error, retry }: { error: Error; retry?: (() => void) |
   return (
     <div className="state bad" role="alert">
       <p className="state-title">{title}</p>
-      <p>{error.message}</p>
+      <p>
+        <Said>{error.message}</Said>
+      </p>
       {fields.length > 1 && (
         <ul>
           {fields.map(({ path, message }) => (
@@ -68,6 +72,16 @@ export function Problem({ error, retry }: { error: Error; retry?: (() => void) |
         </button>
       )}
     </div>
+  )
+}
+
+/** A request to a ledger that is away waits with it. */
+function Waiting() {
+  if (useLedgerAway() === undefined) return <Loading />
+  return (
+    <p className="state quiet-state" role="status">
+      Not known: the ledger cannot be read now.
+    </p>
   )
 }
 
@@ -97,7 +111,7 @@ export function Show<T>({
   return (
     <>
       {heading}
-      {of.error === undefined ? <Loading /> : <Problem error={of.error} retry={of.reload} />}
+      {of.error === undefined ? <Waiting /> : <Problem error={of.error} retry={of.reload} />}
     </>
   )
 }
