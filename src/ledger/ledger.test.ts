@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, randomHex, reserved, signed } from '../../test/support/payments.ts'
+import { callOf, channelOf } from '../../test/support/seller-channels.ts'
 import { Feed } from '../lib/feed.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
 import { Meters } from '../lib/meters.ts'
 import type { NodeEvents } from '../schema/events.ts'
+import { PaymentRecord } from '../schema/payment-record.ts'
 import { openDatabase } from '../store/database.ts'
 import { createLedger, type LedgerRecords, openRecords } from './ledger.ts'
 import { ledgerFeed } from './ledger-feed.ts'
@@ -88,6 +90,27 @@ test('T20 D45: the followers of a seller hear of a refund, of an attempt moved f
   }
   await payments.lookAgain(paid.id, NOW, moved)
   expect(await told()).toEqual([])
+})
+
+test('the followers of a seller hear of calls on a channel when they have ended', async () => {
+  const { told, sellerChannels, listen } = listened()
+  const meters = new Meters()
+  listen(ledgerMeters(meters, clock))
+  const channel = channelOf()
+  await sellerChannels.add(channel, { perPeerMax: 1, max: 1 })
+  const ended = { calls: [callOf(1), callOf(undefined)], now: NOW }
+  expect(await sellerChannels.charge({ ...channel, charged: 1_000n, seq: 1 }, 0, ended)).toBe(true)
+  expect(await sellerChannels.charge({ ...channel, charged: 1_000n, seq: 1 }, 0, ended)).toBe(false)
+  const events = await told()
+  expect(events).toMatchObject([
+    { type: 'payment', data: { book: 'earned', state: 'settled', amount_atomic: '1000', nonce: ended.calls[0]!.id } },
+    { type: 'payment', data: { book: 'not_charged', state: 'voided', amount_atomic: '0', error: 'no' } },
+  ])
+  for (const { data } of events) expect(PaymentRecord.parse(data)).toEqual(data)
+  expect(meters.counts(meterNames.payments)).toEqual([
+    { labels: { direction: 'in', state: 'settled' }, value: 1 },
+    { labels: { direction: 'in', state: 'voided' }, value: 1 },
+  ])
 })
 
 test('a listener that throws fails neither the change nor the listeners after it', async () => {

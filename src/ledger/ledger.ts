@@ -7,6 +7,7 @@ import { createOrderStore, type OrderStore } from '../store/orders.ts'
 import { createPayments, type PaymentProgress, type Payments, type StoredPayment } from '../store/payments.ts'
 import { createPurchases, type Order, type Purchases } from '../store/purchases.ts'
 import type { ReservationState } from '../store/reservation-row.ts'
+import { createSellerChannelStore, type SellerChannelStore } from '../store/seller-channels.ts'
 import { LedgerEvents } from './ledger-events.ts'
 import type { NamesOf } from './order-record.ts'
 
@@ -16,6 +17,8 @@ export type LedgerRecords = {
   readonly exchanges: Exchanges
   /** Marks of payments whose buyers ask again for the result. */
   readonly deferred: Deferred
+  /** Payment channels to this node. */
+  readonly sellerChannels: SellerChannelStore
   readonly purchases: Purchases
   readonly orders: OrderStore
 }
@@ -42,6 +45,7 @@ export function openRecords(database: LedgerDatabase, { hasChain }: { hasChain: 
     payments: createPayments(database),
     exchanges: createExchanges(database),
     deferred: createDeferred(database),
+    sellerChannels: createSellerChannelStore(database),
     purchases: createPurchases(database, { hasChain }),
     orders: createOrderStore(database),
   }
@@ -59,6 +63,7 @@ export function createLedger(records: LedgerRecords, { logger, namesOf }: Ledger
         events.emit({ record: 'deferral', id })
       },
     },
+    sellerChannels: channelsOf(records.sellerChannels, events),
     purchases: purchasesOf(records.purchases, events, namesOf),
     orders: ordersOf(records.orders, events, namesOf),
     listen: (listener) => events.listen(listener),
@@ -141,6 +146,20 @@ function exchangesOf({ exchanges, payments }: LedgerRecords, events: LedgerEvent
       const after = await exchanges.record(execution)
       events.emit({ record: 'execution', execution, before, after })
       return after
+    },
+  }
+}
+
+function channelsOf(channels: SellerChannelStore, events: LedgerEvents): SellerChannelStore {
+  return {
+    ...channels,
+    async charge(channel, seqBefore, ended) {
+      const isStored = await channels.charge(channel, seqBefore, ended)
+      for (const { id, charge, exchange } of isStored ? ended.calls : []) {
+        events.emit({ record: 'payment', id, from: undefined, to: charge === undefined ? 'voided' : 'settled' })
+        events.emit({ record: 'execution', execution: exchange })
+      }
+      return isStored
     },
   }
 }

@@ -183,7 +183,7 @@ export class Exposure implements Service {
   }
 
   #paymentChanged({ id, from, to, before, after }: PaymentChange): void {
-    if (from === undefined) this.#work.claim(id)
+    if (from === undefined && to === 'authorized') this.#work.claim(id)
     else if (from === 'open') {
       // The hash that a facilitator names is only a claim: the payment counts until the ledger says `settled` (D50).
       if (to === 'authorized' || to === 'owed') return

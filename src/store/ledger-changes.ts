@@ -8,7 +8,7 @@ import type { ReservationState } from './reservation-row.ts'
 export type PaymentChange = {
   record: 'payment'
   id: Hex
-  /** `open`: authorized or owed. Undefined: the payment is new. Equal to `to`: only details changed. */
+  /** `open`: authorized or owed. Undefined: the payment is new; a call on a channel is new when it has ended. Equal to `to`: only details changed. */
   from: PaymentState | 'open' | undefined
   to: PaymentState
   /** The payment before a change that undid its final state. */

@@ -105,4 +105,31 @@ export const migrations: readonly string[] = [
   -- The process that signed, and so may still send, an authorization: see senders.ts.
   ALTER TABLE authorizations ADD COLUMN sender TEXT;
   `,
+  `
+  -- Payment channels to this node: see seller-channels.ts. Sums have up to 128 bits, so they are decimal texts.
+  CREATE TABLE seller_channels (
+    id BLOB PRIMARY KEY,
+    network TEXT NOT NULL,
+    config TEXT NOT NULL,
+    peer_id TEXT NOT NULL,
+    balance TEXT NOT NULL,
+    claimed TEXT NOT NULL,
+    withdrawal TEXT,
+    withdrawal_at_s INTEGER,
+    refund_nonce TEXT NOT NULL,
+    seen_at INTEGER NOT NULL,
+    ceiling TEXT,
+    signature BLOB,
+    charged TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    owed_since INTEGER,
+    owner TEXT,
+    created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX seller_channels_by_peer ON seller_channels (peer_id);
+  -- A call on a channel, and the number of its charge. NULL: a payment of its own, or a call that was not charged.
+  ALTER TABLE payments ADD COLUMN channel BLOB;
+  ALTER TABLE payments ADD COLUMN channel_seq INTEGER;
+  `,
 ]

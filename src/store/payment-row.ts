@@ -41,6 +41,8 @@ export type StoredPayment = Claim & {
   receipt: SignedReceipt | undefined
   /** True if the agent did its work. */
   ran: boolean
+  /** The channel that a call was on, and the number of its charge. A call that failed has no charge. */
+  channel?: { id: Hex; seq: number | undefined }
   /** How often it was run after its settlement without a result, and when last. Undefined: never. */
   failedRuns?: { count: number; lastAt: UnixMs }
   createdAt: UnixMs
@@ -84,6 +86,8 @@ export type PaymentRow = {
   receipt: Uint8Array | null
   failed_runs: number
   failed_run_at: number | null
+  channel: Uint8Array | null
+  channel_seq: number | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -98,6 +102,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     ran: row.exchange_id !== null,
     challengeNonce: row.challenge_nonce === null ? undefined : toHex(row.challenge_nonce),
     ...authorizationOf(row),
+    ...(row.channel !== null && channelCallOf(row, row.channel)),
     task: row.task ?? undefined,
     awaited: row.awaited ?? undefined,
     attempts: row.attempts,
@@ -112,4 +117,11 @@ export function toPayment(row: PaymentRow): StoredPayment {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
+}
+
+/** A call on a channel has no authorization of its own. Its id stands for the nonce. */
+function channelCallOf(row: PaymentRow, channel: Uint8Array): Pick<StoredPayment, 'channel' | 'signed'> {
+  const { signed } = authorizationOf(row)
+  const authorization = { ...signed.authorization, nonce: toHex(row.id) }
+  return { channel: { id: toHex(channel), seq: row.channel_seq ?? undefined }, signed: { ...signed, authorization } }
 }

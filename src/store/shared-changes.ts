@@ -6,7 +6,8 @@ import { nothing, type Query, run, steps, together } from './query.ts'
 export type SharedChange = {
   /**
    * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
-   * it. `task`: whoever works on this A2A task is asked to cancel it. `all`: more has changed than can be named.
+   * it. `task`: whoever works on this A2A task is asked to cancel it. `channel`: whoever has this payment channel is asked
+   * to give it up. `all`: more has changed than can be named.
    */
   record:
     | 'payment'
@@ -19,6 +20,7 @@ export type SharedChange = {
     | 'worker'
     | 'budget'
     | 'task'
+    | 'channel'
     | 'all'
   id: string
 }

@@ -112,4 +112,31 @@ export const migrations: readonly string[] = [
   -- The process that signed, and so may still send, an authorization: see ../senders.ts.
   ALTER TABLE authorizations ADD COLUMN sender text COLLATE "C";
   `,
+  `
+  -- Payment channels to this node: see ../seller-channels.ts. Sums have up to 128 bits, so they are decimal texts.
+  CREATE TABLE seller_channels (
+    id bytea PRIMARY KEY,
+    network text COLLATE "C" NOT NULL,
+    config text COLLATE "C" NOT NULL,
+    peer_id text COLLATE "C" NOT NULL,
+    balance text COLLATE "C" NOT NULL,
+    claimed text COLLATE "C" NOT NULL,
+    withdrawal text COLLATE "C",
+    withdrawal_at_s bigint,
+    refund_nonce text COLLATE "C" NOT NULL,
+    seen_at bigint NOT NULL,
+    ceiling text COLLATE "C",
+    signature bytea,
+    charged text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    owed_since bigint,
+    owner text COLLATE "C",
+    created_at bigint NOT NULL,
+    used_at bigint NOT NULL
+  );
+  CREATE INDEX seller_channels_by_peer ON seller_channels (peer_id);
+  -- A call on a channel, and the number of its charge. NULL: a payment of its own, or a call that was not charged.
+  ALTER TABLE payments ADD COLUMN channel bytea;
+  ALTER TABLE payments ADD COLUMN channel_seq bigint;
+  `,
 ]

@@ -1,0 +1,54 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { ChannelConfig } from '../schema/channel.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchange } from './exchanges.ts'
+import { toBytes } from './hex.ts'
+import { type Query, run, together } from './query.ts'
+import { packReceipt } from './receipt-row.ts'
+
+/** A call on a channel that has ended: a payment like others, which its channel covers (ADR-35). */
+export type ChannelCall = {
+  /** See payments/channels/call-id.ts. */
+  id: Hex
+  /** Its peer bought it. The channel may have another one since. */
+  peerId: string
+  /** What it has cost, and the number of the charge. Undefined: it failed, and costs nothing. */
+  charge: { amount: bigint; seq: number } | undefined
+  /** What was run, with its result or its error, and with the receipt. */
+  exchange: NewExchange
+}
+
+/** The channel that covers the calls. */
+type Covering = { id: Hex; network: string; config: Pick<ChannelConfig, 'token' | 'receiver' | 'payer'> }
+
+/** A number of 32 bytes could be that of an authorization: a payer could use up the number of a call before it is made. */
+const NUMBER_BYTES = 16
+
+const RECORD = `
+  INSERT INTO payments
+    (id, state, agent_id, peer_id, correlation_id, network, asset, pay_to, amount, max_timeout_s, payer, authorization_nonce,
+     valid_after_s, valid_before_s, signature, channel, channel_seq, error, owner, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)`
+const NOTE_EXCHANGE = `UPDATE payments SET exchange_id = ${EXCHANGE_OF_PAYMENT}, receipt = ? WHERE id = ?`
+
+/** Stores the payment of a call and its exchange. */
+export function recordCall(
+  { id, peerId, charge, exchange }: ChannelCall,
+  { channel, process, now }: { channel: Covering; process: string; now: UnixMs },
+): Query<unknown> {
+  const { network, config } = channel
+  const bytes = toBytes(id)
+  const payment = run(
+    RECORD,
+    ...[bytes, charge === undefined ? 'voided' : 'settled', exchange.agentId, peerId, exchange.correlationId],
+    ...[network, config.token, config.receiver, charge?.amount ?? 0n, config.payer],
+    ...[bytes.subarray(0, NUMBER_BYTES), new Uint8Array(0), toBytes(channel.id), charge?.seq ?? null],
+    ...[exchange.error ?? null, process, exchange.createdAt, now],
+  )
+  const receipt = exchange.receipt === undefined ? null : packReceipt(exchange.receipt)
+  return together(
+    payment,
+    recordExchange({ ...exchange, paymentId: id }),
+    run(NOTE_EXCHANGE, ...exchangeOfPayment(exchange), receipt, bytes),
+  )
+}

@@ -1,0 +1,209 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { ChannelConfig, type SignedVoucher } from '../schema/channel.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { type ChannelCall, recordCall } from './channel-calls.ts'
+import { toBytes, toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { LEFT_BEHIND } from './ownership.ts'
+import { all, lock, nothing, one, type Query, run, steps, together, type Value } from './query.ts'
+
+/**
+ * A payment channel to this node. Its owner is the process that works with it: nobody else changes the row (ADR-27,
+ * ADR-35). Amounts are atomic units.
+ *
+ * @internal Exported for its test.
+ */
+export type StoredSellerChannel = {
+  id: Hex
+  network: string
+  config: ChannelConfig
+  /** The peer that may use it. */
+  peerId: string
+  /** The channel on the chain, and when it was read there. */
+  onChain: {
+    balance: bigint
+    totalClaimed: bigint
+    withdrawal: { amount: bigint; initiatedAt: number } | undefined
+    refundNonce: bigint
+  }
+  seenAt: UnixMs
+  /** The voucher with the highest ceiling. */
+  best: SignedVoucher | undefined
+  /** The sum of all charges, and their number. */
+  charged: bigint
+  seq: number
+  /** Since when something is charged and not claimed. */
+  owedSince: UnixMs | undefined
+  createdAt: UnixMs
+  usedAt: UnixMs
+}
+
+/** A channel and whether this process has it. Another process that is alive may have it. @internal Exported for its test. */
+export type TakenChannel = { channel: StoredSellerChannel; isOwn: boolean }
+
+export interface SellerChannelStore {
+  /**
+   * Stores a channel, which this process then has. `full`: its peer, or all peers, have too many. `known`: it is stored
+   * already.
+   */
+  add(channel: StoredSellerChannel, limits: { perPeerMax: number; max: number }): Promise<'added' | 'full' | 'known'>
+  /** Makes this process the owner of a channel that no living process has. Undefined: there is no such channel. */
+  take(id: Hex): Promise<TakenChannel | undefined>
+  /** Asks the process that has a channel to give it up. */
+  ask(id: Hex): Promise<void>
+  /** Lets any process have a channel of this one. */
+  giveUp(id: Hex): Promise<void>
+  /**
+   * Stores a channel of this process. Durable when it resolves. False: this process does not have the channel, or its
+   * number of charges is not `seqBefore`. Nothing is stored then.
+   */
+  save(channel: StoredSellerChannel, seqBefore: number): Promise<boolean>
+  /** Like `save`, with the calls that ended: their payments and exchanges are stored in the same transaction. */
+  charge(
+    channel: StoredSellerChannel,
+    seqBefore: number,
+    ended: { calls: readonly ChannelCall[]; now: UnixMs },
+  ): Promise<boolean>
+  /** All channels of a network, oldest first. */
+  list(network: string): Promise<TakenChannel[]>
+}
+
+type ChannelRow = {
+  id: Uint8Array
+  network: string
+  config: string
+  peer_id: string
+  balance: string
+  claimed: string
+  withdrawal: string | null
+  withdrawal_at_s: number | null
+  refund_nonce: string
+  seen_at: number
+  ceiling: string | null
+  signature: Uint8Array | null
+  charged: string
+  seq: number
+  owed_since: number | null
+  owner: string | null
+  created_at: number
+  used_at: number
+}
+
+/** How long an emptied channel is kept: a payer could fill the ledger with channels whose deposits it takes back. */
+const EMPTY_KEPT_MS = 30 * 24 * 60 * 60 * 1000
+
+const CHANGING = [
+  ...['peer_id', 'balance', 'claimed', 'withdrawal', 'withdrawal_at_s', 'refund_nonce', 'seen_at'],
+  ...['ceiling', 'signature', 'charged', 'seq', 'owed_since', 'used_at'],
+]
+const INSERT = `
+  INSERT INTO seller_channels (id, network, config, owner, created_at, ${CHANGING.join(', ')})
+  VALUES (?, ?, ?, ?, ?, ${CHANGING.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`
+const COUNT = `
+  SELECT count(*) AS n, (SELECT count(*) FROM seller_channels WHERE peer_id = ?) AS of_peer FROM seller_channels`
+/** Equal texts are equal sums. What is claimed cannot be lost with the row: the chain has it. */
+const PURGE_EMPTY = 'DELETE FROM seller_channels WHERE balance = claimed AND charged = claimed AND used_at < ?'
+const SELECT = 'SELECT * FROM seller_channels WHERE id = ?'
+const TAKE = `UPDATE seller_channels SET owner = ?1 WHERE id = ?2 AND (owner = ?1 OR ${LEFT_BEHIND})`
+const GIVE_UP = 'UPDATE seller_channels SET owner = NULL WHERE id = ? AND owner = ?'
+const SAVE = `
+  UPDATE seller_channels SET ${CHANGING.map((name) => `${name} = ?`).join(', ')} WHERE id = ? AND owner = ? AND seq = ?`
+const LIST = 'SELECT * FROM seller_channels WHERE network = ? ORDER BY created_at, id'
+
+export function createSellerChannelStore(database: LedgerDatabase): SellerChannelStore {
+  const { process } = database
+  const taken = (row: ChannelRow): TakenChannel => ({ channel: fromRow(row), isOwn: row.owner === process })
+  const saved = (channel: StoredSellerChannel, seqBefore: number) =>
+    run(SAVE, ...changing(channel), toBytes(channel.id), process, seqBefore)
+
+  return {
+    add: (channel, limits) => database.commit(added(channel, process, limits)),
+    async take(id) {
+      const bytes = toBytes(id)
+      const [, row] = await database.commit(together(run(TAKE, process, bytes), one<ChannelRow>(SELECT, bytes)))
+      return row && taken(row)
+    },
+    async ask(id) {
+      await database.commit(nothing(undefined), { record: 'channel', id })
+    },
+    async giveUp(id) {
+      await database.commit(run(GIVE_UP, toBytes(id), process))
+    },
+    save: async (channel, seqBefore) => (await database.commit(saved(channel, seqBefore))) === 1,
+    charge(channel, seqBefore, { calls, now }) {
+      const stored = steps(function* () {
+        if ((yield* saved(channel, seqBefore)) === 0) return false
+        yield* together(...calls.map((call) => recordCall(call, { channel, process, now })))
+        return true
+      })
+      return database.commit(stored, ...calls.map(({ id }) => ({ record: 'payment', id }) as const))
+    },
+    list: async (network) => (await database.query(all<ChannelRow>(LIST, network))).map(taken),
+  }
+}
+
+function added(
+  channel: StoredSellerChannel,
+  process: string,
+  { perPeerMax, max }: { perPeerMax: number; max: number },
+): Query<'added' | 'full' | 'known'> {
+  const { id, network, config, peerId, createdAt } = channel
+  return steps(function* () {
+    yield* lock('seller_channels')
+    const [, counted] = yield* together(
+      run(PURGE_EMPTY, createdAt - EMPTY_KEPT_MS),
+      one<{ n: number; of_peer: number }>(COUNT, peerId),
+    )
+    if (counted!.n >= max || counted!.of_peer >= perPeerMax) return 'full'
+    const first = [toBytes(id), network, JSON.stringify(config), process, createdAt]
+    return (yield* run(INSERT, ...first, ...changing(channel))) === 1 ? 'added' : 'known'
+  })
+}
+
+/** Values in the order of `CHANGING`. */
+function changing({ peerId, onChain, seenAt, best, charged, seq, owedSince, usedAt }: StoredSellerChannel): Value[] {
+  const { balance, totalClaimed, withdrawal, refundNonce } = onChain
+  return [
+    peerId,
+    balance.toString(),
+    totalClaimed.toString(),
+    withdrawal?.amount.toString() ?? null,
+    withdrawal?.initiatedAt ?? null,
+    refundNonce.toString(),
+    seenAt,
+    best?.maxClaimableAmount.toString() ?? null,
+    best === undefined ? null : toBytes(best.signature),
+    charged.toString(),
+    seq,
+    owedSince ?? null,
+    usedAt,
+  ]
+}
+
+function fromRow(row: ChannelRow): StoredSellerChannel {
+  const id = toHex(row.id)
+  const { withdrawal, ceiling, signature } = row
+  return {
+    id,
+    network: row.network,
+    config: ChannelConfig.parse(JSON.parse(row.config)),
+    peerId: row.peer_id,
+    onChain: {
+      balance: BigInt(row.balance),
+      totalClaimed: BigInt(row.claimed),
+      withdrawal:
+        withdrawal === null ? undefined : { amount: BigInt(withdrawal), initiatedAt: row.withdrawal_at_s ?? 0 },
+      refundNonce: BigInt(row.refund_nonce),
+    },
+    seenAt: row.seen_at,
+    best:
+      ceiling === null || signature === null
+        ? undefined
+        : { channelId: id, maxClaimableAmount: BigInt(ceiling), signature: toHex(signature) },
+    charged: BigInt(row.charged),
+    seq: row.seq,
+    owedSince: row.owed_since ?? undefined,
+    createdAt: row.created_at,
+    usedAt: row.used_at,
+  }
+}

@@ -1,0 +1,118 @@
+import { expect, test } from 'vitest'
+import { createExchanges } from '../../src/store/exchanges.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { createPayments } from '../../src/store/payments.ts'
+import { all } from '../../src/store/query.ts'
+import { createSellerChannelStore } from '../../src/store/seller-channels.ts'
+import { asEnded, onBothEngines } from '../support/ledgers.ts'
+import { agentId, payTo, randomHex, usdc } from '../support/payments.ts'
+import { callOf, channelOf, channelsSince as now } from '../support/seller-channels.ts'
+
+const HUGE = 2n ** 128n - 1n
+const limits = { perPeerMax: 2, max: 3 }
+const rows = (database: LedgerDatabase, table: string) => database.query(all(`SELECT * FROM ${table}`))
+
+onBothEngines((open, openTwo, engine) => {
+  test('a channel reads back as it was, also with sums of 128 bits', async () => {
+    const store = createSellerChannelStore(await open())
+    const id = randomHex()
+    const channel = channelOf({
+      ...{ id, charged: HUGE - 1n, seq: 7, owedSince: now - 5 },
+      onChain: { balance: HUGE, totalClaimed: 3n, withdrawal: { amount: HUGE, initiatedAt: 9 }, refundNonce: 4n },
+      best: { channelId: id, maxClaimableAmount: HUGE, signature: randomHex(65) },
+    })
+    expect(await store.add(channel, limits)).toBe('added')
+    expect(await store.add(channel, limits)).toBe('known')
+    expect(await store.take(id)).toEqual({ channel, isOwn: true })
+    expect(await store.list(usdc.network)).toEqual([{ channel, isOwn: true }])
+    expect(await store.list('eip155:8453')).toEqual([])
+    expect(await store.take(randomHex())).toBeUndefined()
+  })
+
+  test('channels of one peer and of all are bounded; those that were emptied long ago leave', async () => {
+    const [first, second] = (await openTwo()).map((database) => createSellerChannelStore(database))
+    const added = await Promise.all([first!, second!, first!].map((store) => store.add(channelOf(), limits)))
+    expect(added.toSorted()).toEqual(['added', 'added', 'full'])
+    expect(await first!.add(channelOf({ peerId: 'other' }), limits)).toBe('added')
+    expect(await first!.add(channelOf({ peerId: 'third' }), limits)).toBe('full')
+    const { channel } = (await first!.list(usdc.network))[0]!
+    const emptied = { ...channel, onChain: { ...channel.onChain, balance: 5n, totalClaimed: 5n }, charged: 5n }
+    await Promise.all([first!.save(emptied, 0), second!.save(emptied, 0)])
+    const later = now + 31 * 24 * 60 * 60 * 1000
+    expect(await first!.add(channelOf({ peerId: 'third', createdAt: later }), limits)).toBe('added')
+  })
+
+  test('what has ended is stored with its channel: calls with charges, and calls that failed', async () => {
+    const database = await open()
+    const [store, payments] = [createSellerChannelStore(database), createPayments(database)]
+    const channel = channelOf()
+    await store.add(channel, limits)
+    const [sold, failed, last] = [callOf(1), callOf(undefined), callOf(2)]
+    const charged = { ...channel, charged: 2_000n, seq: 2, owedSince: now, usedAt: now + 1 }
+    expect(await store.charge(charged, 0, { calls: [sold, failed, last], now: now + 1 })).toBe(true)
+    expect(await store.take(channel.id)).toEqual({ channel: charged, isOwn: true })
+    expect(await payments.get(sold.id)).toMatchObject({
+      ...{ state: 'settled', peerId: 'buyer', agentId, ran: true, txHash: undefined, updatedAt: now + 1 },
+      channel: { id: channel.id, seq: 1 },
+      requirements: { amount: 1_000n, network: usdc.network, payTo },
+      signed: { authorization: { from: channel.config.payer } },
+    })
+    expect(await payments.get(failed.id)).toMatchObject({
+      ...{ state: 'voided', error: 'no', requirements: { amount: 0n } },
+      channel: { id: channel.id, seq: undefined },
+    })
+    expect(await payments.get(last.id)).toMatchObject({ channel: { seq: 2 } })
+    const exchanges = createExchanges(database)
+    expect(await exchanges.paidOutput(sold.id)).toBe(sold.exchange.output)
+    expect(await exchanges.paidOutput(failed.id)).toBeUndefined()
+    expect(await payments.exposed(channel.config.payer)).toMatchObject({ payer: 0n, payments: 0 })
+    expect(await payments.takeOver('ended', now + 2)).toBe(0)
+  })
+
+  test('a call whose number is used already is not stored, nor is what ended with it', async () => {
+    const database = await open()
+    const store = createSellerChannelStore(database)
+    const channel = channelOf()
+    await store.add(channel, limits)
+    const call = callOf(1)
+    const charged = { ...channel, charged: 1_000n, seq: 1 }
+    expect(await store.charge(charged, 0, { calls: [call], now })).toBe(true)
+    expect(await store.charge(charged, 0, { calls: [callOf(1)], now })).toBe(false)
+    const again = store.charge({ ...charged, charged: 2_000n, seq: 2 }, 1, {
+      calls: [{ ...call, charge: undefined }],
+      now,
+    })
+    await expect(again).rejects.toThrow()
+    expect(await store.take(channel.id)).toMatchObject({ channel: { charged: 1_000n, seq: 1 } })
+    expect(await rows(database, 'payments')).toHaveLength(1)
+    expect(await rows(database, 'exchanges')).toHaveLength(1)
+  })
+
+  test('what a process left behind has a new owner, and the old one changes nothing more', async () => {
+    const database = await open()
+    const [old, store] = [asEnded(database), database].map((by) => createSellerChannelStore(by))
+    const channel = channelOf()
+    await old!.add(channel, limits)
+    expect(await store!.save(channel, 0)).toBe(false)
+    expect(await store!.take(channel.id)).toEqual({ channel, isOwn: true })
+    const charged = { ...channel, charged: 1_000n, seq: 1 }
+    expect(await old!.save(charged, 0)).toBe(false)
+    expect(await old!.charge(charged, 0, { calls: [callOf(1)], now })).toBe(false)
+    expect(await rows(database, 'payments')).toEqual([])
+    expect(await rows(database, 'exchanges')).toEqual([])
+  })
+
+  test('one process has a channel until it gives it up', async () => {
+    const [one, other] = (await openTwo()).map((database) => createSellerChannelStore(database))
+    const channel = channelOf()
+    await one!.add(channel, limits)
+    const isShared = engine === 'PostgreSQL'
+    expect(await other!.take(channel.id)).toEqual({ channel, isOwn: !isShared })
+    if (isShared) expect(await other!.save(channel, 0)).toBe(false)
+    await other!.ask(channel.id)
+    if (isShared) await other!.giveUp(channel.id)
+    expect(await one!.take(channel.id)).toEqual({ channel, isOwn: true })
+    await one!.giveUp(channel.id)
+    expect(await other!.take(channel.id)).toEqual({ channel, isOwn: true })
+  })
+})
