@@ -75,7 +75,7 @@ async function ofCalls(database: LedgerDatabase, payments: number, now: UnixMs) 
       const { paymentId, amount } = reservation
       const paid = { paymentId, amount, txHash: randomHex() }
       await purchases.finish({ ...placed, status: 'completed', output: 'r' }, paid)
-      await purchases.confirm(paymentId, paid.txHash, now)
+      await purchases.confirm(reservation, paid.txHash, now)
     },
     'is the challenge used': () => store.challengeConsumed(nonce),
     'is the authorization used': () => store.authorizationSeen(NETWORK, some.asset, some.payer, nonce),

@@ -128,7 +128,7 @@ test('D33 hundreds of purchases at once never exceed a limit, over days and rest
             expect([one.sellerId, one.tokenId]).not.toEqual(expect.arrayContaining(['denied']))
             expect([undefined, 'spender', 'daily']).toContain(one.tokenId)
             expect(one.amount <= 90n && (one.amount < 80n || one.fate === 'approved')).toBe(true)
-            if (one.fate === 'released') await ledger.resolve(reservation.paymentId, 'released', undefined, clock.now())
+            if (one.fate === 'released') await ledger.resolve(reservation, 'released', undefined, clock.now())
             if (one.fate === 'spent')
               await ledger.finish({ ...order, status: 'completed', output: 'x' }, { ...reservation, txHash: undefined })
           }),

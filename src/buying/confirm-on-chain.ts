@@ -25,7 +25,7 @@ export async function confirmOnChain(
   const isShown = shown !== undefined && shown.kind !== 'unknown'
   const verdict = isShown ? shown : await askChain({ asset, authorization, named: txHash }, chain)
   if (verdict.kind === 'paid') {
-    await purchases.confirm(paymentId, verdict.txHash, clock.now())
+    await purchases.confirm(reservation, verdict.txHash, clock.now())
     changed(orderId)
     return 'confirmed'
   }
@@ -37,7 +37,7 @@ export async function confirmOnChain(
       'the transaction that the seller named did not charge this payment; the payment counts as not charged',
     )
   }
-  await purchases.giveBack(paymentId, clock.now())
+  await purchases.giveBack(reservation, clock.now())
   changed(orderId)
   return 'released'
 }

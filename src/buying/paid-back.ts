@@ -16,11 +16,11 @@ export async function notePaidBack(
   deps: PaymentCheckDeps,
 ): Promise<boolean> {
   const { clock, logger, purchases, chain, changed } = deps
-  const { orderId, paymentId } = reservation
+  const { orderId } = reservation
   if (
     chain === undefined ||
     !(await isPaidBack(reservation, txHash, chain)) ||
-    (await purchases.paidBack(paymentId, txHash, clock.now())) === undefined
+    (await purchases.paidBack(reservation, txHash, clock.now())) === undefined
   )
     return false
   const order = await purchases.order(orderId)

@@ -467,7 +467,7 @@ test('a result that came and could not be stored is not given up, however late i
       await stream.respond(message)
   })
   const { buyer, clock, order, reservation, now } = asked
-  await buyer.purchases.resolve(reservation.paymentId, 'spent', randomHex(), clock.now())
+  await buyer.purchases.resolve(reservation, 'spent', randomHex(), clock.now())
   clock.jump(30 * 24 * 3_600_000)
   const { finish } = buyer.purchases
   buyer.purchases.finish = async () => {

@@ -225,7 +225,7 @@ export class Recovery implements Service {
       const { output, outputBytes, txHash } = delivered
       if (order.status === 'completed') {
         if (txHash === undefined) return false
-        await purchases.setTxHash(reservation.paymentId, txHash, clock.now())
+        await purchases.setTxHash(reservation, txHash, clock.now())
       } else {
         const notes = notesOf(response, reservation, delivered)
         const bought = { output, outputBytes, notes, error: undefined, updatedAt: clock.now() }
@@ -260,7 +260,7 @@ export class Recovery implements Service {
     if (verdict?.kind === 'unpaid' || verdict?.kind === 'never') {
       if (order?.status === 'executing')
         await this.#fail(order, 'SELLER_FAILED', 'no result came, and nothing was charged')
-      await purchases.resolve(reservation.paymentId, 'released', undefined, clock.now())
+      await purchases.resolve(reservation, 'released', undefined, clock.now())
       this.#deps.changed(reservation.orderId)
       return
     }
@@ -273,18 +273,19 @@ export class Recovery implements Service {
       await this.#fail(order, 'SELLER_FAILED', 'no result came; the chain could not be asked')
     }
     logger.warn({ ...ids, tx_hash: txHash }, 'a purchase without a result counts as paid')
-    await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
+    await purchases.resolve(reservation, 'spent', txHash, clock.now())
     this.#deps.changed(reservation.orderId)
   }
 
   /** The seller no longer keeps the result. A person can still ask for it. */
-  async #giveUp(order: Order | undefined, { paymentId, txHash }: StoredReservation): Promise<void> {
+  async #giveUp(order: Order | undefined, reservation: StoredReservation): Promise<void> {
     if (order?.status === 'executing') {
+      const { txHash } = reservation
       const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
       const message = `no result came in the ${RESULT_HOURS} h that a seller keeps it; ${proof}; stoa payment retry asks once more`
       await this.#fail(order, 'SELLER_FAILED', message)
     }
-    await this.#deps.purchases.stopAsking(paymentId)
+    await this.#deps.purchases.stopAsking(reservation)
   }
 
   async #fail(order: Order, code: string, message: string, retryable = false): Promise<void> {

@@ -50,7 +50,7 @@ export async function lookAgain(reservation: StoredReservation, deps: PaymentChe
   const { clock, logger, purchases, chain, changed } = deps
   const { paymentId, orderId, state, txHash } = reservation
   const isUndecided = state === 'reserved' || (state === 'spent' && reservation.confirmation !== 'chain')
-  if (chain === undefined || isUndecided) return purchases.lookAt(paymentId, undefined)
+  if (chain === undefined || isUndecided) return purchases.lookAt(reservation, undefined)
   const endMs = reservation.validBeforeSeconds * 1000
   const { authorization } = reservation.envelope.payload!
   const ask = clock.now() > endMs ? askChainAfter : askChain
@@ -58,19 +58,19 @@ export async function lookAgain(reservation: StoredReservation, deps: PaymentChe
   const now = clock.now()
   const ids = { order_id: orderId, payment_id: paymentId }
   if (verdict.kind === 'unknown') {
-    return purchases.lookAt(paymentId, now > endMs + LIMIT_MS ? undefined : now + UNKNOWN_WAIT_MS)
+    return purchases.lookAt(reservation, now > endMs + LIMIT_MS ? undefined : now + UNKNOWN_WAIT_MS)
   }
   const isPaid = verdict.kind === 'paid'
   if (isPaid === (state === 'spent')) {
     const finalMs = endMs + (isPaid ? PAID_FINAL_MS : RELEASED_FINAL_MS)
-    return purchases.lookAt(paymentId, now >= finalMs ? undefined : finalMs)
+    return purchases.lookAt(reservation, now >= finalMs ? undefined : finalMs)
   }
   if (isPaid) {
-    const charged = { paymentId, txHash: verdict.txHash, error: chargedAfterAll(verdict.txHash) }
+    const charged = { orderId, txHash: verdict.txHash, error: chargedAfterAll(verdict.txHash) }
     if ((await purchases.takeBack(charged, now)) === undefined) return
     logger.warn({ ...ids, tx_hash: verdict.txHash }, 'a payment that counted as not charged was charged after all')
   } else {
-    await purchases.unconfirm(paymentId, now)
+    await purchases.unconfirm(reservation, now)
     logger.warn({ ...ids, tx_hash: txHash }, 'the chain no longer shows a payment that it had shown')
   }
   changed(orderId)

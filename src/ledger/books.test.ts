@@ -118,8 +118,8 @@ test('D42: a budget and a workflow say paid for what the chain shows, held for w
       { paymentId: order.id, amount: 10_000n, txHash: randomHex() },
     )
   }
-  await purchases.confirm(confirmed!.id, randomHex(), now)
-  await purchases.resolve(released!.id, 'released', undefined, now)
+  await purchases.confirm({ orderId: confirmed!.id }, randomHex(), now)
+  await purchases.resolve({ orderId: released!.id }, 'released', undefined, now)
   expect(await database.query(workflowBooks('w'))).toEqual({ paid: 10_000n, held: 20_000n, notCharged: 10_000n })
   const budget = testBudget({}, { clock: { ...systemClock, now: () => now }, purchases })
   const sums = { paid_today: '0.01', held_today: '0.02', paid_month: '0.01', held_month: '0.02', spent_today: '0.03' }
@@ -151,11 +151,11 @@ test('D42: the sums follow what becomes of payments that counted as final', asyn
     await purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
   }
   const [charged, confirmed, late] = made.map(({ order }) => order)
-  for (const { id } of [charged!, late!]) await purchases.resolve(id, 'released', undefined, at)
+  for (const { id: orderId } of [charged!, late!]) await purchases.resolve({ orderId }, 'released', undefined, at)
   const done = (order: (typeof made)[number]['order']) =>
     purchases.finish({ ...order, status: 'completed' }, { paymentId: order.id, amount: 10_000n, txHash: randomHex() })
   await done(confirmed!)
-  await purchases.confirm(confirmed!.id, randomHex(), at)
+  await purchases.confirm({ orderId: confirmed!.id }, randomHex(), at)
 
   const error = { code: 'EXECUTION_FAILED', message: 'it was charged after all', retryable: false }
   // The newest first: behind one that is open, all are counted anew.
@@ -163,8 +163,8 @@ test('D42: the sums follow what becomes of payments that counted as final', asyn
     () => payments.takeBack({ id: earned.id }, now),
     () => payments.reopen({ id: lost.id, state: 'owed' }, now),
     () => done(late!),
-    () => purchases.unconfirm(confirmed!.id, now),
-    () => purchases.takeBack({ paymentId: charged!.id, txHash: randomHex(), error }, now),
+    () => purchases.unconfirm({ orderId: confirmed!.id }, now),
+    () => purchases.takeBack({ orderId: charged!.id, txHash: randomHex(), error }, now),
   ]
   await look()
   for (const change of changes) {
@@ -189,9 +189,9 @@ test('D42: every sum of what is held agrees: books, budget, workflow and wallet'
       { paymentId: order.id, amount: 10_000n, txHash: randomHex() },
     )
   }
-  await purchases.paidBack(refunded!.id, randomHex(), at)
-  await purchases.confirm(confirmed!.id, randomHex(), at)
-  await purchases.resolve(released!.id, 'released', undefined, at)
+  await purchases.paidBack({ orderId: refunded!.id }, randomHex(), at)
+  await purchases.confirm({ orderId: confirmed!.id }, randomHex(), at)
+  await purchases.resolve({ orderId: released!.id }, 'released', undefined, at)
   // The window is long over, and the chain has said nothing yet.
   const later = new HandClock(at + 20 * 60 * 60 * 1000)
   const ledger = createLedgerReader(database, { network: usdc.network })

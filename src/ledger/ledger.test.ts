@@ -26,9 +26,10 @@ test.each(['setTxHash', 'resolve', 'giveBack'] as const)('T20: whoever follows p
   ledger.listen(ledgerMeters(meters, clock))
   ledger.listen(ledgerFeed(feed, ledger, () => undefined))
   const before = feed.last
-  if (name === 'setTxHash') await purchases.setTxHash('0x1', '0x2', 0)
-  else if (name === 'resolve') await purchases.resolve('0x1', 'released', undefined, 0)
-  else await purchases.giveBack('0x1', 0)
+  const of = { orderId: 'order' }
+  if (name === 'setTxHash') await purchases.setTxHash(of, '0x2', 0)
+  else if (name === 'resolve') await purchases.resolve(of, 'released', undefined, 0)
+  else await purchases.giveBack(of, 0)
   expect(feed.last).not.toBe(before)
   if (name === 'setTxHash') return
   expect(meters.counts(meterNames.payments)).toEqual([{ labels: { direction: 'out', state: 'released' }, value: 1 }])
@@ -56,8 +57,8 @@ test('T20 D45: the followers of a buyer hear of a refund, once', async () => {
   await purchases.finish(order, { paymentId: reservation.paymentId, amount: 10_000n, txHash: randomHex() })
   await told()
   const refund = randomHex()
-  expect(await purchases.paidBack(reservation.paymentId, refund, NOW)).toBe(order.id)
-  expect(await purchases.paidBack(reservation.paymentId, randomHex(), NOW)).toBeUndefined()
+  expect(await purchases.paidBack(reservation, refund, NOW)).toBe(order.id)
+  expect(await purchases.paidBack(reservation, randomHex(), NOW)).toBeUndefined()
   expect(await told()).toMatchObject([
     { type: 'order', data: { payment: { book: 'refunded', refund_tx_hash: refund } } },
     { type: 'payment', data: { book: 'refunded', refund_tx_hash: refund } },

@@ -189,8 +189,8 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
       events.emit({ record: 'order', id: order.id, ended: order })
       if (paid !== undefined) changed(order.id, ['reserved', 'spent'])
     },
-    async resolve(paymentId, state, txHash, now) {
-      const orderId = await purchases.resolve(paymentId, state, txHash, now)
+    async resolve(of, state, txHash, now) {
+      const orderId = await purchases.resolve(of, state, txHash, now)
       return changed(orderId, ['reserved', state], txHash === undefined ? {} : { isShown: true })
     },
     setTxHash: async (...change) => changed(await purchases.setTxHash(...change), ['spent', 'spent']),

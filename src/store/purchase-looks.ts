@@ -8,7 +8,9 @@ import {
   CHANGED,
   type ChangedRow,
   expenseOf,
+  ofOrder,
   RESERVATIONS,
+  type ReservationOf,
   type ReservationRow,
   type StoredReservation,
 } from './reservation-row.ts'
@@ -20,21 +22,21 @@ export interface PurchaseLooks {
   /** Purchases of this process on a network that are due for a look, longest overdue first. */
   looksDue(now: UnixMs, limit: number, network: string): Promise<StoredReservation[]>
   /** Sets when the chain is asked again; undefined: the outcome is final. */
-  lookAt(paymentId: Hex, at: UnixMs | undefined): Promise<void>
+  lookAt(of: ReservationOf, at: UnixMs | undefined): Promise<void>
   /**
    * Counts a released purchase as spent again, on its day, because the chain shows that it was charged. `error` becomes
    * the error of its order, if the order has failed.
    *
    * @returns the id of the order; undefined if nothing changed
    */
-  takeBack(charged: { paymentId: Hex; txHash: Hex; error: OrderError }, now: UnixMs): Promise<string | undefined>
+  takeBack(charged: ReservationOf & { txHash: Hex; error: OrderError }, now: UnixMs): Promise<string | undefined>
   /**
    * Removes the confirmation of a purchase whose transfer the chain no longer shows. Only the seller then vouches for
    * its transaction.
    *
    * @returns the id of the order; undefined if nothing changed
    */
-  unconfirm(paymentId: Hex, now: UnixMs): Promise<string | undefined>
+  unconfirm(of: ReservationOf, now: UnixMs): Promise<string | undefined>
 }
 
 const LOOK_MS = 60_000
@@ -43,15 +45,15 @@ export const nextLook = (now: string) =>
   `CASE WHEN valid_before_s * 1000 > ${now} THEN valid_before_s * 1000 ELSE ${now} END + ${LOOK_MS}`
 
 const DUE = `${RESERVATIONS} WHERE a.look_at <= ? AND a.network = ? AND o.owner = ? ORDER BY a.look_at, a.order_no LIMIT ?`
-const LOOK_AT = 'UPDATE authorizations SET look_at = ? WHERE payment_id = ?'
+const LOOK_AT = `UPDATE authorizations SET look_at = ? WHERE ${ofOrder()}`
 const TAKE_BACK = `
-  UPDATE authorizations SET state = 'spent', tx_hash = ?1, confirmed_at = ?2, updated_at = ?2, look_at = NULL,
+  UPDATE authorizations SET state = 'spent', tx_hash = ?, confirmed_at = ?, updated_at = ?, look_at = NULL,
     unreceived = CASE WHEN (SELECT status FROM orders WHERE no = order_no) <> 'completed' THEN 1 END
-  WHERE payment_id = ?3 AND state = 'released' RETURNING ${CHANGED}`
+  WHERE ${ofOrder()} AND state = 'released' RETURNING ${CHANGED}`
 const TELL_ORDER = "UPDATE orders SET error = ?, updated_at = ? WHERE no = ? AND status = 'failed'"
 const UNCONFIRM = `
   UPDATE authorizations SET confirmed_at = NULL, look_at = NULL, updated_at = ?
-  WHERE payment_id = ? AND state = 'spent' AND confirmed_at IS NOT NULL RETURNING ${CHANGED}`
+  WHERE ${ofOrder()} AND state = 'spent' AND confirmed_at IS NOT NULL RETURNING ${CHANGED}`
 
 export function purchaseLooks(
   database: LedgerDatabase,
@@ -60,24 +62,24 @@ export function purchaseLooks(
   return {
     looksDue: async (now, limit, network) =>
       (await database.query(all<ReservationRow>(DUE, now, network, database.process, limit))).map(toStored),
-    async lookAt(paymentId, at) {
-      await database.commit(run(LOOK_AT, at ?? null, toBytes(paymentId)))
+    async lookAt({ orderId }, at) {
+      await database.commit(run(LOOK_AT, at ?? null, orderId))
     },
-    takeBack: ({ paymentId, txHash, error }, now) =>
+    takeBack: ({ orderId, txHash, error }, now) =>
       database.commit(
         steps(function* () {
-          const row = yield* one<ChangedRow>(TAKE_BACK, toBytes(txHash), now, toBytes(paymentId))
+          const row = yield* one<ChangedRow>(TAKE_BACK, toBytes(txHash), now, now, orderId)
           if (row === undefined) return undefined
           const told = run(TELL_ORDER, JSON.stringify(error), now, row.order_no)
           yield* together(noteRevision(), told, addSpending(expenseOf(row), BigInt(row.amount)))
           return row.order_id
         }),
-        { record: 'purchase', paymentId },
-        { record: 'order', paymentId },
+        { record: 'purchase', id: orderId },
+        { record: 'order', id: orderId },
       ),
-    async unconfirm(paymentId, now) {
-      const unconfirmed = one<ChangedRow>(UNCONFIRM, now, toBytes(paymentId))
-      const [, row] = await database.commit(together(noteRevision(), unconfirmed), { record: 'purchase', paymentId })
+    async unconfirm({ orderId }, now) {
+      const unconfirmed = one<ChangedRow>(UNCONFIRM, now, orderId)
+      const [, row] = await database.commit(together(noteRevision(), unconfirmed), { record: 'purchase', id: orderId })
       return row?.order_id
     },
   }

@@ -15,8 +15,10 @@ import {
   CHANGED,
   type ChangedRow,
   expenseOf,
+  ofOrder,
   RESERVATIONS,
   type Reservation,
+  type ReservationOf,
   type ReservationRow,
   type StoredReservation,
   toReservation,
@@ -62,13 +64,13 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
   /** Stores a purchase, or that nothing was bought. Durable when it resolves. */
   finish(order: Order, paid?: PurchasePayment): Promise<void>
   /** Notes the transaction that the seller names. @returns the id of the order; undefined if nothing changed */
-  setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
+  setTxHash(of: ReservationOf, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
    * Notes that the chain shows the transfer, and in which transaction.
    *
    * @returns the id of the order; undefined if nothing changed
    */
-  confirm(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
+  confirm(of: ReservationOf, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
    * Ends a reservation without a result: `spent` keeps it in the budget, `released` returns the amount. `txHash` is a
    * transaction that the chain shows.
@@ -76,7 +78,7 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
    * @returns the id of the order; undefined if nothing changed
    */
   resolve(
-    paymentId: Hex,
+    of: ReservationOf,
     state: 'spent' | 'released',
     txHash: Hex | undefined,
     now: UnixMs,
@@ -86,13 +88,13 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
    *
    * @returns the id of the order; undefined if nothing changed
    */
-  giveBack(paymentId: Hex, now: UnixMs): Promise<string | undefined>
+  giveBack(of: ReservationOf, now: UnixMs): Promise<string | undefined>
   /**
    * Notes a refund that the chain shows.
    *
    * @returns the id of the order; undefined if it was noted before, or the transaction refunded another purchase
    */
-  paidBack(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
+  paidBack(of: ReservationOf, txHash: Hex, now: UnixMs): Promise<string | undefined>
   order(id: string): Promise<Order | undefined>
   /** The last order for a run of an own agent. */
   orderOfRun(run: string): Promise<Order | undefined>
@@ -102,7 +104,7 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
   unearnedFor(agentId: string, since: UnixMs): Promise<number>
   reservationOf(orderId: string): Promise<StoredReservation | undefined>
   /** Removes a purchase from `unreceived`, because its seller no longer keeps the result. */
-  stopAsking(paymentId: Hex): Promise<void>
+  stopAsking(of: ReservationOf): Promise<void>
   /**
    * Takes over what processes left that have ended. Unsigned orders that were executing are pending again; those with
    * waiting callers end.
@@ -120,7 +122,6 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
 /** `spent` counts against the limits. `held`: the part that the chain does not show yet, and may still be charged (D42). */
 type PeriodSpending = { [part in 'spent' | 'held']: { day: bigint; month: bigint } }
 
-const ORDER_NO = 'SELECT no FROM orders WHERE id = ?'
 const FRUITLESS_FOR = `
   SELECT count(*) AS n FROM orders o JOIN authorizations a ON a.order_no = o.no
   WHERE o.for_agent IS NOT NULL AND o.for_agent = ? AND o.created_at >= ? AND o.status <> 'completed'
@@ -132,32 +133,32 @@ const UNEARNED_FOR = `
 const SPEND = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL
-  WHERE order_no = (${ORDER_NO}) AND state <> 'released'`
+  WHERE ${ofOrder()} AND state <> 'released'`
 const SPEND_RELEASED = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL, look_at = NULL
-  WHERE order_no = (${ORDER_NO}) AND state = 'released' RETURNING ${CHANGED}`
+  WHERE ${ofOrder()} AND state = 'released' RETURNING ${CHANGED}`
 const WAS_RESERVED = "state = 'reserved'"
 const WAS_UNCONFIRMED = "state = 'spent' AND confirmed_at IS NULL"
 const spentWith = (proof: string) => `
   UPDATE authorizations SET state = 'spent', updated_at = ?2, ${proof},
     unreceived = CASE WHEN (SELECT status FROM orders WHERE no = order_no) <> 'completed' THEN 1 END
-  WHERE payment_id = ?1 AND ${WAS_RESERVED} RETURNING ${CHANGED}`
+  WHERE ${ofOrder('?1')} AND ${WAS_RESERVED} RETURNING ${CHANGED}`
 const SPEND_UNPROVEN = spentWith('tx_hash = NULL, confirmed_at = NULL, look_at = NULL')
 const SPEND_PROVEN = spentWith(`tx_hash = ?3, confirmed_at = ?2, look_at = ${nextLook('?2')}`)
 const releaseWhere = (condition: string) => `
   UPDATE authorizations SET state = 'released', updated_at = ?2, tx_hash = NULL, confirmed_at = NULL, unreceived = NULL,
     look_at = ${nextLook('?2')}
-  WHERE payment_id = ?1 AND ${condition} RETURNING ${CHANGED}`
+  WHERE ${ofOrder('?1')} AND ${condition} RETURNING ${CHANGED}`
 const SET_TX_HASH = `
-  UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
+  UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE ${ofOrder()} AND state = 'spent' AND tx_hash IS NULL
   RETURNING ${CHANGED}`
 const CONFIRM = `
   UPDATE authorizations SET tx_hash = ?1, confirmed_at = ?2, updated_at = ?2, look_at = ${nextLook('?2')}
-  WHERE payment_id = ?3 AND ${WAS_UNCONFIRMED} RETURNING ${CHANGED}`
+  WHERE ${ofOrder('?3')} AND ${WAS_UNCONFIRMED} RETURNING ${CHANGED}`
 const PAY_BACK = `
   UPDATE authorizations SET refund_tx = ?1, updated_at = ?2, unreceived = NULL
-  WHERE payment_id = ?3 AND state = 'spent' AND refund_tx IS NULL
+  WHERE ${ofOrder('?3')} AND state = 'spent' AND refund_tx IS NULL
     AND NOT EXISTS (SELECT 1 FROM authorizations other WHERE other.refund_tx = ?1)
   RETURNING ${CHANGED}`
 const REOPEN = `
@@ -176,7 +177,7 @@ const TAKE_OVER = takeOver("state = 'spent' AND confirmed_at IS NULL")
 /** Without an RPC only the seller can say more, and it is asked for some days. */
 const TAKE_OVER_UNNAMED = takeOver("state = 'spent' AND confirmed_at IS NULL AND tx_hash IS NULL")
 const UNNAMED_MS = 7 * 24 * 60 * 60 * 1000
-const STOP_ASKING = 'UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?'
+const STOP_ASKING = `UPDATE authorizations SET unreceived = NULL WHERE ${ofOrder()}`
 const ORDER_OF_RUN = 'SELECT * FROM orders WHERE for_run IS NOT NULL AND for_run = ? ORDER BY no DESC LIMIT 1'
 
 /** @param options `hasChain`: true if this node can ask the chain about payments */
@@ -184,8 +185,8 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
   const { process } = database
   const toStored = (row: ReservationRow) => toReservation(row, hasChain)
   /** Changes one reservation. @returns the id of its order, if it changed */
-  const change = async (paymentId: Hex, changed: Query<ChangedRow | undefined>, ...noted: readonly Noted[]) =>
-    (await database.commit(changed, { record: 'purchase', paymentId }, ...noted))?.order_id
+  const change = async (id: string, changed: Query<ChangedRow | undefined>, ...noted: readonly Noted[]) =>
+    (await database.commit(changed, { record: 'purchase', id }, ...noted))?.order_id
   const order = async (found: Query<OrderRow | undefined>) => mapRow(await database.query(found), toOrder)
   const count = async (counted: Query<{ n: number } | undefined>) => Number((await database.query(counted))!.n)
 
@@ -201,31 +202,29 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       const [changes] = await database.commit(held, ...noted)
       if (changes === 0) await database.commit(finishLate(putOrder(order, process), spent), ...noted)
     },
-    setTxHash: (paymentId, txHash, now) =>
-      change(paymentId, one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId))),
-    confirm: (paymentId, txHash, now) => change(paymentId, one(CONFIRM, toBytes(txHash), now, toBytes(paymentId))),
-    resolve(paymentId, state, txHash, now) {
-      if (state === 'released') return change(paymentId, release(WAS_RESERVED, paymentId, now))
-      const id = toBytes(paymentId)
+    setTxHash: ({ orderId }, txHash, now) => change(orderId, one(SET_TX_HASH, toBytes(txHash), now, orderId)),
+    confirm: ({ orderId }, txHash, now) => change(orderId, one(CONFIRM, toBytes(txHash), now, orderId)),
+    resolve({ orderId }, state, txHash, now) {
+      if (state === 'released') return change(orderId, release(WAS_RESERVED, orderId, now))
       const spent =
         txHash === undefined
-          ? one<ChangedRow>(SPEND_UNPROVEN, id, now)
-          : one<ChangedRow>(SPEND_PROVEN, id, now, toBytes(txHash))
-      return change(paymentId, spent)
+          ? one<ChangedRow>(SPEND_UNPROVEN, orderId, now)
+          : one<ChangedRow>(SPEND_PROVEN, orderId, now, toBytes(txHash))
+      return change(orderId, spent)
     },
-    giveBack: (paymentId, now) => change(paymentId, release(WAS_UNCONFIRMED, paymentId, now)),
+    giveBack: ({ orderId }, now) => change(orderId, release(WAS_UNCONFIRMED, orderId, now)),
     ...purchaseLooks(database, toStored),
     ...openPurchases(database),
     ...senders(database),
-    paidBack: (paymentId, txHash, now) =>
+    paidBack: ({ orderId }, txHash, now) =>
       change(
-        paymentId,
+        orderId,
         steps(function* () {
           // Two purchases that name one transaction at the same time: the second must see the first.
           yield* lock('refunds received')
-          return yield* one<ChangedRow>(PAY_BACK, toBytes(txHash), now, toBytes(paymentId))
+          return yield* one<ChangedRow>(PAY_BACK, toBytes(txHash), now, orderId)
         }),
-        { record: 'order', paymentId },
+        { record: 'order', id: orderId },
       ),
     order: (id) => order(one('SELECT * FROM orders WHERE id = ?', id)),
     orderOfRun: (run) => order(one(ORDER_OF_RUN, run)),
@@ -233,8 +232,8 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
     unearnedFor: (agentId, since) => count(one(UNEARNED_FOR, agentId, since)),
     reservationOf: async (orderId) =>
       mapRow(await database.query(one<ReservationRow>(`${RESERVATIONS} WHERE o.id = ?`, orderId)), toStored),
-    async stopAsking(paymentId) {
-      await database.commit(run(STOP_ASKING, toBytes(paymentId)))
+    async stopAsking({ orderId }) {
+      await database.commit(run(STOP_ASKING, orderId))
     },
     async takeOver(now) {
       const owned = hasChain ? run(TAKE_OVER, process, 0) : run(TAKE_OVER_UNNAMED, process, now - UNNAMED_MS)
@@ -258,9 +257,9 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
 }
 
 /** Ends a reservation that can never be charged. Whoever changes its state takes it out of the sums. */
-function release(condition: string, paymentId: Hex, now: UnixMs): Query<ChangedRow | undefined> {
+function release(condition: string, orderId: string, now: UnixMs): Query<ChangedRow | undefined> {
   return steps(function* () {
-    const row = yield* one<ChangedRow>(releaseWhere(condition), toBytes(paymentId), now)
+    const row = yield* one<ChangedRow>(releaseWhere(condition), orderId, now)
     if (row !== undefined) yield* addSpending(expenseOf(row), -BigInt(row.amount))
     return row
   })

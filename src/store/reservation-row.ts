@@ -20,6 +20,8 @@ export type Reservation = {
    */
   settlesFirst?: boolean | undefined
 }
+/** Names a reservation: an order has at most one, for ever. */
+export type ReservationOf = Pick<Reservation, 'orderId'>
 /** `reserved`: may still be settled. `spent`: bought something or was settled. `released`: can never be settled. */
 export type ReservationState = 'reserved' | 'spent' | 'released'
 export type StoredReservation = Reservation & {
@@ -58,6 +60,9 @@ export type ReservationRow = {
 /** Selects every reservation. Callers append a condition. */
 export const RESERVATIONS =
   'SELECT o.id AS order_id, o.agent_name, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
+
+/** SQL for the reservation of an order. No index has payment ids: each purchase would pay for it. */
+export const ofOrder = (id = '?') => `order_no = (SELECT no FROM orders WHERE id = ${id})`
 
 /** What a change of a reservation returns of it. */
 export const CHANGED = `

@@ -1,5 +1,3 @@
-import type { Hex } from '../schema/primitives.ts'
-import { toBytes } from './hex.ts'
 import { nothing, type Query, run, steps, together } from './query.ts'
 
 /** What the other processes of a shared ledger are told of a change: enough to look the record up again. */
@@ -25,14 +23,12 @@ export type SharedChange = {
   id: string
 }
 type OfOrder = 'order' | 'purchase' | 'work'
-/** A change that is to be noted. An order may be named by its payment or by its approval. */
-export type Noted = SharedChange | { record: OfOrder; paymentId: Hex } | { record: OfOrder; approvalId: string }
+/** A change that is to be noted. An order may be named by its approval. */
+export type Noted = SharedChange | { record: OfOrder; approvalId: string }
 
 const NOTE = 'INSERT INTO changes (process, record, id) VALUES (?, ?, ?)'
-const NOTE_FOUND = 'INSERT INTO changes (process, record, id) SELECT CAST(? AS TEXT), CAST(? AS TEXT),'
-const NOTE_BY_PAYMENT = `
-  ${NOTE_FOUND} o.id FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
-const NOTE_BY_APPROVAL = `${NOTE_FOUND} order_id FROM approvals WHERE id = ?`
+const NOTE_BY_APPROVAL = `
+  INSERT INTO changes (process, record, id) SELECT CAST(? AS TEXT), CAST(? AS TEXT), order_id FROM approvals WHERE id = ?`
 
 /**
  * Notes changes for the other processes, in the same transaction as the changes.
@@ -43,7 +39,6 @@ const NOTE_BY_APPROVAL = `${NOTE_FOUND} order_id FROM approvals WHERE id = ?`
 export function noteChanges(process: string, changes: readonly Noted[]): Query<unknown> {
   if (changes.length === 0) return nothing(undefined)
   const noted = (change: Noted) => {
-    if ('paymentId' in change) return run(NOTE_BY_PAYMENT, process, change.record, toBytes(change.paymentId))
     if ('approvalId' in change) return run(NOTE_BY_APPROVAL, process, change.record, change.approvalId)
     return run(NOTE, process, change.record, change.id)
   }

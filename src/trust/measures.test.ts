@@ -58,7 +58,7 @@ test('calls, success, latency, volume and the last answer are those of the calls
     await buyer.execute({ awaitsSettlement: true })
   }
   for (const { reservation } of await buyer.ledger()) {
-    await buyer.deps.purchases.confirm(reservation!.paymentId, reservation!.txHash!, clock.now())
+    await buyer.deps.purchases.confirm(reservation!, reservation!.txHash!, clock.now())
   }
   const seenAt = new Date(clock.now()).toISOString()
   seller.work = () => Promise.reject(new Error('no'))
@@ -75,16 +75,16 @@ test('calls, success, latency, volume and the last answer are those of the calls
 test('D41: what is settled counts when the chain shows it, once, and not by the word of its seller', async () => {
   const { seller, buyer, clock, measures } = await market()
   seller.settlement.plan.push(unclear)
-  const { payment } = await buyer.execute()
+  const { order_id: orderId } = await buyer.execute()
   expect(measures.stats(agentId).settled_volume).toBe('0')
   const hash = `0x${'7'.repeat(64)}` as const
   const { purchases } = buyer.deps
   for (let time = 0; time < 2; time++) {
-    await purchases.setTxHash(payment!.payment_id as `0x${string}`, hash, clock.now())
+    await purchases.setTxHash({ orderId: orderId! }, hash, clock.now())
     expect(measures.stats(agentId).settled_volume).toBe('0')
   }
   for (let time = 0; time < 2; time++) {
-    await purchases.confirm(payment!.payment_id as `0x${string}`, hash, clock.now())
+    await purchases.confirm({ orderId: orderId! }, hash, clock.now())
   }
   expect(measures.stats(agentId).settled_volume).toBe('0.01')
 })

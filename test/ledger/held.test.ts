@@ -27,7 +27,7 @@ onBothEngines((open) => {
     const sums = { day: 10_000n, month: 10_000n }
     expect(await purchases.spendingOn('2026-01-01')).toEqual({ spent: sums, held: sums })
     expect((await purchases.spendingOn('2026-01-02')).held).toEqual({ day: 0n, month: 10_000n })
-    await purchases.giveBack(paymentId, NOW + 100 * HOUR_MS)
+    await purchases.giveBack(reservation, NOW + 100 * HOUR_MS)
     expect(await heldByAuthorizations(database, usdc.network)).toBe(0n)
   })
 })

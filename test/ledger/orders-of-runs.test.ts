@@ -61,7 +61,7 @@ onBothEngines((open) => {
     expect(await count()).toBe(0)
     const lost = await forRun(`0x${'2'.repeat(64)}`)
     expect(await count()).toBe(1)
-    await purchases.resolve(lost.paymentId, 'released', undefined, now)
+    await purchases.resolve(lost, 'released', undefined, now)
     expect(await count()).toBe(0)
   })
 
@@ -77,7 +77,7 @@ onBothEngines((open) => {
     const error = { code: 'EXECUTION_FAILED', message: 'failed', retryable: false }
     await purchases.finish({ ...second.order, status: 'failed', error })
     expect(await count()).toBe(0)
-    await purchases.resolve(second.paymentId, 'spent', undefined, now)
+    await purchases.resolve(second, 'spent', undefined, now)
     expect(await count()).toBe(1)
   })
 

@@ -70,23 +70,21 @@ onBothEngines((open, openTwo) => {
 
   test('T16: what was given back and brings a result after all counts again, and is given back once', async () => {
     const { order: bought, reservation: authorization } = await reserved()
-    const { paymentId } = authorization
-    const paid = { paymentId, amount: 10_000n, txHash: undefined }
-    await purchases.resolve(paymentId, 'released', undefined, now)
+    const paid = { paymentId: authorization.paymentId, amount: 10_000n, txHash: undefined }
+    await purchases.resolve(authorization, 'released', undefined, now)
     await purchases.finish({ ...bought, status: 'completed', output: 'late' }, paid)
     expect((await purchases.reservationOf(bought.id))?.state).toBe('spent')
     expect(await purchases.spentOn(day)).toBe(10_000n)
-    await purchases.giveBack(paymentId, now)
-    await purchases.giveBack(paymentId, now)
+    await purchases.giveBack(authorization, now)
+    await purchases.giveBack(authorization, now)
     expect(await purchases.spentOn(day)).toBe(0n)
   })
 
   test('T16: a result that arrives late ends its order only together with what counts it again', async () => {
     const { order: bought, reservation: authorization } = await reserved()
-    const { paymentId } = authorization
-    await purchases.resolve(paymentId, 'released', undefined, now)
+    await purchases.resolve(authorization, 'released', undefined, now)
     const late = { ...bought, status: 'completed', output: 'late' } as const
-    const paid = { paymentId, amount: 10_000n, txHash: undefined }
+    const paid = { paymentId: authorization.paymentId, amount: 10_000n, txHash: undefined }
     let commits = 0
     const dying = createPurchases({
       ...database,
@@ -112,7 +110,7 @@ onBothEngines((open, openTwo) => {
   test('D33: an order is never signed for twice, not even after its authorization was released', async () => {
     const { order: bought, reservation: authorization } = await reserved()
     expect(await purchases.reserve(bought, reservation(bought), budget())).toBe('again')
-    await purchases.resolve(authorization.paymentId, 'released', undefined, now)
+    await purchases.resolve(authorization, 'released', undefined, now)
     expect(await purchases.reserve(bought, reservation(bought), budget())).toBe('again')
     expect(await purchases.spentOn(day)).toBe(0n)
   })
@@ -139,9 +137,9 @@ onBothEngines((open, openTwo) => {
       const { reservation: released } = await reserved()
       const { reservation: spent } = await reserved()
       for (let time = 0; time < 2; time++) {
-        await purchases.resolve(released.paymentId, 'released', undefined, now)
-        await purchases.resolve(spent.paymentId, 'spent', randomHex(), now)
-        await purchases.resolve(spent.paymentId, 'released', undefined, now)
+        await purchases.resolve(released, 'released', undefined, now)
+        await purchases.resolve(spent, 'spent', randomHex(), now)
+        await purchases.resolve(spent, 'released', undefined, now)
       }
       expect(await purchases.spentOn(day)).toBe(10_000n)
     })
@@ -152,7 +150,7 @@ onBothEngines((open, openTwo) => {
       await purchases.finish(completed, { paymentId: authorization.paymentId, amount: 1n, txHash: undefined })
       expect(await purchases.order(bought.id)).toEqual(completed)
       expect(await purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', updatedAt: now + 5 })
-      await purchases.resolve(authorization.paymentId, 'released', undefined, now)
+      await purchases.resolve(authorization, 'released', undefined, now)
       expect(await purchases.spentOn(day)).toBe(10_000n)
     })
 
@@ -186,7 +184,7 @@ onBothEngines((open, openTwo) => {
                 return buyer.finish({ ...bought, status: 'completed' }, paid)
               }
               if (end === 'release') held -= amount
-              return buyer.resolve(authorization.paymentId, end === 'spend' ? 'spent' : 'released', undefined, now)
+              return buyer.resolve(authorization, end === 'spend' ? 'spent' : 'released', undefined, now)
             }),
           )
           expect(await own.spentOn(day)).toBe(held)
@@ -227,15 +225,15 @@ onBothEngines((open, openTwo) => {
     expect(await listed('unconfirmed', { since: now + 1 })).toEqual([])
     expect(await listed('unnamed', { since: now })).toEqual([bought.id])
     const txHash = randomHex()
-    await purchases.setTxHash(authorization.paymentId, randomHex(), now)
+    await purchases.setTxHash(authorization, randomHex(), now)
     expect(await listed('unconfirmed', { since: now })).toHaveLength(1)
     expect(await listed('unnamed', { since: now })).toEqual([])
     expect(await purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', confirmation: 'awaited' })
-    for (let time = 0; time < 2; time++) await purchases.confirm(authorization.paymentId, txHash, now)
+    for (let time = 0; time < 2; time++) await purchases.confirm(authorization, txHash, now)
     expect(await listed('unconfirmed', { since: now })).toEqual([])
     expect(await purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', txHash, confirmation: 'chain' })
     // What the chain shows is not given back.
-    expect(await purchases.giveBack(authorization.paymentId, now)).toBeUndefined()
+    expect(await purchases.giveBack(authorization, now)).toBeUndefined()
     expect((await createPurchases(database, { hasChain: false }).reservationOf(bought.id))?.confirmation).toBe('chain')
   })
 
@@ -318,15 +316,14 @@ onBothEngines((open, openTwo) => {
     test('one gives back, whoever asks at the same instant', async () => {
       const both = (await openTwo()).map((one) => createPurchases(one))
       const bought = order()
-      const { paymentId } = reservation(bought)
-      const made = { ...reservation(bought), paymentId }
+      const made = reservation(bought)
       await both[0]!.reserve(bought, made, budget())
       const ended = await Promise.all(
-        Array.from({ length: 6 }, (_, index) => both[index % 2]!.resolve(paymentId, 'released', undefined, now)),
+        Array.from({ length: 6 }, (_, index) => both[index % 2]!.resolve(made, 'released', undefined, now)),
       )
       expect(ended.filter((id) => id !== undefined)).toEqual([bought.id])
       expect(await both[0]!.spentOn(day)).toBe(0n)
-      const charged = { paymentId, txHash: randomHex(), error: { code: 'x', message: 'x', retryable: false } }
+      const charged = { orderId: bought.id, txHash: randomHex(), error: { code: 'x', message: 'x', retryable: false } }
       const taken = await Promise.all(Array.from({ length: 6 }, (_, index) => both[index % 2]!.takeBack(charged, now)))
       expect(taken.filter((id) => id !== undefined)).toEqual([bought.id])
       expect(await both[1]!.spentOn(day)).toBe(10_000n)
@@ -373,11 +370,11 @@ onBothEngines((open, openTwo) => {
       const made = [order(), order()].map((one) => [one, reservation(one)] as const)
       for (const [bought, authorization] of made) {
         await both[0]!.reserve(bought, authorization, budget())
-        await both[0]!.resolve(authorization.paymentId, 'spent', randomHex(), now)
+        await both[0]!.resolve(authorization, 'spent', randomHex(), now)
       }
       const refund = randomHex()
       const noted = await Promise.all(
-        made.map(([, { paymentId }], index) => both[index]!.paidBack(paymentId, refund, now)),
+        made.map(([, authorization], index) => both[index]!.paidBack(authorization, refund, now)),
       )
       expect(noted.filter((id) => id !== undefined)).toHaveLength(1)
     })
@@ -388,28 +385,29 @@ onBothEngines((open, openTwo) => {
       const bought = order()
       const made = reservation(bought)
       await buyer.reserve(bought, made, budget())
-      await buyer.resolve(made.paymentId, 'spent', randomHex(), now)
+      await buyer.resolve(made, 'spent', randomHex(), now)
       const before = await second.query(revisions())
-      await buyer.unconfirm(made.paymentId, now)
+      await buyer.unconfirm(made, now)
       expect(await second.query(revisions())).toBeGreaterThan(before)
     })
   })
 
   test('T13: what has ended is due for a look after its window, longest overdue first, until it is final', async () => {
     const made = [await reserved(), await reserved()].map((one) => one.reservation)
-    const [first, second] = made.map(({ paymentId }) => paymentId)
+    const [first, second] = made
     await purchases.resolve(second!, 'spent', randomHex(), now)
     await purchases.resolve(first!, 'released', undefined, now)
     const lookAt = made[0]!.validBeforeSeconds * 1000 + 60_000
     const due = async (at: number, network = 'eip155:84532') =>
-      (await purchases.looksDue(at, 9, network)).map(({ paymentId }) => paymentId)
+      (await purchases.looksDue(at, 9, network)).map(({ orderId }) => orderId)
     expect(await due(lookAt - 1)).toEqual([])
-    expect((await due(lookAt)).toSorted()).toEqual([first, second].toSorted())
+    const ids = made.map(({ orderId }) => orderId)
+    expect((await due(lookAt)).toSorted()).toEqual(ids.toSorted())
     expect(await due(lookAt, 'eip155:8453')).toEqual([])
     await purchases.lookAt(first!, lookAt - 1)
-    expect(await due(lookAt)).toEqual([first, second])
+    expect(await due(lookAt)).toEqual(ids)
     await purchases.lookAt(first!, undefined)
-    expect(await due(lookAt)).toEqual([second])
+    expect(await due(lookAt)).toEqual([second!.orderId])
   })
 
   test('D48 the token and the approval of an order are read where the order is signed for', async () => {

@@ -129,7 +129,7 @@ export class WorkflowBench {
       const error = { code: 'AGENT_FAILED', message: 'no', retryable: false, ...end.error }
       await purchases.finish({ ...begun, status: 'failed', error, updatedAt })
       if (reservation !== undefined && end.signed !== undefined && end.signed !== 'reserved') {
-        await purchases.resolve(reservation.paymentId, end.signed, undefined, updatedAt)
+        await purchases.resolve(reservation, end.signed, undefined, updatedAt)
       }
     }
     this.#changes.tell(order.id)
@@ -164,8 +164,7 @@ export class WorkflowBench {
 
   /** Marks the signed payment of an order as never to be settled, or as settled. */
   async resolve(orderId: string, state: 'released' | 'spent'): Promise<void> {
-    const { paymentId } = (await this.purchases.reservationOf(orderId))!
-    await this.purchases.resolve(paymentId, state, undefined, this.clock.now())
+    await this.purchases.resolve({ orderId }, state, undefined, this.clock.now())
     this.#changes.tell(orderId)
   }
 }
