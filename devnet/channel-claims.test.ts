@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { channelCalls } from '../src/chain/batch-settlement.ts'
 import { createChain } from '../src/chain/chain.ts'
 import { silentLogger } from '../src/lib/logger.ts'
+import { signDigest } from '../src/payments/authorization.ts'
 import { claimChannels, dueClaims, type SignedClaim } from '../src/payments/channels/claims.ts'
 import {
   claimOf,
@@ -51,7 +52,7 @@ function claimer(send = (claim: SignedClaim): Promise<unknown> => channels.send(
   const rpc = { network: NETWORK, asset: addresses.usdc, rpcUrl: chain.rpcUrl, timeoutMs: 30_000 } as const
   const deps = {
     ...{ chain: createChain(rpc, { logger: silentLogger }), reader: channels.reader, chainId: CHAIN_ID },
-    authorizer: channels.authorizer.key,
+    authorizer: { sign: (digest: Uint8Array) => signDigest(digest, channels.authorizer.key) },
     async submit(claim: SignedClaim) {
       sent.push(claim.claims.length)
       await send(claim)

@@ -27,7 +27,7 @@ const selectors = {
 } as const satisfies Record<string, Hex>
 
 /** The payer's EIP-3009 authorization of a deposit. `salt` goes into its nonce beside the channel's id. */
-type DepositAuthorization = { validAfter: bigint; validBefore: bigint; salt: Hex; signature: Hex }
+export type DepositAuthorization = { validAfter: bigint; validBefore: bigint; salt: Hex; signature: Hex }
 
 /** One row of a claim: a voucher, and the new total that the receiver claims by it. */
 export type ChannelClaim = {
@@ -92,22 +92,27 @@ type SignedRefund = { amount: bigint; nonce: bigint; signature: Hex }
 
 /** Reads the contract. Every method throws ChainError like the methods of Chain. */
 export interface ChannelReader {
-  /** The states of these channels, in their order and all of the same block. A channel without deposits is empty. */
-  channels(ids: readonly Hex[], signal?: AbortSignal): Promise<ChannelState[]>
+  /**
+   * The states of these channels, in their order and all of the same block: the newest, or the one with this number. A
+   * channel without deposits is empty.
+   */
+  channels(ids: readonly Hex[], signal?: AbortSignal, block?: bigint): Promise<ChannelState[]>
   receiver(receiver: Hex, token: Hex, signal?: AbortSignal): Promise<ReceiverState>
 }
 
 /** @internal Exported for its tests. */
 export function createChannelReader(chain: Pick<Chain, 'request'>): ChannelReader {
-  const read = (data: Hex, signal?: AbortSignal) =>
-    chain.request('eth_call', [{ to: batchSettlementAddress, data }, 'latest'], signal)
+  const read = (data: Hex, signal?: AbortSignal, block?: bigint) => {
+    const at = block === undefined ? 'latest' : `0x${block.toString(16)}`
+    return chain.request('eth_call', [{ to: batchSettlementAddress, data }, at], signal)
+  }
   const getters = [selectors.channels, selectors.pendingWithdrawals, selectors.refundNonce]
 
   return {
-    async channels(ids, signal) {
+    async channels(ids, signal, block) {
       if (ids.length === 0) return []
       const calls = ids.flatMap((word) => getters.map((getter) => encodeCall(getter, [{ word }])))
-      const answers = readWordLists(await read(multicall(calls), signal), calls.length)
+      const answers = readWordLists(await read(multicall(calls), signal, block), calls.length)
       return ids.map((_, index) => stateOf(answers.slice(index * getters.length, (index + 1) * getters.length)))
     },
     async receiver(receiver, token, signal) {

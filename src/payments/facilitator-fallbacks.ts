@@ -48,6 +48,7 @@ export function withFallbacks(
       if (said.length > 0) return said.includes(true)
       throw (answers[0] as PromiseRejectedResult).reason
     },
+    channels: facilitators.flatMap(({ channels = [] }) => channels),
     async close() {
       await Promise.allSettled(facilitators.map((one) => one.close()))
     },

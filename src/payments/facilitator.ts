@@ -23,7 +23,17 @@ export interface Facilitator {
   settle(signed: SignedAuthorization, requirements: PaymentRequirements, signal: AbortSignal): Promise<SettleOutcome>
   /** True if the facilitator settles `exact` payments on a network. Throws if the request fails. */
   supports(network: string, signal: AbortSignal): Promise<boolean>
+  /** The facilitators that may take payment channels, in the order in which they are asked. Undefined: none. */
+  readonly channels?: readonly ChannelFacilitator[]
   close(): Promise<void>
+}
+
+/** A facilitator as the relay of the scheme `batch-settlement`. It sends what is signed, and is not believed. */
+export interface ChannelFacilitator {
+  /** True if it takes payment channels on a network. Throws if the request fails. */
+  supports(network: string, signal: AbortSignal): Promise<boolean>
+  /** @param body a request of the scheme as JSON */
+  settle(body: string, signal: AbortSignal): Promise<SettleOutcome>
 }
 
 const CONNECTIONS_MAX = 64
@@ -84,22 +94,27 @@ export function createFacilitator(options: { url: string; headers?: FacilitatorH
     return httpCall(await connect(), request, signal)
   }
 
+  async function settle(body: string, signal: AbortSignal): Promise<SettleOutcome> {
+    try {
+      return outcomeOf(await call('POST', '/settle', body, signal))
+    } catch (error) {
+      if (isUnreached(error))
+        return { kind: 'unreached', reason: short(`the facilitator cannot be reached: ${reasonOf(error)}`) }
+      return { kind: 'unclear', reason: short(`no answer from the facilitator: ${reasonOf(error)}`) }
+    }
+  }
+
+  async function supports(scheme: string, network: string, signal: AbortSignal): Promise<boolean> {
+    const { status, text } = await call('GET', '/supported', null, signal)
+    if (status !== 200) throw new Error(`the facilitator answered GET /supported with ${status}`)
+    const { kinds } = SupportedAnswer.parse(JSON.parse(text))
+    return kinds.some((kind) => kind.x402Version === 2 && kind.scheme === scheme && kind.network === network)
+  }
+
   return {
-    async settle(signed, requirements, signal) {
-      try {
-        return outcomeOf(await call('POST', '/settle', settleBody(signed, requirements), signal))
-      } catch (error) {
-        if (isUnreached(error))
-          return { kind: 'unreached', reason: short(`the facilitator cannot be reached: ${reasonOf(error)}`) }
-        return { kind: 'unclear', reason: short(`no answer from the facilitator: ${reasonOf(error)}`) }
-      }
-    },
-    async supports(network, signal) {
-      const { status, text } = await call('GET', '/supported', null, signal)
-      if (status !== 200) throw new Error(`the facilitator answered GET /supported with ${status}`)
-      const { kinds } = SupportedAnswer.parse(JSON.parse(text))
-      return kinds.some((kind) => kind.x402Version === 2 && kind.scheme === 'exact' && kind.network === network)
-    },
+    settle: (signed, requirements, signal) => settle(settleBody(signed, requirements), signal),
+    supports: (network, signal) => supports('exact', network, signal),
+    channels: [{ settle, supports: (network, signal) => supports('batch-settlement', network, signal) }],
     async close() {
       await (await pool)?.destroy()
     },

@@ -92,8 +92,8 @@ export class TestChannels {
   }
 
   /** A deposit, and the payer's authorization in it. */
-  signedDeposit(config: ChannelConfig, amount: bigint) {
-    const terms = { validAfter: 0n, validBefore: secondsFromNow(100_000_000), salt: randomHash() }
+  signedDeposit(config: ChannelConfig, amount: bigint, window: { validAfter?: bigint; validBefore?: bigint } = {}) {
+    const terms = { validAfter: 0n, validBefore: secondsFromNow(100_000_000), salt: randomHash(), ...window }
     const deposit = { ...terms, channelId: this.id(config), payer: config.payer as Hex, amount }
     const signature = signDigest(depositDigest(deposit, assets[NETWORK]), this.payer.key)
     const authorization = { ...terms, nonce: depositNonce(deposit), signature }

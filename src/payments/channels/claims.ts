@@ -8,8 +8,8 @@ import type { Chain } from '../../chain/chain.ts'
 import { RpcRefusal } from '../../chain/rpc.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import { signDigest } from '../authorization.ts'
 import { claimBatchDigest } from '../channel-digests.ts'
+import type { ChannelSigner } from './channel-keys.ts'
 import { claimOf, type SellerChannel, seenOnChain, unclaimedOf } from './seller-channel.ts'
 
 /** Rows of one transaction. Hosted facilitators take 25. */
@@ -22,8 +22,7 @@ type ClaimsDeps = {
   chain: Pick<Chain, 'request'>
   reader: Pick<ChannelReader, 'channels'>
   chainId: number
-  /** The private key of the receiver's authorizer. */
-  authorizer: Uint8Array
+  authorizer: Pick<ChannelSigner, 'sign'>
   /** Sends a claim by a facilitator or by an own transaction. What it answers is not believed. */
   submit(claim: SignedClaim, signal: AbortSignal): Promise<unknown>
   /** Stores what the chain says of a channel. Durable when the promise resolves. */
@@ -135,5 +134,5 @@ function signClaim(channels: readonly SellerChannel[], { authorizer, chainId }: 
   const entries = claims.map(({ maxClaimableAmount, totalClaimed }, index) => ({
     ...{ channelId: channels[index]!.id, maxClaimableAmount, totalClaimed },
   }))
-  return { claims, signature: signDigest(claimBatchDigest(entries, chainId), authorizer) }
+  return { claims, signature: authorizer.sign(claimBatchDigest(entries, chainId)) }
 }

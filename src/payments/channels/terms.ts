@@ -4,7 +4,7 @@ import { sameAddress } from '../assets.ts'
 const NOBODY = '0x0000000000000000000000000000000000000000'
 
 /** What a seller wants of every channel to it. */
-type SellerTerms = {
+export type SellerTerms = {
   receiver: string
   /** The seller's own key, never a facilitator's: whoever has it can give the escrow back to the payer. */
   receiverAuthorizer: string
