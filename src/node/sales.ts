@@ -1,4 +1,5 @@
 import type { Ledger } from '../ledger/ledger.ts'
+import type { Tail } from '../ledger/tail.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { blockedParties } from '../payments/blocked.ts'
 import type { ChallengeSeal } from '../payments/challenge-seal.ts'
@@ -36,6 +37,10 @@ type SalesDeps = Pick<X402ServerDeps, 'clock' | 'logger' | 'asset' | 'didOf' | '
     funds: ExposureDeps['chain']
     seal: ChallengeSeal
     noteCall?(): void
+    /** Other processes of this seller that sell an agent. Default: there are none. */
+    sellersOf?(agentId: string): readonly string[]
+    /** What they change in the ledger. */
+    tail?: Pick<Tail, 'listen'>
     handle: HandleStreams
   }
 
@@ -55,7 +60,9 @@ export function createSales(
   const { payments, exchanges, deferred } = ledger
   const exposure = new Exposure(exposureOptions, { clock, logger, payments, chain: deps.funds })
   ledger.listen((change) => exposure.changed(change))
-  const isOffered = (id: string) => agents.tokenOf(id) !== undefined
+  const { sellersOf = () => [] } = deps
+  // Work that is paid for is given to a process that sells its agent.
+  const isOffered = (id: string) => agents.tokenOf(id) !== undefined || sellersOf(id).length > 0
   const settler = new Settler(settlerOptions, { clock, logger, payments, facilitator, chain, chance, isOffered })
   const unrun = new Unrun({ clock, logger, payments })
   const x402: X402ServerDeps = {
@@ -69,7 +76,12 @@ export function createSales(
     wrappedRuns: new Map(),
   }
   const nameOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOf(caller))
-  const settledWork = new SettledWork({ ...x402, didOf: nameOf })
+  const settledWork = new SettledWork({ ...x402, didOf: nameOf, sellersOf, chance })
   ledger.listen((change) => settledWork.changed(change))
+  // Another process has given its work to this one.
+  deps.tail?.listen({
+    changed: ({ record }) => record === 'run' && settledWork.wake(),
+    missed: () => settledWork.wake(),
+  })
   return { x402, exposure, settler, unrun, settledWork, protocols: createProtocolServer(deps.handle, x402, drainMs) }
 }

@@ -40,6 +40,7 @@ type SellingDeps = Pick<
   | 'fetch'
   | 'random'
   | 'siblings'
+  | 'tail'
 > &
   Hosting & {
     host: Pick<Host, 'handle'>
@@ -136,6 +137,8 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       chance: () => random(1)[0]! / 256,
       seal: createChallengeSeal(identity.privateKey.raw, random),
       noteCall: () => deps.pace.noteCall(),
+      sellersOf: siblings.sellersOf,
+      tail: deps.tail,
       handle: (...args) => host.handle(...args),
     },
   )

@@ -24,6 +24,17 @@ function setup() {
   return { own, siblings, changes, leave }
 }
 
+test('it knows which other processes sell an agent and do not stop', () => {
+  const { siblings } = setup()
+  siblings.note([
+    process('me', []),
+    process('one', []),
+    process('two', [], { agents: ['b'] }),
+    process('three', [], { isDraining: true }),
+  ])
+  expect([siblings.sellersOf('a'), siblings.sellersOf('b'), siblings.sellersOf('c')]).toEqual([['one'], ['two'], []])
+})
+
 test('a node alone lists its own addresses', () => {
   const { siblings } = setup()
   expect(siblings.addresses('a')).toEqual([at(1), at(1, '127.0.0.1')])

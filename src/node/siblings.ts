@@ -13,6 +13,8 @@ type Siblings = {
   onAddressesChange(listener: () => void): () => void
   /** The ids of the agents that other processes sell. */
   agents(): ReadonlySet<string>
+  /** The other processes that sell an agent. */
+  sellersOf(agentId: string): string[]
   /** Tells the other processes at once which agents this one sells, and hears the same of them. */
   tell(): Promise<void>
   /** Sets how they are told. Without it, nobody is. */
@@ -59,6 +61,8 @@ export function createSiblings(process: string, host: Pick<Host, 'addresses' | '
       }
     },
     agents: () => soldByOthers(processes, process),
+    sellersOf: (agentId) =>
+      processes.flatMap(({ id, report }) => (id !== process && report?.agents.includes(agentId) === true ? id : [])),
     tell: () => tell(),
     tellBy(way) {
       tell = way

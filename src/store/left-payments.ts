@@ -5,7 +5,8 @@ import { type Query, run, together } from './query.ts'
 
 /** Older work is run only when its buyer asks. */
 const RUN_SINCE_MS = 24 * 60 * 60 * 1000
-const DEFERRED_MAX = 1_000
+/** Settled work that one change defers. What is more is deferred by the next change. */
+export const DEFERRED_MAX = 1_000
 
 const VOID_RUNNING = `
   UPDATE payments SET state = 'voided', error = ?, updated_at = ?
@@ -32,9 +33,14 @@ const TAKE_OVER_LOOKS = `UPDATE payments SET owner = ?, running = 0 WHERE look_a
  * Takes over the payments of processes that have ended. Whoever becomes the owner of one also ends its run and has its
  * work run, in the same transaction: nobody finds it left behind after that.
  *
- * @returns how many each statement changed: first those that are voided
+ * @returns how many each statement changed: first those that are voided, then those that are deferred. `DEFERRED_MAX` of these:
+ * there may be more
  */
-export function takeOverPayments(process: string, error: string, now: UnixMs): Query<readonly [number, ...number[]]> {
+export function takeOverPayments(
+  process: string,
+  error: string,
+  now: UnixMs,
+): Query<readonly [number, number, ...number[]]> {
   const since = now - RUN_SINCE_MS
   return together(
     run(VOID_RUNNING, error, now),

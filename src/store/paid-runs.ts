@@ -29,6 +29,8 @@ export interface PaidRuns {
   isBeingPaidBack(id: Hex): Promise<boolean>
   /** Lets any process run this work, because its run here ended without a result, or its refund without a transaction. */
   endRun(id: Hex): Promise<void>
+  /** Gives settled work that waits here to another process, which is told of it. False: that one has ended, or it waits no more. */
+  giveRun(id: Hex, to: string): Promise<boolean>
   /**
    * Ends a payment of this process whose agent will not run now. It is voided, unless it has left the state `authorized`:
    * then it is deferred (deferred.ts), since nobody waits for its work, and any process may run that once it has settled.
@@ -56,6 +58,10 @@ const PAYING_BACK = `
 const FAILED =
   'UPDATE payments SET failed_runs = failed_runs + 1, failed_run_at = ? WHERE id = ? RETURNING failed_runs AS n'
 const END = 'UPDATE payments SET running = 0 WHERE id = ? AND owner = ? AND running > 0'
+const GIVE = `
+  UPDATE payments SET owner = ?1
+  WHERE id = ?2 AND owner = ?3 AND running = 0 AND state = 'settled' AND exchange_id IS NULL AND refund_tx IS NULL
+    AND EXISTS (SELECT 1 FROM processes WHERE id = ?1 AND ended_at IS NULL)`
 const ABANDON = `
   UPDATE payments SET state = 'voided', error = ?, updated_at = ? WHERE id = ? AND owner = ? AND state = 'authorized'`
 const DEFER_UNRUN = `
@@ -81,6 +87,8 @@ export function paidRuns(database: LedgerDatabase): PaidRuns {
     async endRun(id) {
       await database.commit(run(END, toBytes(id), process))
     },
+    giveRun: async (id, to) =>
+      (await database.commit(run(GIVE, to, toBytes(id), process), { record: 'run', id })) === 1,
     async abandon(id, error, now) {
       const bytes = toBytes(id)
       const voided = run(ABANDON, error, now, bytes, process)

@@ -5,7 +5,7 @@ import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchang
 import { type ExposedPayments, exposedPayments } from './exposed.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { takeOverPayments } from './left-payments.ts'
+import { DEFERRED_MAX, takeOverPayments } from './left-payments.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
 import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
@@ -186,8 +186,12 @@ export function createPayments(database: LedgerDatabase): Payments {
       await database.commit(run(HASTEN, now, process, now))
     },
     async takeOver(error, now) {
-      const [voided] = await database.commit(notedIfAny(takeOverPayments(process, error, now), database))
-      return voided
+      for (let sum = 0; ; ) {
+        const changes = takeOverPayments(process, error, now)
+        const [voided, deferred] = await database.commit(notedIfAny(changes, database))
+        sum += voided
+        if (deferred < DEFERRED_MAX) return sum
+      }
     },
     oldestOwed: () => first(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`),
     open: async () =>

@@ -4,14 +4,16 @@ import { nothing, type Query, run, steps, together } from './query.ts'
 export type SharedChange = {
   /**
    * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
-   * it. `task`: whoever works on this A2A task is asked to cancel it. `channel`: whoever has this payment channel is asked
-   * to give it up. `all`: more has changed than can be named.
+   * it. `run`: settled work, by its payment, was given to another process. `task`: whoever works on this A2A task is asked
+   * to cancel it. `channel`: whoever has this payment channel is asked to give it up. `all`: more has changed than can be
+   * named.
    */
   record:
     | 'payment'
     | 'order'
     | 'purchase'
     | 'work'
+    | 'run'
     | 'workflow'
     | 'approval'
     | 'webhook'

@@ -44,6 +44,16 @@ onBothEngines((open) => {
     expect(await deferred.unrun(9)).toEqual([payment.id])
   })
 
+  test('D39 all settled work of a process that has ended is taken over, however much it is', async () => {
+    const before = createPayments(asEnded(database))
+    const left = Array.from({ length: 1_005 }, () => claim(now, { task: 'task' }))
+    await Promise.all(left.map((payment) => before.claim(payment, now)))
+    await Promise.all(left.map(({ id }) => before.save({ id, state: 'owed', nextAttemptAt: now }, now)))
+    await Promise.all(left.map(({ id }) => before.save({ id, state: 'settled', txHash: randomHex() }, now)))
+    await payments.takeOver('the node stopped', now)
+    expect(new Set(await deferred.unrun(9_999))).toEqual(new Set(left.map(({ id }) => id)))
+  }, 60_000)
+
   test.each([
     [now, false],
     [now + 24 * 60 * 60 * 1000 + 1, true],

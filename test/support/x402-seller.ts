@@ -3,6 +3,7 @@ import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import { RunSlots } from '../../src/agents/run-slots.ts'
 import { createLedger, type LedgerRecords, openRecords } from '../../src/ledger/ledger.ts'
+import type { Tail } from '../../src/ledger/tail.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createSales } from '../../src/node/sales.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
@@ -49,6 +50,9 @@ export type TestSellerOptions = {
   limits?: Partial<PeerLimitsOptions>
   /** Another identity's. All sellers without one are processes of one seller. */
   seal?: ChallengeSeal
+  /** Other processes of this seller that sell an agent, and what they change. */
+  sellersOf?(agentId: string): readonly string[]
+  tail?: Pick<Tail, 'listen'>
   slots?: { concurrentMax: number; waitingMax: number }
 }
 
@@ -135,6 +139,8 @@ export class TestSeller {
           tokenOf: (id) => this.agents.get(id)?.tokenId,
         },
         slots: new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 }),
+        ...(options.sellersOf && { sellersOf: options.sellersOf }),
+        ...(options.tail && { tail: options.tail }),
         handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
       },
     )
@@ -158,6 +164,12 @@ export class TestSeller {
     await this.#sales.unrun.stop()
     for (const { raw } of this.#peers) raw.abort(new Error('the seller has stopped'))
     await this.#sales.settler.stop()
+  }
+
+  /** Goes on with the payments of processes that have ended. */
+  async takeOver(): Promise<void> {
+    await this.#sales.settler.takeOver()
+    this.#sales.settledWork.wake()
   }
 
   /** Adds an agent. The defaults are a price of 0.01 USDC and 120 s. */

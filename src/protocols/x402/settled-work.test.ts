@@ -1,8 +1,11 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { randomHex } from '../../../test/support/payments.ts'
+import { agentId, randomHex } from '../../../test/support/payments.ts'
 import { TestSeller } from '../../../test/support/x402-seller.ts'
 import { StoreError } from '../../store/store-error.ts'
 import { SettledWork } from './settled-work.ts'
+
+/** No other process sells anything. */
+const alone = { sellersOf: () => [], chance: () => 0 }
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -13,11 +16,12 @@ test('work that fails is run once, however much of it there is: the next run is 
   const ran: string[] = []
   const get = async (id: string) => {
     ran.push(id)
-    return { id, peerId: 'p', correlationId: 'c' } as never
+    return { id, agentId, peerId: 'p', correlationId: 'c' } as never
   }
   const unrun = async (limit: number, since?: number) => (since === undefined ? ids.slice(0, limit) : [])
   const work = new SettledWork({
     ...deps,
+    ...alone,
     payments: { ...deps.payments, get },
     deferred: { ...deps.deferred, unrun },
   })
@@ -36,6 +40,7 @@ async function started(ids: readonly string[], get: (id: string, looks: number) 
   const looked: string[] = []
   const work = new SettledWork({
     ...deps,
+    ...alone,
     payments: {
       ...deps.payments,
       async get(id) {
@@ -53,7 +58,7 @@ const away = () => new StoreError('STORE_AWAY', 'the database cannot be reached'
 test.each([1, 2])('work that cannot be read at look %i is taken up when the ledger is back', async (failing) => {
   const { work, looked } = await started(['a'], async (id, looks) => {
     if (looks === failing) throw away()
-    return { id, peerId: 'p', correlationId: 'c' }
+    return { id, agentId, peerId: 'p', correlationId: 'c' }
   })
   await vi.advanceTimersByTimeAsync(1)
   expect(looked).toHaveLength(failing)
