@@ -132,4 +132,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN channel BLOB;
   ALTER TABLE payments ADD COLUMN channel_seq INTEGER;
   `,
+  `
+  -- The last refund of a channel that this seller has signed, and its nonce.
+  ALTER TABLE seller_channels ADD COLUMN signed_refund TEXT;
+  ALTER TABLE seller_channels ADD COLUMN signed_refund_nonce TEXT;
+  `,
 ]

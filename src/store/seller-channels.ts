@@ -32,6 +32,8 @@ export type StoredSellerChannel = {
   /** The sum of all charges, and their number. */
   charged: bigint
   seq: number
+  /** The last refund that was signed. Anyone may send it, so it is stored before it is shown to anybody. */
+  refund?: { nonce: bigint; amount: bigint } | undefined
   /** Since when something is charged and not claimed. */
   owedSince: UnixMs | undefined
   createdAt: UnixMs
@@ -83,6 +85,8 @@ type ChannelRow = {
   signature: Uint8Array | null
   charged: string
   seq: number
+  signed_refund: string | null
+  signed_refund_nonce: string | null
   owed_since: number | null
   owner: string | null
   created_at: number
@@ -94,7 +98,7 @@ const EMPTY_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
 const CHANGING = [
   ...['peer_id', 'balance', 'claimed', 'withdrawal', 'withdrawal_at_s', 'refund_nonce', 'seen_at'],
-  ...['ceiling', 'signature', 'charged', 'seq', 'owed_since', 'used_at'],
+  ...['ceiling', 'signature', 'charged', 'seq', 'signed_refund', 'signed_refund_nonce', 'owed_since', 'used_at'],
 ]
 const INSERT = `
   INSERT INTO seller_channels (id, network, config, owner, created_at, ${CHANGING.join(', ')})
@@ -161,7 +165,8 @@ function added(
 }
 
 /** Values in the order of `CHANGING`. */
-function changing({ peerId, onChain, seenAt, best, charged, seq, owedSince, usedAt }: StoredSellerChannel): Value[] {
+function changing(channel: StoredSellerChannel): Value[] {
+  const { peerId, onChain, seenAt, best, charged, seq, refund, owedSince, usedAt } = channel
   const { balance, totalClaimed, withdrawal, refundNonce } = onChain
   return [
     peerId,
@@ -175,6 +180,8 @@ function changing({ peerId, onChain, seenAt, best, charged, seq, owedSince, used
     best === undefined ? null : toBytes(best.signature),
     charged.toString(),
     seq,
+    refund?.amount.toString() ?? null,
+    refund?.nonce.toString() ?? null,
     owedSince ?? null,
     usedAt,
   ]
@@ -182,7 +189,7 @@ function changing({ peerId, onChain, seenAt, best, charged, seq, owedSince, used
 
 function fromRow(row: ChannelRow): StoredSellerChannel {
   const id = toHex(row.id)
-  const { withdrawal, ceiling, signature } = row
+  const { withdrawal, ceiling, signature, signed_refund: refund, signed_refund_nonce: nonce } = row
   return {
     id,
     network: row.network,
@@ -202,6 +209,7 @@ function fromRow(row: ChannelRow): StoredSellerChannel {
         : { channelId: id, maxClaimableAmount: BigInt(ceiling), signature: toHex(signature) },
     charged: BigInt(row.charged),
     seq: row.seq,
+    refund: refund === null || nonce === null ? undefined : { nonce: BigInt(nonce), amount: BigInt(refund) },
     owedSince: row.owed_since ?? undefined,
     createdAt: row.created_at,
     usedAt: row.used_at,

@@ -17,7 +17,7 @@ onBothEngines((open, openTwo, engine) => {
     const store = createSellerChannelStore(await open())
     const id = randomHex()
     const channel = channelOf({
-      ...{ id, charged: HUGE - 1n, seq: 7, owedSince: now - 5 },
+      ...{ id, charged: HUGE - 1n, seq: 7, owedSince: now - 5, refund: { nonce: 9n, amount: HUGE } },
       onChain: { balance: HUGE, totalClaimed: 3n, withdrawal: { amount: HUGE, initiatedAt: 9 }, refundNonce: 4n },
       best: { channelId: id, maxClaimableAmount: HUGE, signature: randomHex(65) },
     })

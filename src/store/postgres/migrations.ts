@@ -139,4 +139,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN channel bytea;
   ALTER TABLE payments ADD COLUMN channel_seq bigint;
   `,
+  `
+  -- The last refund of a channel that this seller has signed, and its nonce.
+  ALTER TABLE seller_channels ADD COLUMN signed_refund text COLLATE "C";
+  ALTER TABLE seller_channels ADD COLUMN signed_refund_nonce text COLLATE "C";
+  `,
 ]
