@@ -187,8 +187,10 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
     async finish(order, paid) {
       await purchases.finish(withNames(order, namesOf), paid)
       events.emit({ record: 'order', id: order.id, ended: order })
-      if (paid !== undefined) changed(order.id, ['reserved', 'spent'])
+      if (paid === undefined) return
+      changed(order.id, ['reserved', 'spent'], paid.onChannel === undefined ? {} : { isShown: true })
     },
+    giveUpCall: async (...change) => changed(await purchases.giveUpCall(...change), ['reserved', 'spent']),
     async resolve(of, state, txHash, now) {
       const orderId = await purchases.resolve(of, state, txHash, now)
       return changed(orderId, ['reserved', state], txHash === undefined ? {} : { isShown: true })

@@ -8,6 +8,9 @@ const NOBODY = /^0x0{40}$/
 const WITHDRAW_DELAY_SECONDS_MIN = 900
 const WITHDRAW_DELAY_SECONDS_MAX = 2_592_000
 
+/** The scheme of x402 by which a call pays from a channel. */
+export const CHANNEL_SCHEME = 'batch-settlement'
+
 /** An amount that a channel can hold: 128 bits. The contract refuses more without a reason. @internal Exported for its test. */
 export const ChannelAmount = z
   .codec(z.string().regex(/^(0|[1-9][0-9]{0,38})$/), z.bigint().min(0n).max(UINT128_MAX), {

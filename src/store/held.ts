@@ -16,14 +16,15 @@ export const MAY_BE_HELD = `a.order_no IN (
 
 /** The same rule, in two parts for the two indices of open payments. */
 const HELD = `
-  SELECT a.amount, a.network, a.day, a.created_at FROM authorizations a WHERE a.state = 'reserved' AND ${IS_HELD}
+  SELECT a.amount, a.network, a.day, a.created_at, a.channel FROM authorizations a WHERE a.state = 'reserved' AND ${IS_HELD}
   UNION ALL
-  SELECT a.amount, a.network, a.day, a.created_at FROM authorizations a
+  SELECT a.amount, a.network, a.day, a.created_at, a.channel FROM authorizations a
   WHERE a.state = 'spent' AND a.confirmed_at IS NULL AND ${IS_HELD}`
 const SUM = `SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (${HELD}) AS h`
 /** `?2`: a time before which nothing of the period was signed. */
 const IN_PERIOD = `${SUM} WHERE created_at >= ?2 AND substr(day, 1, length(CAST(?1 AS TEXT))) = CAST(?1 AS TEXT)`
-const ON_NETWORK = `${SUM} WHERE network = ?`
+/** What a channel pays has left the wallet with its deposit. */
+const ON_NETWORK = `${SUM} WHERE network = ? AND channel IS NULL`
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** What open authorizations may still take from the wallet on one network, in atomic units. */

@@ -137,4 +137,30 @@ export const migrations: readonly string[] = [
   ALTER TABLE seller_channels ADD COLUMN signed_refund TEXT;
   ALTER TABLE seller_channels ADD COLUMN signed_refund_nonce TEXT;
   `,
+  `
+  -- Payment channels of this node to sellers. Sums are decimal text, since they may have 39 digits: no SQL counts with them.
+  CREATE TABLE buyer_channels (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    config TEXT NOT NULL,
+    seller_id TEXT NOT NULL,
+    network TEXT NOT NULL,
+    on_chain TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    charged TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    stated_seq INTEGER NOT NULL,
+    early TEXT NOT NULL,
+    stopped TEXT,
+    deposit TEXT,
+    created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    owner TEXT
+  );
+  -- A call on a channel: the channel's number, and the number of its charge there.
+  ALTER TABLE authorizations ADD COLUMN channel INTEGER;
+  ALTER TABLE authorizations ADD COLUMN channel_seq INTEGER;
+  CREATE INDEX authorizations_in_flight ON authorizations (channel) WHERE channel IS NOT NULL AND state = 'reserved';
+  `,
 ]

@@ -1,13 +1,12 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
+import { type ChannelCharges, type ChargedCall, channelCharges, finishCharged } from './channel-charges.ts'
 import { heldInPeriod } from './held.ts'
 import { toBytes } from './hex.ts'
-import { endOrdersOfRuns, endUnattended, IS_UNSIGNED } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type OpenPurchases, openPurchases } from './open-purchases.ts'
 import { type Order, type OrderRow, putHeldOrder, putOrder, toOrder } from './order-row.ts'
-import { LEFT_BEHIND } from './ownership.ts'
 import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { lock, one, type Query, run, steps, together, type Value } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
@@ -39,6 +38,7 @@ import {
   sumKeys,
   sumsIn,
 } from './spending.ts'
+import { takeOverPurchases } from './take-over-purchases.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 export type { Confirmation, Reservation, ReservationState, StoredReservation } from './reservation-row.ts'
@@ -50,10 +50,12 @@ export type PurchasePayment = {
   txHash: Hex | undefined
   receipt?: SignedReceipt | undefined
   receiptNote?: string | undefined
+  /** Set if a channel has paid. */
+  onChannel?: ChargedCall | undefined
 }
 
 /** The buyer's ledger: orders, the authorizations signed for them, and the sums for the budget. */
-export interface Purchases extends PurchaseLooks, OpenPurchases, Senders {
+export interface Purchases extends PurchaseLooks, OpenPurchases, Senders, ChannelCharges {
   /**
    * Stores an order with its signed authorization if every limit allows it. Durable when it resolves.
    *
@@ -148,7 +150,7 @@ const SPEND_UNPROVEN = spentWith('tx_hash = NULL, confirmed_at = NULL, look_at =
 const SPEND_PROVEN = spentWith(`tx_hash = ?3, confirmed_at = ?2, look_at = ${nextLook('?2')}`)
 const releaseWhere = (condition: string) => `
   UPDATE authorizations SET state = 'released', updated_at = ?2, tx_hash = NULL, confirmed_at = NULL, unreceived = NULL,
-    look_at = ${nextLook('?2')}
+    look_at = CASE WHEN channel IS NULL THEN ${nextLook('?2')} END
   WHERE ${ofOrder('?1')} AND ${condition} RETURNING ${CHANGED}`
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE ${ofOrder()} AND state = 'spent' AND tx_hash IS NULL
@@ -161,22 +163,6 @@ const PAY_BACK = `
   WHERE ${ofOrder('?3')} AND state = 'spent' AND refund_tx IS NULL
     AND NOT EXISTS (SELECT 1 FROM authorizations other WHERE other.refund_tx = ?1)
   RETURNING ${CHANGED}`
-const REOPEN = `
-  UPDATE orders SET status = CASE WHEN cancel_requested_at IS NULL THEN 'pending' ELSE 'cancelled' END, updated_at = ?
-  WHERE status IN ('pending', 'executing') AND status = 'executing'
-    AND ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
-/** Open orders, and orders whose payment is not final yet. Each by its own index: an `OR` would read all orders. */
-const takeOver = (unconfirmed: string) => `
-  UPDATE orders SET owner = ? WHERE ${LEFT_BEHIND} AND no IN (
-    SELECT o.no FROM orders o WHERE o.status IN ('pending', 'executing')
-    UNION ALL SELECT order_no FROM authorizations WHERE state = 'reserved'
-    UNION ALL SELECT order_no FROM authorizations WHERE unreceived = 1
-    UNION ALL SELECT order_no FROM authorizations WHERE look_at IS NOT NULL
-    UNION ALL SELECT order_no FROM authorizations WHERE ${unconfirmed} AND created_at >= ?)`
-const TAKE_OVER = takeOver("state = 'spent' AND confirmed_at IS NULL")
-/** Without an RPC only the seller can say more, and it is asked for some days. */
-const TAKE_OVER_UNNAMED = takeOver("state = 'spent' AND confirmed_at IS NULL AND tx_hash IS NULL")
-const UNNAMED_MS = 7 * 24 * 60 * 60 * 1000
 const STOP_ASKING = `UPDATE authorizations SET unreceived = NULL WHERE ${ofOrder()}`
 const ORDER_OF_RUN = 'SELECT * FROM orders WHERE for_run IS NOT NULL AND for_run = ? ORDER BY no DESC LIMIT 1'
 
@@ -196,7 +182,11 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       const ended = { record: 'order', id: order.id } as const
       if (paid === undefined) return void (await database.commit(putOrder(order, process), ended))
       const noted = [ended, { record: 'purchase', id: order.id }] as const
-      const spent: readonly Value[] = [...spentValues(paid), order.updatedAt, order.id]
+      const [named, ...receipt] = spentValues(paid)
+      if (paid.onChannel !== undefined) {
+        return void (await database.commit(finishCharged(order, paid.onChannel, receipt, process), ...noted))
+      }
+      const spent: readonly Value[] = [named!, ...receipt, order.updatedAt, order.id]
       // SPEND comes first: it locks the authorization, so that nobody releases it before the order ends.
       const held = together(run(SPEND, ...spent), putHeldOrder(order, process))
       const [changes] = await database.commit(held, ...noted)
@@ -216,6 +206,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
     ...purchaseLooks(database, toStored),
     ...openPurchases(database),
     ...senders(database),
+    ...channelCharges(database),
     paidBack: ({ orderId }, txHash, now) =>
       change(
         orderId,
@@ -236,8 +227,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       await database.commit(run(STOP_ASKING, orderId))
     },
     async takeOver(now) {
-      const owned = hasChain ? run(TAKE_OVER, process, 0) : run(TAKE_OVER_UNNAMED, process, now - UNNAMED_MS)
-      const changes = together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now), owned)
+      const changes = takeOverPurchases(process, now, hasChain)
       await database.commit(notedIfAny(changes, database))
     },
     standingOf: (order) => database.query(standingOf(order)),

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { CHANNEL_SCHEME } from '../schema/channel.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
@@ -19,6 +20,8 @@ export type Reservation = {
    * True if the seller settles before its agent runs: the seller announced it, or the window allows nothing else (D45).
    */
   settlesFirst?: boolean | undefined
+  /** The channel that pays. Then `amount` is the most that the call may cost, and what it has cost once it is spent. */
+  channel?: Hex | undefined
 }
 /** Names a reservation: an order has at most one, for ever. */
 export type ReservationOf = Pick<Reservation, 'orderId'>
@@ -53,13 +56,14 @@ export type ReservationRow = {
   confirmed_at: number | null
   settles_first: number | null
   refund_tx: Uint8Array | null
+  channel_id: string | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
 
 /** Selects every reservation. Callers append a condition. */
 export const RESERVATIONS =
-  'SELECT o.id AS order_id, o.agent_name, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
+  'SELECT o.id AS order_id, o.agent_name, c.id AS channel_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no LEFT JOIN buyer_channels c ON c.no = a.channel'
 
 /** SQL for the reservation of an order. No index has payment ids: each purchase would pay for it. */
 export const ofOrder = (id = '?') => `order_no = (SELECT no FROM orders WHERE id = ${id})`
@@ -89,15 +93,17 @@ export function toReservation(row: ReservationRow, hasChain: boolean): StoredRes
     requirements,
     envelope: {
       x402_version: 2,
-      scheme: requirements.scheme,
+      scheme: row.channel_id === null ? requirements.scheme : CHANNEL_SCHEME,
       network: requirements.network,
       server_nonce: row.challenge_nonce === null ? 'preemptive' : toHex(row.challenge_nonce),
       payer: signed.authorization.from,
-      payload: signed,
+      // A call on a channel has no signature of its own.
+      ...(row.channel_id === null && { payload: signed }),
     },
     amount: requirements.amount,
     validBeforeSeconds: row.valid_before_s,
     ...(row.settles_first === 1 && { settlesFirst: true }),
+    ...(row.channel_id !== null && { channel: row.channel_id as Hex }),
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     confirmation: row.confirmed_at !== null ? 'chain' : hasChain ? 'awaited' : 'unavailable',
     ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),

@@ -1,10 +1,14 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { SignedAuthorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
 import { APPROVED_PRICE } from './approvals.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { isFinal, type Order, type OrderStatus, putOrder } from './order-row.ts'
 import { one, type Query, run, steps, together } from './query.ts'
-import type { Reservation } from './reservation-row.ts'
+import { CHANGED, type ChangedRow, expenseOf, ofOrder, type Reservation } from './reservation-row.ts'
+import { noteRevision } from './revisions.ts'
 import {
   addSpending,
   addWithin,
@@ -35,6 +39,8 @@ export type Allowance = {
   day: string
   limits(standing: Standing): SpendingLimits
   approve?(standing: Standing): void
+  /** A call on a channel that its seller has refused. The order is paid for in another way: this reservation goes. */
+  instead?: Hex | undefined
 }
 
 export type ReserveOutcome = 'reserved' | LimitExceeded | 'again' | 'ended'
@@ -53,10 +59,13 @@ type DecidingRow = SumColumns &
 const INSERT_AUTHORIZATION = `
   INSERT INTO authorizations
     (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day,
-     settles_first, sender, created_at, updated_at)
-  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?
+     settles_first, sender, created_at, updated_at, channel)
+  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, (SELECT c.no FROM buyer_channels c WHERE c.id = ?)
   FROM orders WHERE id = ? AND status = ? AND cancel_requested_at IS NULL
   ON CONFLICT (order_no) DO NOTHING`
+
+const FORGO = `
+  DELETE FROM authorizations WHERE ${ofOrder()} AND payment_id = ? AND state = 'reserved' AND channel IS NOT NULL RETURNING ${CHANGED}`
 
 /** Another process changed a limit's sum or the order between the read and the write. Nothing was written. */
 class LostRace extends Error {
@@ -91,13 +100,14 @@ export async function reserve(
 function attempt(
   order: Order,
   reservation: Reservation,
-  { day, limits, approve, process, isLocked }: Allowance & { process: string; isLocked: boolean },
+  { day, limits, approve, instead, process, isLocked }: Allowance & { process: string; isLocked: boolean },
 ): Query<ReserveOutcome> {
   const { amount, sellerId } = reservation
   const spent = { day, sellerId, tokenId: order.tokenId }
   const paymentId = toBytes(reservation.paymentId)
   return steps(function* () {
     if (isLocked) yield* addSpending(spent, 0n)
+    if (instead !== undefined) yield* forgo(order.id, instead)
     const [token, found] = yield* withToken(order, one<DecidingRow>(DECIDING, ...sumKeys(spent), order.id))
     const row = found!
     const { status, cancel_requested_at, payment_id } = row
@@ -121,6 +131,13 @@ function attempt(
   })
 }
 
+function forgo(orderId: string, paymentId: Hex): Query<void> {
+  return steps(function* () {
+    const row = yield* one<ChangedRow>(FORGO, orderId, toBytes(paymentId))
+    if (row !== undefined) yield* together(noteRevision(), addSpending(expenseOf(row), -BigInt(row.amount)))
+  })
+}
+
 function insertAuthorization(
   order: Order,
   reservation: Reservation,
@@ -133,15 +150,23 @@ function insertAuthorization(
     reservation.agentId,
     reservation.sellerId,
     envelope.server_nonce === 'preemptive' ? null : toBytes(envelope.server_nonce),
-    ...authorizationValues(requirements, envelope.payload!),
+    ...authorizationValues(requirements, envelope.payload ?? unsigned(reservation, order.updatedAt)),
     day,
     settlesFirst === true ? 1 : null,
     process,
     order.updatedAt,
     order.updatedAt,
+    reservation.channel ?? null,
     order.id,
     order.status,
   )
+}
+
+/** A call on a channel has no signature and no nonce of its own: its columns are empty, so that nobody asks the chain by them. */
+function unsigned({ requirements, envelope, validBeforeSeconds }: Reservation, now: UnixMs): SignedAuthorization {
+  const [validAfter, validBefore] = [BigInt(Math.floor(now / 1000)), BigInt(validBeforeSeconds)]
+  const { payTo: to, amount: value } = requirements
+  return { signature: '0x', authorization: { from: envelope.payer, to, value, validAfter, validBefore, nonce: '0x' } }
 }
 
 export function standingOf(order: Pick<Order, 'id' | 'tokenId'>): Query<Standing> {

@@ -122,6 +122,35 @@ export function countCharge(
   return countEarly({ ...channel, early: new Map(channel.early).set(seq, { ...charge, call }) })
 }
 
+/** Why a channel stops whose seller sends a result without a charge. */
+const NO_CHARGE = 'the seller sent a result and stated no charge'
+
+/** Counts a charge as its seller states it. A seller that states none is not paid ahead any more. @internal Exported for its test. */
+export function countStated(
+  channel: BuyerChannel,
+  { call, asked, charge }: { call: string; asked: bigint; charge: Charge | undefined },
+): BuyerChannel {
+  if (charge === undefined) return stop(dropCall(channel, call), NO_CHARGE)
+  return countCharge(channel, { call, asked, charge })
+}
+
+/** The sums of a channel, as they are on disk. */
+type Sums = Pick<BuyerChannel, 'charged' | 'seq' | 'statedSeq' | 'early' | 'stopped'>
+
+/** Counts a charge into the sums alone. @internal Exported for its test. */
+export function countIntoSums(sums: Sums, counted: Parameters<typeof countStated>[1]): Sums {
+  const { charged, seq, statedSeq, early, stopped } = countStated({ ...NOTHING, ...sums }, counted)
+  return { charged, seq, statedSeq, early, stopped }
+}
+
+/** The part of a channel that no charge changes. */
+const NOTHING: Omit<BuyerChannel, keyof Sums> = {
+  id: '0x',
+  config: {} as ChannelConfig,
+  onChain: { balance: 0n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n },
+  ...{ mark: 0n, signed: 0n, voucher: undefined, inFlight: new Map() },
+}
+
 /** Counts the charges that wait, as far as none is missing. */
 function countEarly(channel: BuyerChannel): BuyerChannel {
   const next = channel.early.get(channel.seq + 1)

@@ -1,0 +1,221 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { ChannelConfig, Charge } from '../schema/channel.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { toHex } from './hex.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { LEFT_BEHIND } from './ownership.ts'
+import { all, lock, one, type Query, run, steps } from './query.ts'
+
+/** A signed deposit whose end the chain has not shown yet. It is never signed a second time meanwhile. @internal Exported for its test. */
+export type DepositUnderWay = {
+  amount: bigint
+  validAfter: bigint
+  validBefore: bigint
+  salt: Hex
+  signature: Hex
+  /** The channel's balance on the chain before it. */
+  balanceBefore: bigint
+}
+
+/** A channel on the chain, as it was read. `initiatedAt`: block time in Unix seconds. */
+type OnChain = {
+  balance: bigint
+  totalClaimed: bigint
+  withdrawal: { amount: bigint; initiatedAt: number } | undefined
+  refundNonce: bigint
+}
+type EarlyCharge = Charge & { call: string }
+
+/** What a channel's charges change: see payments/channels/buyer-channel.ts. */
+export type ChannelSums = {
+  charged: bigint
+  seq: number
+  statedSeq: number
+  /** Charges that came before an earlier one, by their number. */
+  early: ReadonlyMap<number, EarlyCharge>
+  stopped: string | undefined
+}
+
+/** A payment channel of this node to a seller. Its calls in flight are the open reservations of orders. @internal Exported for its test. */
+export type StoredChannel = ChannelSums & {
+  id: Hex
+  config: ChannelConfig
+  onChain: OnChain
+  /** Nothing above it was ever signed. */
+  mark: bigint
+  sellerId: string
+  network: string
+  deposit: DepositUnderWay | undefined
+  createdAt: UnixMs
+  /** When a charge was counted last. */
+  usedAt: UnixMs
+}
+/** `inFlight`: what each call may cost, by its id. @internal Exported for its test. */
+export type LoadedChannel = StoredChannel & { inFlight: ReadonlyMap<string, bigint> }
+
+/** The buyer's channels. Each belongs to one process, which alone signs its vouchers. @internal Exported for its test. */
+export interface BuyerChannels {
+  /**
+   * Stores a channel, or a deposit into one, if `isAllowed` says so of all channels as they are then. Durable when it
+   * resolves.
+   */
+  putDeposit(channel: StoredChannel, isAllowed: (all: readonly StoredChannel[]) => boolean): Promise<boolean>
+  /** The channels of this process, with their calls in flight. */
+  ofProcess(): Promise<LoadedChannel[]>
+  /** The channels of all processes, newest first. */
+  list(): Promise<StoredChannel[]>
+  get(id: Hex): Promise<LoadedChannel | undefined>
+  /** Stores what may be signed. Durable before a signature above the mark of before. */
+  raiseMark(id: Hex, mark: bigint): Promise<unknown>
+  /** Stores a reading of the chain. `deposit`: what is left to wait for. */
+  seen(id: Hex, seen: { onChain: OnChain; deposit: DepositUnderWay | undefined }, now: UnixMs): Promise<unknown>
+  /** Signs no more on a channel. The first reason stays. */
+  stop(id: Hex, why: string, now: UnixMs): Promise<unknown>
+  /** Stores the sums that the seller has proven by a voucher above the mark. */
+  adopt(channel: Pick<StoredChannel, 'id' | 'mark' | 'charged' | 'seq' | 'statedSeq' | 'early'>): Promise<unknown>
+  /** Makes this process the owner of the channels of processes that have ended. */
+  takeOver(): Promise<unknown>
+}
+
+type BuyerChannelRow = {
+  no: number
+  id: string
+  config: string
+  seller_id: string
+  network: string
+  on_chain: string
+  mark: string
+  charged: string
+  seq: number
+  stated_seq: number
+  early: string
+  stopped: string | null
+  deposit: string | null
+  created_at: number
+  used_at: number
+}
+type InFlightRow = { channel: number; payment_id: Uint8Array; amount: number }
+
+const SELECT = 'SELECT * FROM buyer_channels'
+const IN_FLIGHT = `
+  SELECT a.channel, a.payment_id, a.amount FROM authorizations a JOIN buyer_channels c ON c.no = a.channel
+  WHERE a.channel IS NOT NULL AND a.state = 'reserved' AND `
+const PUT = `
+  INSERT INTO buyer_channels (id, config, seller_id, network, on_chain, mark, charged, seq, stated_seq, early, stopped,
+    deposit, created_at, used_at, updated_at, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE SET deposit = excluded.deposit, updated_at = excluded.updated_at`
+const MARK = 'UPDATE buyer_channels SET mark = ? WHERE id = ?'
+const SEEN = 'UPDATE buyer_channels SET on_chain = ?, deposit = ?, updated_at = ? WHERE id = ?'
+const STOP = 'UPDATE buyer_channels SET stopped = coalesce(stopped, ?), updated_at = ? WHERE id = ?'
+const ADOPT = 'UPDATE buyer_channels SET mark = ?, charged = ?, seq = ?, stated_seq = ?, early = ? WHERE id = ?'
+const COUNTED = `
+  UPDATE buyer_channels SET charged = ?, seq = ?, stated_seq = ?, early = ?, stopped = ?, used_at = ?, updated_at = ?
+  WHERE id = ?`
+
+/** Makes a process the owner of channels that were left behind. Their calls in flight follow: see `takeOver` of purchases.ts. */
+export const takeOverChannels = (process: string) =>
+  run(`UPDATE buyer_channels SET owner = ? WHERE ${LEFT_BEHIND}`, process)
+
+/** @internal Exported for its test. */
+export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
+  const { process } = database
+  const load = async (rows: Query<BuyerChannelRow[]>, calls: Query<InFlightRow[]>) => {
+    // The calls come first. One that begins in between belongs to this process, which knows of it.
+    const inFlight = await database.query(calls)
+    return (await database.query(rows)).map((row) => withCalls(row, inFlight))
+  }
+
+  return {
+    putDeposit: (channel, isAllowed) =>
+      database.commit(
+        steps(function* () {
+          yield* lock('channel deposits')
+          if (!isAllowed((yield* all<BuyerChannelRow>(SELECT)).map(toChannel))) return false
+          yield* run(PUT, ...valuesOf(channel), process)
+          return true
+        }),
+      ),
+    ofProcess: () =>
+      load(
+        all<BuyerChannelRow>(`${SELECT} WHERE owner = ? ORDER BY no`, process),
+        all<InFlightRow>(`${IN_FLIGHT} c.owner = ?`, process),
+      ),
+    list: async () => (await database.query(all<BuyerChannelRow>(`${SELECT} ORDER BY no DESC`))).map(toChannel),
+    get: async (id) =>
+      (
+        await load(all<BuyerChannelRow>(`${SELECT} WHERE id = ?`, id), all<InFlightRow>(`${IN_FLIGHT} c.id = ?`, id))
+      )[0],
+    raiseMark: (id, mark) => database.commit(run(MARK, mark.toString(), id)),
+    seen: (id, { onChain, deposit }, now) =>
+      database.commit(run(SEEN, stateText(onChain), depositText(deposit), now, id)),
+    stop: (id, why, now) => database.commit(run(STOP, why, now, id)),
+    adopt: ({ id, mark, charged, seq, statedSeq, early }) =>
+      database.commit(run(ADOPT, mark.toString(), charged.toString(), seq, statedSeq, earlyText(early), id)),
+    takeOver: () => database.commit(takeOverChannels(process)),
+  }
+}
+
+/** A channel inside of a change. The change that counts a charge reads the sums and writes them. */
+export function channelNo(no: number): Query<StoredChannel | undefined> {
+  return one<BuyerChannelRow>(`${SELECT} WHERE no = ?`, no).map((row) => row && toChannel(row))
+}
+
+/** Stores the sums of a channel after a charge. */
+export function putSums(id: Hex, { charged, seq, statedSeq, early, stopped }: ChannelSums, now: UnixMs): Query<number> {
+  return run(COUNTED, charged.toString(), seq, statedSeq, earlyText(early), stopped ?? null, now, now, id)
+}
+
+function valuesOf(channel: StoredChannel) {
+  const { id, config, sellerId, network, onChain, mark, charged, seq, statedSeq, early, stopped } = channel
+  return [
+    ...[id, JSON.stringify(config), sellerId, network, stateText(onChain), mark.toString(), charged.toString()],
+    ...[seq, statedSeq, earlyText(early), stopped ?? null, depositText(channel.deposit)],
+    ...[channel.createdAt, channel.usedAt, channel.createdAt],
+  ]
+}
+
+function withCalls(row: BuyerChannelRow, calls: readonly InFlightRow[]): LoadedChannel {
+  const channel = toChannel(row)
+  const inFlight = new Map<string, bigint>()
+  for (const call of calls) {
+    if (call.channel === row.no) inFlight.set(toHex(call.payment_id), BigInt(call.amount))
+  }
+  // The orders of these calls have ended. Their charges wait for an earlier one.
+  for (const { call, amount } of channel.early.values()) inFlight.set(call, amount)
+  return { ...channel, inFlight }
+}
+
+function toChannel(row: BuyerChannelRow): StoredChannel {
+  return {
+    id: row.id as Hex,
+    config: JSON.parse(row.config) as ChannelConfig,
+    sellerId: row.seller_id,
+    network: row.network,
+    onChain: parse<OnChain>(row.on_chain),
+    mark: BigInt(row.mark),
+    charged: BigInt(row.charged),
+    seq: row.seq,
+    statedSeq: row.stated_seq,
+    early: new Map(parse<EarlyCharge[]>(row.early).map((charge) => [charge.seq, charge])),
+    stopped: row.stopped ?? undefined,
+    deposit: row.deposit === null ? undefined : parse<DepositUnderWay>(row.deposit),
+    createdAt: row.created_at,
+    usedAt: row.used_at,
+  }
+}
+
+const stateText = (state: OnChain) => textOf(state)
+const depositText = (deposit: DepositUnderWay | undefined) => (deposit === undefined ? null : textOf(deposit))
+const earlyText = (early: StoredChannel['early']) => textOf([...early.values()])
+
+/** JSON in which an amount is its digits and an `n`, so that it reads back as an amount. */
+function textOf(value: unknown): string {
+  return JSON.stringify(value, (_, field: unknown) => (typeof field === 'bigint' ? `${field}n` : field))
+}
+
+function parse<T>(text: string): T {
+  const revive = (_: string, field: unknown) =>
+    typeof field === 'string' && /^[0-9]+n$/.test(field) ? BigInt(field.slice(0, -1)) : field
+  return JSON.parse(text, revive) as T
+}

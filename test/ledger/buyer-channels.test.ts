@@ -1,0 +1,228 @@
+import { randomUUID } from 'node:crypto'
+import { beforeEach, expect, test } from 'vitest'
+import { countIntoSums } from '../../src/payments/channels/buyer-channel.ts'
+import type { Charge } from '../../src/schema/channel.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { type BuyerChannels, createBuyerChannels, type StoredChannel } from '../../src/store/buyer-channels.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { createPurchases, type Order, type Purchases, type Reservation } from '../../src/store/purchases.ts'
+import { asEnded, onBothEngines } from '../support/ledgers.ts'
+import { agentId, payTo, randomHex, requirements, testWallet, usdc } from '../support/payments.ts'
+
+const now = Date.UTC(2026, 0, 1, 12)
+const day = '2026-01-01'
+const ASKED = 1_000n
+let database: LedgerDatabase
+let purchases: Purchases
+let channels: BuyerChannels
+
+function channelOf(changes: Partial<StoredChannel> = {}): StoredChannel {
+  const config = {
+    ...{
+      payer: testWallet().address,
+      payerAuthorizer: testWallet(2).address,
+      receiver: payTo,
+      receiverAuthorizer: payTo,
+    },
+    ...{ token: usdc.address, withdrawDelay: 900, salt: randomHex() },
+  }
+  const onChain = { balance: 100_000n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n }
+  const sums = { mark: 20_000n, charged: 0n, seq: 0, statedSeq: 0, early: new Map(), stopped: undefined }
+  const times = { createdAt: now, usedAt: now }
+  const { network } = usdc
+  return {
+    id: randomHex(),
+    config,
+    sellerId: 'seller',
+    network,
+    onChain,
+    ...sums,
+    deposit: undefined,
+    ...times,
+    ...changes,
+  }
+}
+
+async function opened(changes: Partial<StoredChannel> = {}, store = channels): Promise<StoredChannel> {
+  const channel = channelOf(changes)
+  expect(await store.putDeposit(channel, () => true)).toBe(true)
+  return channel
+}
+
+function callOn(channel: Hex): { order: Order; reservation: Reservation } {
+  const order: Order = {
+    ...{ id: randomUUID(), agentId, sellerId: 'seller', price: ASKED, status: 'executing', task: 'task' },
+    ...{ output: undefined, error: undefined, correlationId: randomUUID(), createdAt: now, updatedAt: now },
+  }
+  const { network } = usdc
+  const server_nonce = 'preemptive'
+  const payer = testWallet().address
+  const envelope = { x402_version: 2, scheme: 'batch-settlement', network, server_nonce, payer } as const
+  const asked = { requirements: requirements({ amount: ASKED }), envelope, amount: ASKED }
+  const validBeforeSeconds = now / 1000 + 240
+  const names = { paymentId: randomHex(), orderId: order.id, agentId, sellerId: 'seller' }
+  return { order, reservation: { ...names, ...asked, validBeforeSeconds, channel } }
+}
+
+async function called(channel: Hex, store = purchases) {
+  const call = callOn(channel)
+  expect(await store.reserve(call.order, call.reservation, { day, limits: () => ({ day: 1_000_000n }) })).toBe(
+    'reserved',
+  )
+  return call
+}
+
+const finish = (
+  { order, reservation: { paymentId } }: Awaited<ReturnType<typeof called>>,
+  charge: Charge | undefined,
+) =>
+  purchases.finish(
+    { ...order, status: 'completed', output: 'result' },
+    {
+      paymentId,
+      amount: ASKED,
+      txHash: undefined,
+      onChannel: { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge }) },
+    },
+  )
+const sumsOf = async (id: Hex) => {
+  const { charged, seq, early, inFlight, stopped } = (await channels.get(id))!
+  return { charged, seq, early: [...early.keys()], inFlight: inFlight.size, stopped }
+}
+
+onBothEngines((open) => {
+  beforeEach(async () => {
+    database = await open()
+    purchases = createPurchases(database)
+    channels = createBuyerChannels(database)
+  })
+
+  test('a channel reads back as it was, with a deposit under way and amounts of 39 digits', async () => {
+    const amount = 2n ** 128n - 1n
+    const signed = { validAfter: 1n, validBefore: 2n, salt: randomHex(), signature: randomHex(65), balanceBefore: 0n }
+    const withdrawal = { amount, initiatedAt: 7 }
+    const onChain = { balance: amount, totalClaimed: 3n, withdrawal, refundNonce: 4n }
+    const early = new Map([[3, { amount: 1n, total: 9n, seq: 3, call: randomHex() }]])
+    const channel = await opened({ onChain, mark: amount, early, deposit: { amount, ...signed } })
+    const inFlight = new Map([[early.get(3)!.call, 1n]])
+    expect(await channels.ofProcess()).toEqual([{ ...channel, inFlight }])
+    await channels.seen(channel.id, { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined }, now)
+    await channels.raiseMark(channel.id, 5n)
+    const changed = { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined, mark: 5n }
+    expect(await channels.list()).toEqual([{ ...channel, ...changed }])
+  })
+
+  test('a deposit that the rules forbid is not stored', async () => {
+    const first = await opened()
+    const isAllowed = (all: readonly StoredChannel[]) => all.length === 0
+    expect(await channels.putDeposit(channelOf(), isAllowed)).toBe(false)
+    expect((await channels.list()).map(({ id }) => id)).toEqual([first.id])
+  })
+
+  test('a call is in flight until its charge, which its order, its reservation, the budget and the channel get at once', async () => {
+    const { id } = await opened()
+    const call = await called(id)
+    expect(await purchases.spentOn(day)).toBe(ASKED)
+    expect((await channels.get(id))!.inFlight).toEqual(new Map([[call.reservation.paymentId, ASKED]]))
+    await finish(call, { amount: 300n, total: 300n, seq: 1 })
+    expect(await sumsOf(id)).toEqual({ charged: 300n, seq: 1, early: [], inFlight: 0, stopped: undefined })
+    expect(await purchases.spentOn(day)).toBe(300n)
+    expect((await purchases.spendingOn(day)).held.day).toBe(0n)
+    expect(await purchases.order(call.order.id)).toMatchObject({ status: 'completed', output: 'result' })
+    const spent = { state: 'spent', amount: 300n, channel: id, confirmation: 'chain', txHash: undefined }
+    expect(await purchases.reservationOf(call.order.id)).toMatchObject(spent)
+    for (const list of ['reserved', 'unconfirmed', 'unnamed', 'unreceived'] as const) {
+      expect(await purchases.open(list, { network: usdc.network, limit: 10 })).toEqual([])
+    }
+  })
+
+  test('a result that comes twice is counted once', async () => {
+    const { id } = await opened()
+    const call = await called(id)
+    for (const _ of [1, 2]) await finish(call, { amount: ASKED, total: ASKED, seq: 1 })
+    expect(await sumsOf(id)).toMatchObject({ charged: ASKED, seq: 1, stopped: undefined })
+    expect(await purchases.spentOn(day)).toBe(ASKED)
+  })
+
+  test('a charge that comes early waits on disk for the one before it', async () => {
+    const { id } = await opened()
+    const [first, second] = [await called(id), await called(id)]
+    await finish(second, { amount: 500n, total: 900n, seq: 2 })
+    expect(await sumsOf(id)).toEqual({ charged: 0n, seq: 0, early: [2], inFlight: 2, stopped: undefined })
+    await finish(first, { amount: 400n, total: 400n, seq: 1 })
+    expect(await sumsOf(id)).toEqual({ charged: 900n, seq: 2, early: [], inFlight: 0, stopped: undefined })
+    expect(await purchases.spentOn(day)).toBe(900n)
+  })
+
+  test.each([
+    ['more than was asked', { amount: ASKED + 1n, total: ASKED + 1n, seq: 1 }],
+    ['a sum that is not that of the charges', { amount: 1n, total: 2n, seq: 1 }],
+    ['no charge', undefined],
+  ])('a result with %s is kept, and its channel stops', async (_, charge) => {
+    const { id } = await opened()
+    await finish(await called(id), charge)
+    expect((await sumsOf(id)).stopped).toContain('the seller')
+    expect(await purchases.spentOn(day)).toBe(charge?.amount === 1n ? 1n : ASKED)
+  })
+
+  test('a call that was given up and is charged after all counts again', async () => {
+    const { id } = await opened()
+    const call = await called(id)
+    await purchases.resolve(call.reservation, 'released', undefined, now)
+    expect(await purchases.spentOn(day)).toBe(0n)
+    expect(await purchases.looksDue(now + 1e12, 10, usdc.network)).toEqual([])
+    await finish(call, { amount: 700n, total: 700n, seq: 1 })
+    expect(await purchases.spentOn(day)).toBe(700n)
+    expect(await sumsOf(id)).toMatchObject({ charged: 700n, seq: 1, stopped: undefined })
+  })
+
+  test('a call whose answer nobody has any more counts as spent, and stops its channel', async () => {
+    const { id } = await opened()
+    const call = await called(id)
+    await purchases.giveUpCall(call.reservation, 'no answer', now)
+    expect(await sumsOf(id)).toMatchObject({ inFlight: 0, stopped: 'no answer' })
+    expect(await purchases.spentOn(day)).toBe(ASKED)
+  })
+
+  test('an order whose call the seller refused is paid for in another way, and counts once', async () => {
+    const { id } = await opened()
+    const { order, reservation } = await called(id)
+    const other = { ...reservation, paymentId: randomHex(), channel: undefined, amount: 2_000n }
+    const signed = testWallet().authorize(
+      requirements({ amount: 2_000n }),
+      { serverNonce: randomHex(), authorizationNonce: randomHex() },
+      now,
+    )
+    const exact = { ...other, requirements: requirements({ amount: 2_000n }), envelope: signed.envelope }
+    const allowance = { day, limits: () => ({ day: 2_500n }) }
+    expect(await purchases.reserve(order, exact, allowance)).toBe('again')
+    expect(await purchases.reserve(order, exact, { ...allowance, instead: reservation.paymentId })).toBe('reserved')
+    expect(await purchases.spentOn(day)).toBe(2_000n)
+    expect((await channels.get(id))!.inFlight.size).toBe(0)
+    expect((await purchases.reservationOf(order.id))?.channel).toBeUndefined()
+  })
+
+  test('the heir of a process takes over its channels and their calls in flight', async () => {
+    const gone = asEnded(database)
+    const { id } = await opened({}, createBuyerChannels(gone))
+    const call = await called(id, createPurchases(gone))
+    expect(await channels.ofProcess()).toEqual([])
+    await purchases.takeOver(now)
+    const [taken] = await channels.ofProcess()
+    expect([taken?.id, taken?.inFlight.size]).toEqual([id, 1])
+    const open = await purchases.open('reserved', { network: usdc.network, limit: 10 })
+    expect(open.map(({ orderId }) => orderId)).toEqual([call.order.id])
+  })
+
+  test('a call goes to no other process than its channel', async () => {
+    const gone = asEnded(database)
+    const { id } = await opened()
+    const call = await called(id, createPurchases(gone))
+    const other = { ...database, process: 'another heir' }
+    await createPurchases(other).takeOver(now)
+    expect(await purchases.open('reserved', { network: usdc.network, limit: 10 })).toEqual([])
+    await purchases.takeOver(now)
+    const open = await purchases.open('reserved', { network: usdc.network, limit: 10 })
+    expect(open.map(({ orderId }) => orderId)).toEqual([call.order.id])
+  })
+})
