@@ -83,7 +83,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
   const { agentPurchases } = buyer
   const selling = createSelling(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases })
-  const fleet = await joinFleet({ ...base, ...hosting, selling, buyer, uptime })
+  const fleet = await joinFleet({ ...base, ...hosting, selling, buyer, uptime, taken: () => trust.takeOver() })
   const workers = createWorkers({ ...base, ...hosting, selling, fleet })
   const { agents, registry } = selling
   const { ownAgents, register } = createOwnAgentsApi({ clock, catalog, selling })

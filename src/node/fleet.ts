@@ -93,6 +93,8 @@ type JoinDeps = Pick<
   workers: Pick<WorkerPool, 'links' | 'onChange'>
   selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
   buyer: Pick<Buyer, 'takeOver'>
+  /** Called after each takeover. */
+  taken(): void
 }
 
 /**
@@ -126,6 +128,7 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
     async takeOver() {
       await selling.takeOver()
       await buyer.takeOver()
+      deps.taken()
       // More has changed than can be named, also here.
       feed.reset()
     },

@@ -8,6 +8,7 @@ import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { TransactionCalls } from '../schema/transaction.ts'
 import type { OwnAgents } from '../selling/hosted-agents.ts'
+import { createLeftTransactions } from '../selling/left-transactions.ts'
 import { createRefunds, type RefundsDeps } from '../selling/refunds.ts'
 import { heldByAuthorizations } from '../store/held.ts'
 import { createReceiptStore } from '../store/receipts.ts'
@@ -108,11 +109,16 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
     },
   )
   const { payments, running, unrun } = selling.x402
+  const sender = async () => (await registries()).transactions
+  const left = createLeftTransactions({ clock, logger, wallet, transactions, payments, sender })
   const { refund } = createRefunds({ clock, logger, wallet, transactions, lane, held, payments, running, unrun })
   return {
     api: { receipts, reputation, transfers },
     refund,
     standing,
-    services: rateEvery === undefined ? [] : [feedback],
+    /** Goes on with the transactions of processes that have ended. */
+    takeOver: left.wake,
+    // Without a chain nothing can be sent.
+    services: [...(chain === undefined ? [] : [left]), ...(rateEvery === undefined ? [] : [feedback])],
   }
 }

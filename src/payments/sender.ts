@@ -9,6 +9,7 @@ import { createLane } from '../lib/lane.ts'
 import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentToken, StoredTransaction, Transactions } from '../store/transactions.ts'
+import { countTransactions, nextNonce, WAITING_MAX } from './account-nonces.ts'
 import { type Call, isSame, lower, type MinedCall } from './call.ts'
 import { readQuantity, refusalOf, TransactionError, tooPoorFor } from './transaction-error.ts'
 import { askTerms } from './transaction-terms.ts'
@@ -22,8 +23,6 @@ const FIRST_POLL_MS = 100
  * not know it. RPC nodes may show a receipt some seconds late.
  */
 const LOST_LOOKS = 20
-/** Transactions of the account that may wait before ours. A count outside 0 to 16 is a wrong answer of the RPC. */
-const WAITING_MAX = 16
 const ABANDON = 'abandon '
 
 type SenderDeps = {
@@ -74,7 +73,7 @@ export class Sender {
       if (before !== undefined) return before
       const next = await make()
       await next.guard?.()
-      const transaction = await this.#sign(next, await this.#nextNonce(signal), signal)
+      const transaction = await this.#sign(next, await nextNonce(this.#deps, signal), signal)
       if (await this.#add(transaction, last)) return this.#follow(transaction, signal)
     }
   }
@@ -130,6 +129,22 @@ export class Sender {
     return transactions.open(chain.network, wallet.address)
   }
 
+  /**
+   * Sends again what an ended process has stored, and may not have sent. @returns how many still wait
+   * @throws ChainError
+   */
+  resume(signal: AbortSignal): Promise<number> {
+    return this.#lane(async () => {
+      for (const left of await this.open()) {
+        const error = await this.#follow(left, signal).catch((error: unknown) => error)
+        if (error instanceof Error && !(error instanceof TransactionError)) throw error
+        // Those after it have later account nonces.
+        if (error instanceof TransactionError && error.code === 'TRANSACTION_PENDING') break
+      }
+      return (await this.open()).length
+    })
+  }
+
   /** Sends a stuck transaction again with higher fees and the same nonce. @throws TransactionError, ChainError */
   replace(hash: Hex, signal: AbortSignal): Promise<MinedCall> {
     return this.#instead(hash, ({ purpose, to, data, value, key }) => ({ purpose, to, data, value, key }), signal)
@@ -167,7 +182,7 @@ export class Sender {
   /** Fills nonces below `accountNonce` that another program dropped. Until then nothing later is mined. */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
     const { wallet, transactions } = this.#deps
-    const first = await this.#count('pending', signal)
+    const first = await countTransactions('pending', this.#deps, signal)
     for (let nonce = first; nonce < accountNonce && nonce < first + WAITING_MAX; nonce++) {
       const empty: Call = { purpose: `${ABANDON}account nonce ${nonce}`, to: wallet.address, data: '0x' }
       for (;;) {
@@ -179,21 +194,6 @@ export class Sender {
         break
       }
     }
-  }
-
-  async #count(block: 'latest' | 'pending', signal: AbortSignal): Promise<number> {
-    const { chain, wallet } = this.#deps
-    return Number(readQuantity(await chain.request('eth_getTransactionCount', [wallet.address, block], signal)))
-  }
-
-  /** @throws CodedError CHAIN_UNAVAILABLE for impossible counts: a transaction with a wrong nonce blocks the account */
-  async #nextNonce(signal: AbortSignal): Promise<number> {
-    const { chain, wallet, transactions } = this.#deps
-    const [latest, pending] = await Promise.all([this.#count('latest', signal), this.#count('pending', signal)])
-    const known = await transactions.nextNonce(chain.network, wallet.address)
-    if (latest >= known && pending >= latest && pending <= latest + WAITING_MAX) return pending
-    const said = `the RPC counts ${latest} transactions of ${wallet.address}, ${pending} with those that wait, and this node knows of ${known}`
-    throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
   }
 
   /** @param stuck the transaction to replace: nodes then require higher fees */
@@ -277,7 +277,7 @@ export class Sender {
           throw tooPoorFor(transaction.value, { account, network: chain.network, balance })
         }
       }
-      const isPast = (await this.#count('latest', signal)) > accountNonce
+      const isPast = (await countTransactions('latest', this.#deps, signal)) > accountNonce
       // An RPC that shows the receipt late still knows the transaction.
       const isKnown = isPast && (await chain.request('eth_getTransactionByHash', [hash], signal)) !== null
       looksLost = isPast && !isKnown ? looksLost + 1 : 0

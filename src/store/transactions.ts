@@ -47,6 +47,8 @@ export interface Transactions {
   withKey(network: string, account: Hex, key: string): Promise<EndedTransaction[]>
   /** Ended transactions with this purpose. */
   ended(network: string, account: Hex, purpose: string): Promise<{ hash: Hex; state: TransactionEnd }[]>
+  /** Mined refunds that are noted at no payment, newest first. */
+  unnotedRefunds(network: string, account: Hex): Promise<{ paymentId: Hex; hash: Hex }[]>
   /** The mined transaction with the same purpose and account nonce: the one that replaced this transaction. */
   minedInstead(transaction: StoredTransaction): Promise<StoredTransaction | undefined>
   /** The account nonce after the last one known to be mined. */
@@ -82,6 +84,11 @@ const WITH_KEY = `
 const ENDED = `
   SELECT hash, state FROM chain_transactions
   WHERE purpose = ? AND state <> 'sent' AND network = ? AND account = ? ORDER BY no`
+const UNNOTED_REFUNDS = `
+  SELECT t.purpose, t.hash FROM chain_transactions t
+  WHERE t.state = 'mined' AND t.purpose LIKE 'refund 0x%' AND t.network = ? AND t.account = ?
+    AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.refund_tx IS NOT NULL AND p.refund_tx = t.hash)
+  ORDER BY t.no DESC LIMIT 100`
 const MINED = `
   SELECT * FROM chain_transactions
   WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`
@@ -124,6 +131,11 @@ export function createTransactions(database: LedgerDatabase): Transactions {
       type EndedRow = { hash: Uint8Array; state: TransactionEnd }
       const rows = await database.query(all<EndedRow>(ENDED, purpose, network, toBytes(account)))
       return rows.map(({ hash, state }) => ({ hash: toHex(hash), state }))
+    },
+    async unnotedRefunds(network, account) {
+      const found = all<Pick<TransactionRow, 'purpose' | 'hash'>>(UNNOTED_REFUNDS, network, toBytes(account))
+      const idOf = (purpose: string) => purpose.slice(refundPurpose('0x').length - 2) as Hex
+      return (await database.query(found)).map(({ purpose, hash }) => ({ paymentId: idOf(purpose), hash: toHex(hash) }))
     },
     async minedInstead({ network, account, accountNonce, purpose }) {
       const mined = one<TransactionRow>(MINED, purpose, accountNonce, network, toBytes(account))

@@ -31,7 +31,7 @@ export interface ReputationApi {
   /** Rates another seller's agent that this node has called. Costs gas. @throws TransactionError, CodedError */
   rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
   /** The only sender of this node's transactions, sent and new ones. */
-  readonly transactions: Pick<Sender, 'open' | 'send' | 'replace' | 'abandon'>
+  readonly transactions: Pick<Sender, 'open' | 'send' | 'resume' | 'replace' | 'abandon'>
 }
 
 export type ReputationCalls = Pick<ReputationApi, 'read' | 'register' | 'rate'> & { transactions: TransactionCalls }

@@ -1,5 +1,5 @@
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { type Chain, createChain } from '../../src/chain/chain.ts'
@@ -13,11 +13,13 @@ import { createWallet } from '../../src/payments/wallet.ts'
 import { OPERATOR } from '../../src/schema/caller.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import type { SendTransfer } from '../../src/schema/transfer.ts'
+import { createLeftTransactions } from '../../src/selling/left-transactions.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { heldByAuthorizations } from '../../src/store/held.ts'
+import { createPayments } from '../../src/store/payments.ts'
 import { createPurchases } from '../../src/store/purchases.ts'
 import { createTransactions } from '../../src/store/transactions.ts'
-import { agentId, requirements, signed, usdc } from '../support/payments.ts'
+import { agentId, claim, exchangeOf, randomHex, requirements, signed, usdc } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 
 let devChain: DevChain
@@ -182,6 +184,78 @@ describe('D38: a transfer with a key', () => {
       expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([1, 2_000_000n])
     },
   )
+})
+
+describe('what an ended process has stored, and never sent', () => {
+  /** A refund that was signed and stored. Its process was killed before it was sent. */
+  async function stored(purpose: string): Promise<void> {
+    purse.intercept = (method) => {
+      if (method === 'eth_sendRawTransaction') throw new Error('killed')
+    }
+    const call = { purpose, to: addresses.usdc, data: encodeTransfer(to, 3_000_000n), key: `${purpose} 0` }
+    await expect(purse.sender.send(() => call, AbortSignal.timeout(20_000))).rejects.toThrow('killed')
+    purse.intercept = undefined
+  }
+
+  /** The next process, which nobody asks for anything. */
+  function nextProcess() {
+    const { wallet, database } = purse
+    const sender = purse.started()
+    const left = createLeftTransactions({
+      ...{ wallet, clock: systemClock, logger: silentLogger, firstMs: 0 },
+      transactions: createTransactions(database),
+      payments: createPayments(database),
+      sender: async () => sender,
+    })
+    onTestFinished(() => left.stop())
+    return left
+  }
+
+  async function settledPayment() {
+    const now = systemClock.now()
+    const payment = claim(now)
+    const payments = createPayments(purse.database)
+    await payments.claim(payment, now)
+    await payments.deliver({ id: payment.id, state: 'owed' }, exchangeOf(payment, now), now)
+    await payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
+    return { id: payment.id, refundTx: async () => (await payments.get(payment.id))?.refundTx }
+  }
+
+  test('is sent by the next process, once, and the payment of a refund is paid back in the books', async () => {
+    const { id, refundTx } = await settledPayment()
+    await stored(`refund ${id}`)
+    const [{ hash } = {}] = await purse.sender.open()
+    await nextProcess().start()
+    await until(refundTx)
+    expect([await refundTx(), await purse.nonce(), await chain.usdcBalance(to)]).toEqual([hash, 1, 3_000_000n])
+    expect(await purse.sender.open()).toEqual([])
+  })
+
+  test('is sent after a takeover too', async () => {
+    const left = nextProcess()
+    await left.start()
+    await stored('send 3')
+    await until(async () => {
+      left.wake()
+      return (await chain.usdcBalance(to)) > 0n
+    })
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([1, 3_000_000n])
+  })
+
+  test('a refund that was mined, and never noted, is noted', async () => {
+    const { id, refundTx } = await settledPayment()
+    const call = {
+      purpose: `refund ${id}`,
+      to: addresses.usdc,
+      data: encodeTransfer(to, 3_000_000n),
+      key: `refund ${id} 0`,
+    }
+    const { hash } = await purse.sender.send(() => call, AbortSignal.timeout(20_000))
+    expect(await refundTx()).toBeUndefined()
+    await nextProcess().start()
+    await until(refundTx)
+    expect([await refundTx(), await purse.nonce()]).toEqual([hash, 1])
+  })
 })
 
 describe('while a transfer waits', () => {
