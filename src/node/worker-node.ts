@@ -10,6 +10,7 @@ import { WORK_PROTOCOL } from '../schema/work.ts'
 import { dataFile, openDataDir } from '../store/data-dir.ts'
 import { lockDataDir } from '../store/lock.ts'
 import { readJoinToken } from '../workers/join-token.ts'
+import { openSellerAddresses } from '../workers/seller-addresses.ts'
 import { workFor } from '../workers/work-for.ts'
 import { openWorkerAgents } from '../workers/worker-agents.ts'
 
@@ -50,17 +51,19 @@ export async function runWorker(options: WorkerOptions, ports: WorkerPorts, sign
     )
     const agents = await openWorkerAgents(definitions, { createRuntime, logger })
     const names = agents.list().map(({ name }) => name)
+    const seller = await openSellerAddresses(dataFile(dataDir, 'workerSeller'), { peer, addrs, logger })
     const host = await createDialHost({ identity, version: stoaVersion() })
     await host.start()
     try {
-      const dial = (attempt: AbortSignal) => host.openStream({ peerId: peer, addrs }, WORK_PROTOCOL, attempt)
+      const dial = (attempt: AbortSignal) =>
+        seller.dial((known) => host.openStream({ peerId: peer, addrs: known }, WORK_PROTOCOL, attempt))
       const onWelcome = (name: string, said: readonly string[]) => {
         const unknown = names.filter((agent) => said.includes(agent))
         onReady({ peerId: host.peerId, sellerId: peer, name, agents: names, unknown })
         const fix = 'write the name here as the seller does, or mark the agent there with `worker: true`'
         if (unknown.length > 0) logger.warn({ agent_name: unknown.join(', ') }, `the seller has no such agent: ${fix}`)
       }
-      await workFor({ id, secret, runsMax }, { agents, logger, dial, onWelcome }, signal)
+      await workFor({ id, secret, runsMax }, { agents, logger, dial, onWelcome, onAddresses: seller.learn }, signal)
     } finally {
       await host.stop()
     }

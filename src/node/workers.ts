@@ -6,6 +6,7 @@ import { periodic } from '../lib/periodic.ts'
 import type { Host } from '../p2p/host.ts'
 import { mergeAddresses } from '../p2p/multiaddrs.ts'
 import type { PeerLimits } from '../protocols/peer-limits.ts'
+import { SELLER_ADDRESSES_MAX } from '../schema/work.ts'
 import type { OwnAgents } from '../selling/hosted-agents.ts'
 import type { FleetSight } from '../store/postgres/processes.ts'
 import { createWorkerStore } from '../store/workers.ts'
@@ -18,7 +19,7 @@ import type { Foundation } from './foundation.ts'
 /** How often listings are compared with the workers that are there, and workers with the ledger. */
 const LOOK_EVERY_MS = 15_000
 
-type WorkersDeps = Pick<Foundation, 'database' | 'clock' | 'logger' | 'random' | 'identity' | 'tail'> & {
+type WorkersDeps = Pick<Foundation, 'database' | 'clock' | 'logger' | 'random' | 'identity' | 'tail' | 'siblings'> & {
   host: Host
   workers: WorkerPool
   slots: RunSlots
@@ -30,10 +31,12 @@ type WorkersDeps = Pick<Foundation, 'database' | 'clock' | 'logger' | 'random' |
 export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Service[] } {
   const { clock, logger, workers: pool, random, host, slots, selling, fleet } = deps
   const { process } = deps.database
+  const addressesIn = (sight: FleetSight) => mergeAddresses([host.addresses(), ...addressesElsewhere(sight, process)])
+  const addresses = () => addressesIn(fleet.sight()).slice(0, SELLER_ADDRESSES_MAX)
   const roll = createWorkerRoll({
     ...{ clock, pool, random, store: createWorkerStore(deps.database), peerId: deps.identity.peerId },
     // A worker that loses one process dials the next.
-    addresses: async () => mergeAddresses([host.addresses(), ...addressesElsewhere(await fleet.look(), process)]),
+    addresses: async () => addressesIn(await fleet.look()),
     process,
     elsewhere: async () => workersElsewhere(await fleet.look(), process),
   })
@@ -59,13 +62,19 @@ export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Ser
   const lookNow = () => void roll.look().catch(notRead)
   // Another process has revoked a worker, or let one in.
   deps.tail.listen({ changed: ({ record }) => record === 'worker' && lookNow(), missed: lookNow })
+  // Workers outlive the processes that they were invited by.
+  const tellAddresses = () => {
+    for (const link of pool.links()) link.tellAddresses(addresses())
+  }
+  deps.siblings.onAddressesChange(tellAddresses)
   async function look(): Promise<void> {
     follow()
+    tellAddresses()
     await roll.look()
   }
 
   const door = createWorkDoor({
-    ...{ clock, logger, roll, pool, limits: selling.x402.limits },
+    ...{ clock, logger, roll, pool, addresses, limits: selling.x402.limits },
     siteOf: (peerId) => host.siteOf(peerId),
     hasAgent: (name) => selling.registry.list().some(({ definition }) => definition.worker && definition.name === name),
     handle: (...args) => host.handle(...args),

@@ -12,7 +12,14 @@ const WORKER_AGENTS_MAX = 64
 /** Characters of one piece of output. */
 export const WORK_OUTPUT_LENGTH_MAX = 64 * 1024
 
+/** Addresses of a seller that a worker is told. */
+export const SELLER_ADDRESSES_MAX = 64
+
 const version = z.literal('1.0')
+const addrs = z
+  .array(z.string().max(512))
+  .max(SELLER_ADDRESSES_MAX)
+  .meta({ description: 'where the seller is reached now: all its processes' })
 const run = z.uuid().meta({ description: 'the run, as the seller named it' })
 
 /** Reasons for which a worker is not let in, or is let go. After those that are `final` it does not come back. */
@@ -37,6 +44,7 @@ const WorkJoin = z.object({
     .max(WORKER_AGENTS_MAX)
     .meta({ description: 'agents that the worker can run, by name, and whether they read earlier exchanges' }),
   runs_max: z.int().min(1).max(WORKER_RUNS_MAX).meta({ description: 'tasks that the worker runs at the same time' }),
+  follows_addresses: z.boolean().optional().meta({ description: 'whether the worker understands `work.addresses`' }),
 })
 const WorkWelcome = z.object({
   version,
@@ -44,7 +52,9 @@ const WorkWelcome = z.object({
   unknown_agents: z.array(z.string().max(80)).max(WORKER_AGENTS_MAX).optional().meta({
     description: 'agents of `work.join` under whose names the seller has none for workers now: they get no task',
   }),
+  addrs: addrs.optional(),
 })
+const WorkAddresses = z.object({ addrs })
 const WorkRefused = z.object({
   version,
   code: z
@@ -88,6 +98,7 @@ export const fromWorker = {
 /** What a seller sends. */
 export const fromSeller = {
   'work.welcome': WorkWelcome,
+  'work.addresses': WorkAddresses,
   'work.refused': WorkRefused,
   'work.history': WorkHistory,
   'work.task': WorkTask,

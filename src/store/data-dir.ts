@@ -9,6 +9,7 @@ import { loadOrCreateSecret, modeOf, tighten } from './secret-file.ts'
 export const dataFiles = {
   identity: 'identity.key',
   worker: 'worker.key',
+  workerSeller: 'worker-seller.json',
   market: 'market.key',
   wallet: 'wallet.key',
   apiToken: 'api.token',

@@ -7,7 +7,7 @@ import { TokenBuckets } from '../lib/token-buckets.ts'
 import { within } from '../lib/wait.ts'
 import { FramedStream } from '../protocols/framed-stream.ts'
 import type { PeerLimits } from '../protocols/peer-limits.ts'
-import { fromWorker, WORK_PROTOCOL, type WorkMessage } from '../schema/work.ts'
+import { fromWorker, SELLER_ADDRESSES_MAX, WORK_PROTOCOL, type WorkMessage } from '../schema/work.ts'
 import { JoiningPlaces, tooMany } from './joining-places.ts'
 import { WorkError } from './work-error.ts'
 import { parseWork, writeWork } from './work-messages.ts'
@@ -30,6 +30,8 @@ type DoorDeps = {
   pool: WorkerPool
   /** True if the seller has an agent of this name that workers run. */
   hasAgent(name: string): boolean
+  /** Where the seller is reached: all its processes. */
+  addresses(): string[]
   limits: Pick<PeerLimits, 'openStream' | 'holdBytes'>
   siteOf(peerId: string): string | undefined
   handle(
@@ -117,7 +119,9 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
       await deps.roll.noteSeen(id)
       const unknown = [...agents.keys()].filter((agent) => !deps.hasAgent(agent))
       const more = unknown.length > 0 && { unknown_agents: unknown }
-      await writeWork(stream, 'work.welcome', { version: '1.0', name, ...more }, signal)
+      const addrs = deps.addresses().slice(0, SELLER_ADDRESSES_MAX)
+      await writeWork(stream, 'work.welcome', { version: '1.0', name, ...more, addrs }, signal)
+      if (message.follows_addresses === true) link.followAddresses(addrs)
       deps.pool.join(link)
       return link
     } finally {

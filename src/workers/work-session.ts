@@ -20,6 +20,8 @@ export type SessionDeps = {
   logger: Logger
   /** Called when the seller has let this worker in. `unknown`: agents under whose names the seller has none for workers. */
   onWelcome(name: string, unknown: readonly string[]): void
+  /** Called with the addresses at which the seller is reached now. */
+  onAddresses(addrs: readonly string[]): void
 }
 
 /** The worker's end of the stream to its seller: joins, runs what it is given, and answers. */
@@ -42,7 +44,7 @@ export class WorkSession {
     const { id, secret, runsMax } = this.#options
     const agents = this.#deps.agents.list().map(({ name, readsHistory }) => ({ name, reads_history: readsHistory }))
     try {
-      await this.#write('work.join', { version: '1.0', id, secret, agents, runs_max: runsMax })
+      await this.#write('work.join', { version: '1.0', id, secret, agents, runs_max: runsMax, follows_addresses: true })
       for (;;) {
         const frame = await this.#stream.read(signal)
         if (frame === undefined) return
@@ -50,8 +52,11 @@ export class WorkSession {
         if (type === 'work.task') this.#begin(message)
         else if (type === 'work.history') this.#remember(message)
         else if (type === 'work.cancel') this.#runs.get(message.run)?.abort(new Error('the seller canceled the run'))
-        else if (type === 'work.welcome') this.#deps.onWelcome(message.name, message.unknown_agents ?? [])
-        else throw refusal(message)
+        else if (type === 'work.addresses') this.#deps.onAddresses(message.addrs)
+        else if (type === 'work.welcome') {
+          this.#deps.onWelcome(message.name, message.unknown_agents ?? [])
+          this.#deps.onAddresses(message.addrs ?? [])
+        } else throw refusal(message)
       }
     } finally {
       this.#ending.abort(new Error('the connection to the seller ended'))

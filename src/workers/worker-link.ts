@@ -52,6 +52,8 @@ export class WorkerLink {
   /** Slots that are given away, whether their runs have begun or not. */
   #taken = 0
   #heldAt: number | undefined
+  /** The addresses of the seller that the worker was told. Undefined: it does not follow them. */
+  #told: string | undefined
 
   constructor(worker: JoinedWorker, stream: FramedStream, options: LinkOptions) {
     this.worker = worker
@@ -65,6 +67,19 @@ export class WorkerLink {
 
   get hasSlot(): boolean {
     return this.#taken < this.worker.runsMax && !this.#ending.signal.aborted
+  }
+
+  /** The worker wants to know where the seller is reached, and was told so just now. */
+  followAddresses(told: readonly string[]): void {
+    this.#told = told.join()
+  }
+
+  /** Tells the worker where the seller is reached, if it does not know. */
+  tellAddresses(addrs: readonly string[]): void {
+    if (this.#told === undefined || this.#told === addrs.join() || addrs.length === 0) return
+    this.#told = addrs.join()
+    const told = writeWork(this.#stream, 'work.addresses', { addrs: [...addrs] }, this.#ending.signal)
+    told.catch((error) => this.cut(error))
   }
 
   /** Takes a slot, which belongs to the next call of `run`. */

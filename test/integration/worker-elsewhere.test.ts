@@ -1,4 +1,6 @@
 /** ADR-28: an agent of workers at a seller of two processes, and a worker that is connected to one of them. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Fleet } from '../../src/schema/fleet.ts'
@@ -68,4 +70,24 @@ test('a buyer that is connected to the process without a worker gets its result 
       ),
     WAIT,
   )
+}, 180_000)
+
+test('a worker goes on with a process that came after its invitation, when those of before are gone', async () => {
+  const painter = { name: 'painter', description: 'paints', price: 0, worker: true }
+  const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+  const old = await shop.start('a')
+  const { token } = await ask<InvitedWorker>(old.ready.api_url, '/workers', { body: {} })
+  const dataDir = await testDir()
+  const agents = [{ ...painter, worker: undefined, command: ['/bin/cat'] }]
+  const worker = await startWorkerProcess({ dataDir, token, agents })
+  await worker.joined()
+  const next = await shop.start('b')
+  const kept = () => readFile(join(dataDir, 'worker-seller.json'), 'utf8').catch(() => '')
+  await until(async () => (await kept()).includes(next.ready.addresses[0]!), WAIT)
+  old.child.kill('SIGKILL')
+  await old.exited
+  await worker.joined(2)
+  // And after a start of its own: the token names the process of before alone.
+  await worker.kill('SIGKILL')
+  await (await startWorkerProcess({ dataDir, token, agents })).joined()
 }, 180_000)

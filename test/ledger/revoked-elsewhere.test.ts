@@ -86,7 +86,7 @@ test('T34 a revocation reaches the process to which the worker is connected, and
   const { doors, roll } = createWorkers({
     ...{ database: here!, clock: new HandClock(), logger: silentLogger, random: randomBytes, tail, workers: pool },
     ...{ identity: { peerId: 'seller' }, host, slots: { idle: async () => {} } },
-    fleet: { sight: () => nobody, look: async () => nobody },
+    ...{ fleet: { sight: () => nobody, look: async () => nobody }, siblings: { onAddressesChange() {} } },
     selling: { agents: { followWorkers: async () => {} }, registry: { list: () => [] }, x402: { limits } },
   } as unknown as Parameters<typeof createWorkers>[0])
   const [door] = doors

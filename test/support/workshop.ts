@@ -36,19 +36,21 @@ type WorkshopOptions = {
   logger?: Logger
   /** Names under which the seller has no agent. */
   unknown?: readonly string[]
+  /** Where the seller is reached. */
+  addresses?: () => string[]
 }
 
 /** The seller's side of the work protocol over streams in memory, and workers for it, honest and scripted. */
 export async function openWorkshop(options: WorkshopOptions = {}) {
-  const { awayMs, cancelMs, site, ledger, logger = silentLogger, unknown = [] } = options
+  const { awayMs, cancelMs, site, ledger, logger = silentLogger, unknown = [], addresses = () => [] } = options
   const database = ledger ?? openDatabase({ path: ':memory:' })
   const clock = new HandClock(Date.parse('2026-11-23T10:00:00Z'))
   const pool = new WorkerPool({ logger, awayMs })
   const random = (length: number) => randomBytes(length)
-  const addresses = async () => [`/ip4/192.0.2.1/tcp/4001/p2p/${SELLER}`]
+  const invited = async () => [`/ip4/192.0.2.1/tcp/4001/p2p/${SELLER}`]
   const roll = createWorkerRoll({
     ...{ process: 'this', elsewhere: async () => [] },
-    ...{ clock, pool, random, addresses, store: createWorkerStore(database), peerId: SELLER },
+    ...{ clock, pool, random, addresses: invited, store: createWorkerStore(database), peerId: SELLER },
   })
   let handler: Handler | undefined
   const slots = new RunSlots({ concurrentMax: 16, waitingMax: 16 })
@@ -57,7 +59,7 @@ export async function openWorkshop(options: WorkshopOptions = {}) {
   let most = 0
   const door = createWorkDoor(
     {
-      ...{ clock, logger, roll, pool },
+      ...{ clock, logger, roll, pool, addresses },
       limits: {
         openStream: (peerId) => limits.openStream(peerId),
         holdBytes(peerId, change) {
@@ -114,7 +116,7 @@ export async function openWorkshop(options: WorkshopOptions = {}) {
       return worker
     },
     /** An honest worker that runs functions. */
-    async worker(agents: Record<string, Run>, runsMax = 1) {
+    async worker(agents: Record<string, Run>, runsMax = 1, onAddresses = (_addrs: readonly string[]) => {}) {
       const { id, secret } = await invite()
       const definitions = Object.keys(agents).map((name) => ({ name, description: 'x', price: 0n }))
       const opened = await openWorkerAgents(definitions, {
@@ -123,7 +125,7 @@ export async function openWorkshop(options: WorkshopOptions = {}) {
       })
       const leaving = new AbortController()
       const { promise: isIn, resolve: onWelcome } = Promise.withResolvers<string>()
-      const deps = { agents: opened, logger: silentLogger, dial: () => dial(id), onWelcome }
+      const deps = { agents: opened, logger: silentLogger, dial: () => dial(id), onWelcome, onAddresses }
       const signal = AbortSignal.any([leaving.signal, ending.signal])
       const ended = workFor({ id, secret, runsMax }, { ...deps, retry: { firstMs: 1, mostMs: 1 } }, signal)
       ended.catch(() => {})
