@@ -6,6 +6,7 @@ type Field =
   | 'agent_name'
   | 'order_id'
   | 'payment_id'
+  | 'channel_id'
   | 'correlation_id'
   | 'workflow_id'
   | 'webhook_id'

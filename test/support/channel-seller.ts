@@ -4,11 +4,14 @@ import { addresses } from '../../devnet/contracts.ts'
 import type { Devnet } from '../../devnet/devnet.ts'
 import { createChannelReader } from '../../src/chain/batch-settlement.ts'
 import { type Chain, createChain } from '../../src/chain/chain.ts'
-import { systemClock } from '../../src/lib/clock.ts'
+import { type Clock, systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { assets } from '../../src/payments/assets.ts'
 import { createChannelDeposits } from '../../src/payments/channels/channel-deposits.ts'
+import { ChannelKeeper } from '../../src/payments/channels/channel-keeper.ts'
+import { createChannelRefunds } from '../../src/payments/channels/channel-refunds.ts'
 import { createChannelRelay } from '../../src/payments/channels/channel-relay.ts'
+import { openAtSeller, type SellerChannel, takeCount, takeVoucher } from '../../src/payments/channels/seller-channel.ts'
 import { createFacilitator } from '../../src/payments/facilitator.ts'
 import { Sender } from '../../src/payments/sender.ts'
 import { signVoucher } from '../../src/payments/voucher.ts'
@@ -18,7 +21,9 @@ import { openDatabase } from '../../src/store/database.ts'
 import { createTransactions } from '../../src/store/transactions.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from './faulty-facilitator.ts'
 import { TestChannels } from './test-channels.ts'
+import type { TestKept } from './test-kept.ts'
 
+const never = new AbortController().signal
 export const CHANNEL_ASSET = assets[NETWORK]
 
 /** The part of a seller that sends to the contract of payment channels, with a facilitator that fails as it is told. */
@@ -31,6 +36,8 @@ export class ChannelSeller {
   readonly channels: TestChannels
   readonly terms
   facilitator!: FaultyFacilitator
+  /** The warnings and errors of the keeper. */
+  readonly log: string[] = []
   /** Waits of the relay, in milliseconds. */
   readonly waits = { shownMs: 1_500, facilitatorMs: 3_000 }
   readonly #closing: (() => Promise<unknown>)[] = []
@@ -90,6 +97,58 @@ export class ChannelSeller {
   config(changes: Partial<ChannelConfig> = {}): ChannelConfig {
     const { receiver, receiverAuthorizer } = this.terms
     return this.channels.config({ receiver, receiverAuthorizer, ...changes })
+  }
+
+  keeper(
+    kept: TestKept,
+    {
+      relay = this.relay(),
+      isKeeper = true,
+      claimThreshold = 1_000_000n,
+      clock = systemClock,
+      readEveryMs = 60_000,
+    }: {
+      relay?: ReturnType<typeof createChannelRelay>
+      isKeeper?: boolean
+      claimThreshold?: bigint
+      clock?: Clock
+      readEveryMs?: number
+    } = {},
+  ) {
+    const { chain, reader, authorizer } = this
+    const note = (_fields: object, message: string) => void this.log.push(message)
+    const logger = { ...silentLogger, warn: note, error: note }
+    const common = { clock, logger, chain, reader, relay, kept, authorizer }
+    const chainId = CHANNEL_ASSET.chainId
+    const refunds = createChannelRefunds({ ...common, chainId })
+    const keeper = new ChannelKeeper(
+      { claimThreshold, readEveryMs, stopMs: 5_000 },
+      {
+        ...{ ...common, chainId, refunds, receiver: this.wallet.address, token: addresses.usdc },
+        isKeeper: async () => isKeeper,
+      },
+    )
+    return { keeper, refunds, turn: (when: Parameters<ChannelKeeper['turn']>[0] = 'watch') => keeper.turn(when, never) }
+  }
+
+  /** A channel with a deposit, whose seller has charged something under a voucher for more. */
+  async owing(
+    charged: bigint,
+    { deposit = 100_000n, signer = this.channels.session, changes = {} as Partial<ChannelConfig> } = {},
+  ) {
+    const config = await this.channels.open(deposit, this.config(changes))
+    const channel = openAtSeller(this.channels.id(config), config, await this.channels.state(config))
+    return this.charge(channel, charged, signer)
+  }
+
+  /** More calls on a channel: their charges, and a voucher that covers a little more. */
+  charge(channel: SellerChannel, charged: bigint, signer = this.channels.session): SellerChannel {
+    const voucher = this.voucher(channel.config, charged + 50n, signer)
+    return takeCount(takeVoucher(channel, voucher), { total: charged, seq: channel.seq + 1 })
+  }
+
+  async claimed({ config }: Pick<SellerChannel, 'config'>): Promise<bigint> {
+    return (await this.channels.state(config)).totalClaimed
   }
 
   voucher(config: ChannelConfig, maxClaimableAmount: bigint, signer = this.channels.session) {

@@ -191,7 +191,7 @@ class World {
   }
 
   agreeToRefund(wanted: bigint): void {
-    const signed = signRefund(this.seller, wanted)
+    const signed = signRefund(this.seller, { wanted, amountMin: 1n })
     if (signed === undefined) return
     this.seller = signed.channel
     this.sellerDisk = { ...this.sellerDisk, refund: signed.refund }
@@ -412,17 +412,19 @@ describe('the seller', () => {
   })
 
   test('takes a signed refund for gone, and signs no other amount until the chain has it', () => {
-    const first = signRefund(sellerWith(90n), 40n)!
+    const all = { amountMin: 1n }
+    const first = signRefund(sellerWith(90n), { wanted: 40n, amountMin: 40n })!
     expect(first.refund).toEqual({ nonce: 0n, amount: 40n })
     expect(spendableOf(first.channel)).toBe(60n)
-    expect(signRefund(first.channel)).toEqual(first)
+    expect(signRefund(first.channel, all)).toEqual(first)
     const paid = seenOnChain(first.channel, { ...onChain(60n), refundNonce: 1n })
     expect(spendableOf(paid)).toBe(60n)
-    const second = signRefund(paid)!
+    const second = signRefund(paid, all)!
     expect(second.refund).toEqual({ nonce: 1n, amount: 60n })
     // A reorganization has taken the first one back: it will come again, and its nonce gets no other amount.
-    expect(signRefund(seenOnChain(second.channel, onChain(100n)))!.refund).toEqual(second.refund)
-    expect(signRefund(seenOnChain(paid, { ...onChain(0n), refundNonce: 1n }))).toBeUndefined()
+    expect(signRefund(seenOnChain(second.channel, onChain(100n)), all)!.refund).toEqual(second.refund)
+    expect(signRefund(seenOnChain(paid, { ...onChain(0n), refundNonce: 1n }), all)).toBeUndefined()
+    expect(signRefund(sellerWith(90n), { amountMin: 101n })).toBeUndefined()
   })
 
   test('that has lost records takes what the chain and an honest buyer know of them', () => {

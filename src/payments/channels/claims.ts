@@ -15,17 +15,22 @@ import { claimOf, type SellerChannel, seenOnChain, unclaimedOf } from './seller-
 /** Rows of one transaction. Hosted facilitators take 25. */
 const ROWS_MAX = 25
 
-/** A claim that the receiver's authorizer has signed, so anyone may send it. @internal Exported for its test. */
-export type SignedClaim = { claims: readonly ChannelClaim[]; signature: Hex }
+/** A claim that the receiver's authorizer has signed, so anyone may send it. */
+export type SignedClaim = {
+  /** The channel of each row. */
+  ids: readonly Hex[]
+  claims: readonly ChannelClaim[]
+  signature: Hex
+}
 
-type ClaimsDeps = {
+export type ClaimsDeps = {
   chain: Pick<Chain, 'request'>
   reader: Pick<ChannelReader, 'channels'>
   chainId: number
   authorizer: Pick<ChannelSigner, 'sign'>
   /** Sends a claim by a facilitator or by an own transaction. What it answers is not believed. */
   submit(claim: SignedClaim, signal: AbortSignal): Promise<unknown>
-  /** Stores what the chain says of a channel. Durable when the promise resolves. */
+  /** Takes in what the chain says of a channel. */
   seen(channel: SellerChannel): Promise<void>
 }
 
@@ -45,7 +50,6 @@ type ClaimPolicy = { unclaimedMax: bigint; everyMs: number }
  * escrow out.
  *
  * @param owedForMs for how long a channel has owed something
- * @internal Exported for its test.
  */
 export function dueClaims(
   channels: readonly SellerChannel[],
@@ -64,7 +68,6 @@ export function dueClaims(
  * whoever sends the claim is never believed. A row that the contract refuses does not stop the others.
  *
  * @throws ChainError if the chain cannot be read. Then nothing more was sent
- * @internal Exported for its test.
  */
 export async function claimChannels(
   channels: readonly SellerChannel[],
@@ -125,7 +128,11 @@ async function sortOut(channels: readonly SellerChannel[], deps: ClaimsDeps, sig
   }
 }
 
-function signClaim(channels: readonly SellerChannel[], { authorizer, chainId }: ClaimsDeps): SignedClaim {
+/** Signs the claim of channels that owe something. */
+export function signClaim(
+  channels: readonly SellerChannel[],
+  { authorizer, chainId }: Pick<ClaimsDeps, 'authorizer' | 'chainId'>,
+): SignedClaim {
   const claims = channels.map((channel) => {
     const { totalClaimed, voucher } = claimOf(channel)!
     const { maxClaimableAmount, signature } = voucher
@@ -134,5 +141,5 @@ function signClaim(channels: readonly SellerChannel[], { authorizer, chainId }: 
   const entries = claims.map(({ maxClaimableAmount, totalClaimed }, index) => ({
     ...{ channelId: channels[index]!.id, maxClaimableAmount, totalClaimed },
   }))
-  return { claims, signature: authorizer.sign(claimBatchDigest(entries, chainId)) }
+  return { ids: channels.map(({ id }) => id), claims, signature: authorizer.sign(claimBatchDigest(entries, chainId)) }
 }

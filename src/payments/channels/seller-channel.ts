@@ -81,21 +81,29 @@ function openRefund({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund
   return refund !== undefined && refund.nonce >= onChain.refundNonce ? refund : undefined
 }
 
+/** @internal Exported for its test. */
+export type RefundAsk = {
+  /** Undefined: all that is free. */
+  wanted?: bigint | undefined
+  /** Less is not worth its transaction. */
+  amountMin: bigint
+}
+
 /**
  * Gives back what is free, or `wanted` if that is less. While a refund is open it is the same refund again: two amounts
- * for one nonce would leave it to others which of them happens. Undefined: nothing is free.
+ * for one nonce would leave it to others which of them happens. Undefined: too little is free.
  *
  * @internal Exported for its test.
  */
 export function signRefund(
   channel: SellerChannel,
-  wanted?: bigint,
+  { wanted, amountMin }: RefundAsk,
 ): { channel: SellerChannel; refund: ChannelRefund } | undefined {
   const open = openRefund(channel)
   if (open !== undefined) return { channel, refund: open }
   const free = refundableOf(channel)
   const amount = wanted === undefined ? free : smallest(wanted, free)
-  if (amount <= 0n) return undefined
+  if (amount <= 0n || amount < amountMin) return undefined
   const refund = { nonce: channel.onChain.refundNonce, amount }
   return { channel: { ...channel, refund }, refund }
 }

@@ -1,0 +1,87 @@
+import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/logger.ts'
+import { formatPrice } from '../../schema/amount.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { KeptChannel, KeptChannels } from './kept-channels.ts'
+import { seenOnChain, unclaimedOf } from './seller-channel.ts'
+
+/** Channels that one request to the RPC reads. */
+const BATCH_MAX = 50
+/** A channel without money is read for this long after its last call. */
+const EMPTY_READ_MS = 60 * 60_000
+
+type ReadingsDeps = {
+  clock: Clock
+  logger: Logger
+  reader: Pick<ChannelReader, 'channels'>
+  kept: Pick<KeptChannels, 'list' | 'seen'>
+}
+
+/** What escrow no longer covers of the charges of a channel. A later deposit may cover it again. */
+function lostOf({ channel }: KeptChannel): bigint {
+  const { charged, onChain } = channel
+  return charged > onChain.balance ? charged - onChain.balance : 0n
+}
+
+/** Reads the channels of a seller on the chain, and says in the log what has happened to their escrow. */
+export class ChannelReadings {
+  readonly #deps: ReadingsDeps
+  /** What was said of a channel, so that it is said once. */
+  #said = new Map<Hex, { withdrawalAt: number | undefined; lost: bigint }>()
+
+  constructor(deps: ReadingsDeps) {
+    this.#deps = deps
+  }
+
+  /** All channels, as the chain has them now. @throws ChainError, StoreError */
+  async read(signal: AbortSignal): Promise<KeptChannel[]> {
+    const { clock, kept } = this.#deps
+    const all = await kept.list()
+    const now: KeptChannel[] = all.filter((one) => !this.#isRead(one))
+    const read = all.filter((one) => this.#isRead(one))
+    for (let from = 0; from < read.length; from += BATCH_MAX) {
+      const batch = read.slice(from, from + BATCH_MAX)
+      const at = clock.now()
+      const states = await this.#deps.reader.channels(
+        batch.map(({ channel }) => channel.id),
+        signal,
+      )
+      for (const [index, one] of batch.entries()) {
+        await kept.seen(one.channel.id, states[index]!, at)
+        now.push({ ...one, channel: seenOnChain(one.channel, states[index]!) })
+      }
+    }
+    this.#tell(now)
+    return now
+  }
+
+  #isRead({ channel, usedAt }: KeptChannel): boolean {
+    const { balance, totalClaimed } = channel.onChain
+    return balance > totalClaimed || unclaimedOf(channel) > 0n || this.#deps.clock.now() - usedAt < EMPTY_READ_MS
+  }
+
+  #tell(channels: readonly KeptChannel[]): void {
+    const { logger } = this.#deps
+    const before = this.#said
+    this.#said = new Map()
+    for (const one of channels) {
+      const { id, config, onChain } = one.channel
+      const [withdrawalAt, lost] = [onChain.withdrawal?.initiatedAt, lostOf(one)]
+      if (withdrawalAt === undefined && lost === 0n) continue
+      const said = before.get(id)
+      this.#said.set(id, { withdrawalAt, lost })
+      const fields = { channel_id: id, reason: `payer ${config.payer}` }
+      if (withdrawalAt !== undefined && said?.withdrawalAt !== withdrawalAt) {
+        const shown = `${formatPrice(onChain.withdrawal!.amount)} USDC`
+        logger.warn(fields, `the payer of a channel takes ${shown} out: what it owes is claimed now`)
+      }
+      if (lost > (said?.lost ?? 0n)) {
+        logger.error(
+          fields,
+          `a withdrawal has taken escrow of a channel: ${formatPrice(lost)} USDC of charges are lost`,
+        )
+      }
+    }
+  }
+}
