@@ -77,6 +77,8 @@ export function alertOf(alarm: Alarm): Alert {
       return { ...about, to: ofAgent, action: 'See the agent' }
     case 'agent_failing':
       return { ...about, to: ofAgent, action: 'Test the agent' }
+    case 'processes_differ':
+      return { ...about, to: '/machines', action: 'See the machines' }
     case 'trading_stopped':
       return { ...about, to: '/settings', action: 'See the node' }
     default:

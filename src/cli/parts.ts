@@ -13,6 +13,7 @@ import type { AgentDefinition } from '../schema/agent.ts'
 import type { ExecutionResult, NodeStatus } from '../schema/api.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { OwnAgent } from '../schema/own-agent.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentQuery } from '../schema/search.ts'
@@ -41,7 +42,7 @@ export interface OwnNode {
   status(): Promise<Pick<NodeStatus, 'search'>>
   readonly market: { page(query: AgentQuery): Page<Listing>; find(id: string): Listing | undefined }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
-  readonly ownAgents: { keep(definition: AgentDefinition): Promise<unknown> }
+  readonly ownAgents: { keep(definition: AgentDefinition): Promise<Pick<OwnAgent, 'sold_elsewhere'>> }
   execute(request: ExecuteRequest): Promise<ExecutionResult>
 }
 

@@ -29,6 +29,7 @@ function bench(
       agents: { local: 1, known: 1 },
       reachability: { state: 'public', addresses: [], relays: [] },
     }),
+    differences: () => undefined,
     nameOf: () => 'Summary',
     ...changes,
   })
@@ -201,4 +202,20 @@ test('D42: a node alone forgets at its next look what it dismissed and does not 
   await look(2)
   change([broken])
   expect(await all[0]!.list()).toMatchObject([{ id: alarm!.id }])
+})
+
+test('processes that are configured differently are an alarm, until they are alike or differ in another way', async () => {
+  let found: { agents: string[]; budget: boolean; mark: string } | undefined = {
+    ...{ agents: ['Echo', 'More'], budget: true, mark: 'one' },
+  }
+  const { alarms } = bench(undefined, { differences: () => found })
+  const [alarm] = await alarms.list()
+  expect(alarm).toMatchObject({ id: 'processes_differ', severity: 'warn', text: expect.stringContaining('Echo, More') })
+  expect(alarm?.text).toContain('Their budgets differ.')
+  await alarms.dismiss('processes_differ')
+  expect(await alarms.list()).toEqual([])
+  found = { ...found, mark: 'other' }
+  expect(await alarms.list()).toMatchObject([{ id: 'processes_differ' }])
+  found = undefined
+  expect(await alarms.list({ dismissed: true })).toEqual([])
 })

@@ -9,6 +9,7 @@ import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { AlarmStore, Dismissal, FailedPayments } from '../store/alarms.ts'
+import { type Differences, namesText } from './differences.ts'
 
 type AlarmsDeps = {
   clock: Clock
@@ -18,6 +19,8 @@ type AlarmsDeps = {
   isShared: boolean
   agents(): OwnAgent[]
   status(): Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
+  /** What the processes of this seller have configured in different ways. */
+  differences(): Differences | undefined
   nameOf(agentId: string): string | undefined
 }
 
@@ -47,7 +50,10 @@ const LOOK_MS = 60_000
  */
 const HELD_MS = 10 * 60_000
 /** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
-const states: readonly AlarmKind[] = ['trading_stopped', 'settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
+const states: readonly AlarmKind[] = [
+  ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
+  ...(['unreachable', 'no_peers'] as const),
+]
 
 type OpenAlarm = Omit<AlarmRecord, 'dismissed_at'>
 
@@ -68,6 +74,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       ...stuck,
       ...brokenAgents(deps.agents()),
       ...failing,
+      ...unlikeProcesses(deps.differences()),
       ...unreached(deps.status()),
     ]
     return found
@@ -223,6 +230,19 @@ async function failingAgents(
       mark: String(fresh?.newest ?? dismissals.get(idOf(agentId))?.mark ?? late.newest),
     }
   })
+}
+
+/** A buyer meets another price at each process, and each keeps to another limit. */
+function unlikeProcesses(found: Differences | undefined): OpenAlarm[] {
+  if (found === undefined) return []
+  const { agents, budget, mark } = found
+  const title = 'The processes of this seller are configured differently'
+  const what = [
+    ...(agents.length === 0 ? [] : [`They have other settings for ${namesText(agents)}, or not all have it.`]),
+    ...(budget ? ['Their budgets differ.'] : []),
+  ]
+  const text = `${what.join(' ')} Give all the same agents.yaml and config.yaml, and restart them one by one. stoa doctor names them.`
+  return [{ ...{ id: 'processes_differ', kind: 'processes_differ', severity: 'warn', title, text, count: 1 }, mark }]
 }
 
 function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {

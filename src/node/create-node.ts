@@ -1,3 +1,4 @@
+import { budgetRules } from '../buying/budget-rules.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { createNodeApi } from '../http/node-api.ts'
@@ -83,10 +84,11 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
   const { agentPurchases } = buyer
   const selling = createSelling(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases })
-  const fleet = await joinFleet({ ...base, ...hosting, selling, buyer, uptime, taken: () => trust.takeOver() })
+  const joining = { ...base, ...hosting, selling, buyer, uptime, budget: budgetRules(config.buyer) }
+  const fleet = await joinFleet({ ...joining, taken: () => trust.takeOver() })
   const workers = createWorkers({ ...base, ...hosting, selling, fleet })
   const { agents, registry } = selling
-  const { ownAgents, register } = createOwnAgentsApi({ clock, catalog, selling })
+  const { ownAgents, register } = createOwnAgentsApi({ ...base, catalog, selling })
   const x402Receipts = createX402Receipts({ ...base, catalog, buyer, sales: selling.x402 })
   const trust = createTrust(config, { ...base, catalog, measures, selling, x402Receipts })
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })

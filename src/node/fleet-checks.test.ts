@@ -46,13 +46,19 @@ test.each<[string, Said, RegExp]>([
   ['is behind', { version: '0.9.0' }, /other, process 1 runs version 0\.9\.0, others run 1\.0\.0/],
   ['knows an older ledger', { schema: 29 }, /made for schema 29 of the ledger, others for 30/],
   ['has another clock', { aheadMs: HOUR_MS }, /clock of other, process 1 is 60 min ahead of the database/],
-  ['has other agents', { definitions: { Echo: 'y', More: 'z' } }, /other agents than own, process 1: Echo, More/],
+  [
+    'has other agents',
+    { definitions: { Echo: 'y', More: 'z' } },
+    /other agents than own, process 1: Echo \(other settings\), More \(only there\)/,
+  ],
+  ['lacks an agent', { definitions: {} }, /other agents than own, process 1: Echo \(not there\)/],
+  ['has another budget', { budget: 'b' }, /another budget in its configuration than own, process 1/],
   ['is silent', { silentMs: 15_000 }, /nothing was heard of other, process 1 for 15 s: .* in 5 s/],
   ['lags', { lagMs: 40_000 }, /has not read for 40 s what the others changed/],
   ['announces nothing', { addresses: [] }, /announces no address that others can dial/],
   ['announces its loopback', { addresses: ['/ip4/127.0.0.1/tcp/4001'] }, /announces no address that others can dial/],
 ])('doctor names a process that %s', async (_what, said, text) => {
-  const findings = await found(said, { definitions: { Echo: 'x' } })
+  const findings = await found(said, { definitions: { Echo: 'x' }, budget: 'a' })
   expect(findings.map((finding) => finding.text)).toContainEqual(expect.stringMatching(text))
   for (const { state, fix } of findings)
     expect([state, fix]).toEqual([expect.stringMatching(/warn|fail/), expect.any(String)])

@@ -4,6 +4,7 @@ import { machineOf } from '../lib/place.ts'
 import { dialTcp, placeOf } from '../lib/tcp-dial.ts'
 import type { WorkerRecord } from '../schema/worker.ts'
 import type { FleetSight, LedgerProcess, ProcessReport } from '../store/postgres/processes.ts'
+import { agentsText, differencesOf } from './differences.ts'
 import { missingOf } from './missing.ts'
 
 /** Far below the difference at which a process stops trading. */
@@ -34,7 +35,7 @@ export async function checkProcesses(sight: FleetSight, own: string, signal: Abo
     ...behind(reporting),
     ...reporting.flatMap(clock),
     ...reporting.flatMap(lag),
-    ...(me === undefined ? [] : reporting.flatMap((one) => otherAgents(one, me))),
+    ...(me === undefined ? [] : reporting.flatMap((one) => otherConfiguration(one, me))),
     ...(await Promise.all(others.map((one) => unreachable(one, me, signal)))).flat(),
   ]
   if (found.length > 0) return found
@@ -99,19 +100,26 @@ function lag({ place, report: { lagMs = 0 } }: Reporting): Finding[] {
   return [warn(text, 'see its log, and how long it waits for the database: stoa status')]
 }
 
-function otherAgents(one: Reporting, me: Reporting): Finding[] {
-  const [theirs, mine] = [one.report.definitions, me.report.definitions]
-  if (theirs === undefined || mine === undefined || one.id === me.id) return []
-  const differs = [...new Set([...Object.keys(theirs), ...Object.keys(mine)])].filter(
-    (name) => theirs[name] !== mine[name],
-  )
-  if (differs.length === 0) return []
-  const names = differs.slice(0, 5).join(', ') + (differs.length > 5 ? ' and more' : '')
+/** How the configuration of another process differs from that of this one. */
+function otherConfiguration(one: Reporting, me: Reporting): Finding[] {
+  const { agents = [], budget = false } = one.id === me.id ? {} : (differencesOf([one.report, me.report]) ?? {})
   return [
-    warn(
-      `${one.place} has other agents than ${me.place}: ${names}`,
-      'give all processes the same agents.yaml, then restart them',
-    ),
+    ...(agents.length === 0
+      ? []
+      : [
+          warn(
+            `${one.place} has other agents than ${me.place}: ${agentsText(agents, one.report, me.report)}`,
+            'give all processes the same agents.yaml, then restart them one by one',
+          ),
+        ]),
+    ...(budget
+      ? [
+          warn(
+            `${one.place} has another budget in its configuration than ${me.place}`,
+            'give both the same settings of buyer: in config.yaml, flags and environment, then restart them',
+          ),
+        ]
+      : []),
   ]
 }
 

@@ -3,7 +3,8 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { Fleet, FleetProcess } from '../schema/fleet.ts'
 import type { WorkerRecord } from '../schema/worker.ts'
 import type { Latency } from '../store/latency.ts'
-import type { FleetSight, LedgerProcess } from '../store/postgres/processes.ts'
+import type { FleetSight, LedgerProcess, ProcessReport } from '../store/postgres/processes.ts'
+import { differencesOf } from './differences.ts'
 import { missingOf } from './missing.ts'
 
 /** Heard of for this long, a process is well: it reports every 3 s. */
@@ -27,8 +28,9 @@ export function fleetView(
 ): Fleet {
   const { alive, ended, roles } = sight
   const now = clock.now()
+  const here = alive.find(({ id }) => id === process)?.report
   return {
-    processes: alive.map((one) => processView(one, one.id === process, now)),
+    processes: alive.map((one) => ({ ...processView(one, one.id === process, now), ...differs(one.report, here) })),
     ended: ended.map(({ id, place, agoMs, isLost }) => ({
       ...{ id, place, ended_at: isoTime(now - agoMs), how: isLost ? 'lost' : 'stopped' },
     })),
@@ -50,6 +52,11 @@ export function fleetStatus(sight: FleetSight, isShared: boolean): Pick<NodeStat
       workers: { connected: workers.size, running: sum('running'), runs_max: sum('runsMax') },
     }),
   }
+}
+
+function differs(report: ProcessReport | undefined, here: ProcessReport | undefined): Pick<FleetProcess, 'differs'> {
+  const found = differencesOf([report, here])
+  return found === undefined ? {} : { differs: { agents: found.agents, budget: found.budget } }
 }
 
 function processView(one: LedgerProcess, isThis: boolean, now: number): FleetProcess {

@@ -1,3 +1,4 @@
+import type { BudgetRules } from '../buying/budget-rules.ts'
 import type { Buyer } from '../buying/buyer.ts'
 import { clockTrouble } from '../ledger/clock-difference.ts'
 import type { Trading } from '../ledger/trading.ts'
@@ -90,6 +91,7 @@ type JoinDeps = Pick<
   | 'latency'
 > & {
   uptime: Pick<Uptime, 'ms'>
+  budget: BudgetRules
   workers: Pick<WorkerPool, 'links' | 'onChange'>
   selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
   buyer: Pick<Buyer, 'takeOver'>

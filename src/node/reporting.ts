@@ -26,6 +26,7 @@ import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
 import type { WorkerRoll } from '../workers/worker-roll.ts'
 import { createAlarms } from './alarms.ts'
 import { diagnose } from './diagnosis.ts'
+import { differencesAmong } from './differences.ts'
 import type { Fleet } from './fleet.ts'
 import { fleetStatus, fleetView } from './fleet-view.ts'
 import type { Foundation } from './foundation.ts'
@@ -52,7 +53,6 @@ type ReportingDeps = Pick<
   | 'tail'
   | 'latency'
   | 'isShared'
-  | 'siblings'
 > & {
   uptime: Pick<Uptime, 'ms'>
   meters: Meters
@@ -94,13 +94,11 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   /** The alarms are derived from it. */
   const condition = () => ({ ...nodeCondition(seen, deps.uptime.ms), ...fleetStatus(deps.fleet.sight(), isShared) })
   const agents = () => deps.ownAgents.list()
-  /** Without those that cannot run here and are sold by another process: that one has the worker, for example. */
-  function troubledAgents() {
-    const elsewhere = deps.siblings.agents()
-    return agents().filter(({ id, runnable }) => runnable || !elsewhere.has(id))
-  }
+  /** Another process has the worker, for example. */
+  const troubledAgents = () => agents().filter(({ sold_elsewhere: isSold }) => isSold !== true)
   const alarms = createAlarms({
     ...{ clock, logger, agents: troubledAgents, store: createAlarmStore(database), isShared, status: condition },
+    differences: () => differencesAmong(deps.fleet.sight().alive),
     nameOf: (agentId) => catalog.resolve(agentId)?.name,
   })
   const counts = lastKnown(() => Promise.all([payments.counts(), alarms.count()]))

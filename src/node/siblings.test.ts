@@ -3,8 +3,10 @@ import { createSiblings } from './siblings.ts'
 
 const SELLER = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
 const at = (port: number, host = '9.9.9.9') => `/ip4/${host}/tcp/${port}/p2p/${SELLER}`
-const process = (id: string, addresses: string[], { agents = ['a'], isDraining = false } = {}) => {
-  return { id, report: { addresses, agents, isDraining } }
+type Said = { agents?: string[]; isDraining?: boolean; definitions?: Record<string, string>; upMs?: number }
+const process = (id: string, addresses: string[], { agents = ['a'], isDraining = false, ...rest }: Said = {}) => {
+  const { definitions, upMs = 60_000 } = rest
+  return { id, place: `at ${id}`, upMs, report: { addresses, agents, isDraining, definitions } }
 }
 
 function setup() {
@@ -44,7 +46,11 @@ test('a node alone lists its own addresses', () => {
 test('all processes come to the same list, which names each of them first', () => {
   const { siblings, own } = setup()
   const other = createSiblings('other', { addresses: () => [at(2), at(3)], onAddressesChange: () => () => {} })
-  const alive = [process('other', [at(2), at(3)]), process('me', own.addresses), { id: 'new', report: undefined }]
+  const alive = [
+    process('other', [at(2), at(3)]),
+    process('me', own.addresses),
+    { id: 'new', place: 'at new', upMs: 0, report: undefined },
+  ]
   siblings.note(alive)
   other.note(alive)
   expect(siblings.addresses('a')).toEqual([at(2), at(1), at(3), at(1, '127.0.0.1')])
@@ -78,4 +84,20 @@ test('a process that stops is left out, with its agents', () => {
   siblings.note([...others, process('me', [], { agents: ['c'] })])
   expect(siblings.addresses('a')).toEqual([at(2), at(1), at(1, '127.0.0.1')])
   expect([...siblings.agents()]).toEqual(['a'])
+})
+
+test('the processes are named that have other settings for an agent, or do not have it', () => {
+  const { siblings } = setup()
+  const having = (id: string, definitions: Record<string, string> | undefined, upMs?: number) =>
+    process(id, [], { ...(definitions && { definitions }), ...(upMs !== undefined && { upMs }) })
+  expect(siblings.unlike('Echo')).toEqual([])
+  siblings.note([having('me', { Echo: 'x', More: 'm' }), having('same', { Echo: 'x' }), having('other', { Echo: 'y' })])
+  expect(siblings.unlike('Echo')).toEqual(['at other'])
+  expect(siblings.unlike('More')).toEqual(['at same', 'at other'])
+  // One that starts tells its agents one by one, and one of another version may tell none.
+  siblings.note([having('me', { Echo: 'x' }), having('new', {}, 1_000), having('old', undefined)])
+  expect(siblings.unlike('Echo')).toEqual([])
+  // What was removed here is sold there on.
+  siblings.note([having('me', {}), having('other', { Echo: 'y' })])
+  expect(siblings.unlike('Echo')).toEqual(['at other'])
 })

@@ -1,9 +1,15 @@
 import type { Host } from '../p2p/host.ts'
 import { mergeAddresses } from '../p2p/multiaddrs.ts'
+import { STARTING_MS } from './differences.ts'
 
 /** A process of this seller that is alive, as the ledger shows it. */
-type Sibling = { id: string; report: Report | undefined }
-type Report = { addresses: readonly string[]; agents: readonly string[]; isDraining: boolean }
+type Sibling = { id: string; place: string; upMs: number; report: Report | undefined }
+type Report = {
+  addresses: readonly string[]
+  agents: readonly string[]
+  isDraining: boolean
+  definitions?: Readonly<Record<string, string>> | undefined
+}
 
 /** What the other processes of this seller say of themselves. A node alone has none. */
 type Siblings = {
@@ -15,6 +21,8 @@ type Siblings = {
   agents(): ReadonlySet<string>
   /** The other processes that sell an agent. */
   sellersOf(agentId: string): string[]
+  /** Where the processes run that have other settings for an agent than this one, or do not have it. */
+  unlike(name: string): string[]
   /** Tells the other processes at once which agents this one sells, and hears the same of them. */
   tell(): Promise<void>
   /** Sets how they are told. Without it, nobody is. */
@@ -63,6 +71,16 @@ export function createSiblings(process: string, host: Pick<Host, 'addresses' | '
     agents: () => soldByOthers(processes, process),
     sellersOf: (agentId) =>
       processes.flatMap(({ id, report }) => (id !== process && report?.agents.includes(agentId) === true ? id : [])),
+    unlike(name) {
+      const here = processes.find(({ id }) => id === process)?.report?.definitions
+      // A process of another version may not say.
+      const differs = ({ report, upMs }: Sibling) => {
+        if (report?.definitions === undefined) return false
+        const there = report.definitions[name]
+        return there === undefined ? upMs >= STARTING_MS && here?.[name] !== undefined : there !== here?.[name]
+      }
+      return here === undefined ? [] : processes.filter(differs).map(({ place }) => place)
+    },
     tell: () => tell(),
     tellBy(way) {
       tell = way

@@ -16,8 +16,8 @@ test('what equals the listing is no difference, in any letter case', () => {
 })
 
 test.each([
-  ['a higher amount', { amount: 10_001n }, /10001 atomic units/],
-  ['a lower amount', { amount: 9_999n }, /9999 atomic units/],
+  ['a higher amount', { amount: 10_001n }, /asks for 0\.010001 USDC, its listing says 0\.01 USDC/],
+  ['a lower amount', { amount: 9_999n }, /0\.009999 USDC/],
   ['another network', { network: 'eip155:8453' }, /payment on eip155:8453/],
   ['another asset', { asset: payTo }, new RegExp(`asset ${payTo}`)],
   ['another payee', { payTo: usdc.address }, /asks to pay 0x036C/],

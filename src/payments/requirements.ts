@@ -1,3 +1,4 @@
+import { usdc } from '../schema/amount.ts'
 import { SETTLEMENT_SECONDS } from '../schema/limits.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -25,7 +26,7 @@ type ListedTerms = { amount: bigint; network: string; asset: string; payTo: stri
 
 /** The first difference from the seller's listing (D33). The buyer never signs other terms blindly (T2). */
 export function differenceFromListing(asked: PaymentRequirements, listed: ListedTerms): string | undefined {
-  if (asked.amount !== listed.amount) return `asks for ${asked.amount} atomic units, its listing says ${listed.amount}`
+  if (asked.amount !== listed.amount) return `asks for ${usdc(asked.amount)}, its listing says ${usdc(listed.amount)}`
   if (asked.network !== listed.network)
     return `asks for payment on ${asked.network}, its listing says ${listed.network}`
   if (!sameAddress(asked.asset, listed.asset)) return `asks for asset ${asked.asset}, its listing says ${listed.asset}`

@@ -7,13 +7,14 @@ export const alarmKinds = [
   'settlement_stuck',
   'agent_broken',
   'agent_failing',
+  'processes_differ',
   'unreachable',
   'no_peers',
 ] as const
 const AlarmKind = z.enum(alarmKinds).meta({
   description:
     '`trading_stopped`: the node does not buy or sell, because another node uses its identity; `work_unpaid`: lost payments, one alarm per reason; `settlement_stuck`: owed payments whose settlement fails; ' +
-    '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `unreachable`: nobody can dial this ' +
+    '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `processes_differ`: the processes of this seller have other agents or budgets than one another; `unreachable`: nobody can dial this ' +
     'node; `no_peers`: the node has no connected peers',
 })
 export type AlarmKind = z.infer<typeof AlarmKind>

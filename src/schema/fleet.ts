@@ -31,6 +31,13 @@ const FleetProcess = z
     lag_ms: z.int().optional().meta({
       description: 'for how long it has been overdue to read what the other processes changed; 0 if it keeps up',
     }),
+    differs: z
+      .object({ agents: z.array(z.string()), budget: z.boolean() })
+      .optional()
+      .meta({
+        description:
+          'present if it is configured in another way than the process that answers: the names of the agents that differ or that one of the two lacks, and whether the budget differs',
+      }),
     read: Latency.optional(),
     change: Latency.optional(),
   })

@@ -2,6 +2,12 @@ import * as z from 'zod'
 import { AgentImage, MaxPrice, privateFields, Streaming } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
+import { Listing } from './listing.ts'
+
+const DiffersAt = z.array(z.string()).optional().meta({
+  description:
+    'where processes of this seller run that have other settings for the agent, or do not have it: a change is made at one process, and the others keep theirs until it is made there too',
+})
 
 export const OwnAgent = z
   .object({
@@ -23,6 +29,10 @@ export const OwnAgent = z
     runnable: z
       .boolean()
       .meta({ description: 'false: the agent cannot run and is not on the market; `notice` says why' }),
+    sold_elsewhere: z.literal(true).optional().meta({
+      description: 'the agent cannot run at this process, and another process of this seller sells it',
+    }),
+    differs_at: DiffersAt,
     notice: z.string().optional().meta({ description: 'what is wrong with the agent, and what to do' }),
     managed_in_file: z.boolean().meta({
       description:
@@ -31,6 +41,11 @@ export const OwnAgent = z
   })
   .meta({ id: 'OwnAgent', description: 'An agent of this node, with fields that only the operator sees.' })
 export type OwnAgent = z.infer<typeof OwnAgent>
+/** The answer to a registration. */
+export const RegisteredAgent = z
+  .object({ ...Listing.shape, differs_at: DiffersAt })
+  .meta({ id: 'RegisteredAgent', description: 'The listing of the agent.' })
+export type RegisteredAgent = z.infer<typeof RegisteredAgent>
 export const OwnAgents = z.array(OwnAgent)
 
 const { description, price, model, tags, image, timeout_seconds } = RegisterAgent.shape

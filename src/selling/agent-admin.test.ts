@@ -22,6 +22,8 @@ test('a pause and changes at once all hold: what was paused does not sell on', a
       tryOut: async () => '',
     },
     isListed: () => true,
+    soldElsewhere: () => new Set(),
+    unlike: () => [],
   })
   await Promise.all([operate.setPaused('echo', true), operate.update('echo', { price: 250_000n, tags: ['text'] })])
   expect(operate.get('echo')).toMatchObject({ paused: true, price: 250_000n, tags: ['text'] })
@@ -43,6 +45,8 @@ test('ADR-22 what a run may pay is changed and taken away, and only an agent wit
       tryOut: async () => '',
     },
     isListed: () => true,
+    soldElsewhere: () => new Set(),
+    unlike: () => [],
   })
   expect(await operate.update('front', { max_price: 300_000n })).toMatchObject({ max_price: 300_000n })
   expect(await operate.update('front', { max_price: null })).not.toHaveProperty('max_price')

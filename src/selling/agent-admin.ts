@@ -15,6 +15,10 @@ type OperateAgentsDeps = {
   registry: Pick<Registry, 'get' | 'list'>
   agents: Pick<OwnAgents, 'register' | 'remove' | 'test' | 'tryOut'>
   isListed(id: string): boolean
+  /** The ids of agents that other processes of this seller sell. */
+  soldElsewhere(): ReadonlySet<string>
+  /** Where processes run that have other settings for the agent of this name. */
+  unlike(name: string): string[]
 }
 
 /** The operator's actions on the agents of this node. Each throws CodedError UNKNOWN_AGENT for an unknown id. */
@@ -47,7 +51,16 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
     throw new CodedError('UNKNOWN_AGENT', 'no agent of this node has this id: GET /agents/own lists them')
   }
 
-  const view = (agent: HostedAgent) => ownAgent(agent, deps.isListed(agent.id))
+  function view(agent: HostedAgent): OwnAgent {
+    const { id, definition, lacks } = agent
+    const isSold = lacks !== undefined && definition.paused !== true && deps.soldElsewhere().has(id)
+    const places = deps.unlike(definition.name)
+    return {
+      ...ownAgent(agent, deps.isListed(id)),
+      ...(isSold && { sold_elsewhere: true as const }),
+      ...(places.length > 0 && { differs_at: places }),
+    }
+  }
 
   async function timed(run: () => Promise<string>): Promise<TestResult> {
     const from = clock.now()
@@ -90,7 +103,9 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
       inTurn(async () => {
         const agent = view(hosted(id))
         await agents.remove(id)
-        return { ...agent, listed: false }
+        const { differs_at: _before, ...removed } = agent
+        const places = deps.unlike(agent.name)
+        return { ...removed, ...(places.length > 0 && { differs_at: places }), listed: false }
       }),
     async test(id, task, signal) {
       hosted(id)

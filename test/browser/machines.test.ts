@@ -38,7 +38,7 @@ const worker = (name: string, fields: object) => ({
 const fleet = {
   processes: [
     process(1, {}),
-    process(2, { version: '1.9.0', state: 'draining' }),
+    process(2, { version: '1.9.0', state: 'draining', differs: { agents: ['Echo'], budget: true } }),
     process(3, { clock_ahead_ms: 3_600_000, state: 'silent' }),
   ],
   ended: [{ id: 'id-0', place: 'shop-4, process 1', ended_at: at, how: 'lost' }],
@@ -63,7 +63,7 @@ test('each process and worker is shown with its state, and what is wrong is told
     await row(/shop-1/)
       .getByText(text)
       .waitFor()
-  for (const text of ['draining', '1.9.0, behind', 'housekeeping'])
+  for (const text of ['draining', '1.9.0, behind', 'housekeeping', 'other settings for Echo and another budget'])
     await row(/shop-2/)
       .getByText(text)
       .waitFor()

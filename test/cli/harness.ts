@@ -205,6 +205,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
       async keep(definition) {
         seen.calls.push('keep')
         seen.registered.push(definition)
+        return {}
       },
     },
     async execute(request) {

@@ -79,6 +79,7 @@ function Processes({ fleet: { processes, roles } }: { fleet: Fleet }) {
                 {process.place}
                 <span className="figure-note">{notesOf(process, roles)}</span>
                 <Clock of={process} />
+                <Differs of={process} />
               </th>
               <td data-column="State">
                 <Badge state={process.state} tone={tones[process.state]} />
@@ -126,6 +127,22 @@ function Clock({ of: { clock_ahead_ms: ahead = 0 } }: { of: FleetProcess }) {
     <Badge state="clock" tone="bad">
       clock {duration(Math.abs(ahead))} {ahead > 0 ? 'ahead' : 'behind'}
     </Badge>
+  )
+}
+
+/** A buyer meets another price at each process. */
+function Differs({ of: { differs } }: { of: FleetProcess }) {
+  if (differs === undefined) return null
+  const { agents, budget } = differs
+  const names = agents.slice(0, 5).join(', ') + (agents.length > 5 ? ' and more' : '')
+  const what = [...(agents.length === 0 ? [] : [`other settings for ${names}`]), ...(budget ? ['another budget'] : [])]
+  return (
+    <>
+      <Badge state="differs" tone="warn">
+        {what.join(' and ')}
+      </Badge>
+      <span className="figure-note">Give all the same agents.yaml and config.yaml, and restart them one by one.</span>
+    </>
   )
 }
 

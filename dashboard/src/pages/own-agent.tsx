@@ -70,7 +70,7 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
         <Badge state={badge}>{text}</Badge> · runs on {agent.runs} ·{' '}
         <Link to={`/market/${agent.id}`}>view as a buyer</Link>
       </p>
-      {agent.notice !== undefined && (
+      {agent.notice !== undefined && agent.sold_elsewhere !== true && (
         <div className={agent.runnable ? 'state warn' : 'state bad'}>
           <p className="state-title">
             {agent.runnable ? 'The agent needs attention' : 'The agent cannot run and is not on the market'}

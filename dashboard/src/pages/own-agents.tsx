@@ -46,6 +46,15 @@ function None() {
   )
 }
 
+/** What the operator should know of an agent. */
+function toldOf({ notice, sold_elsewhere: isSold, differs_at: places }: OwnAgent): string | undefined {
+  if (notice !== undefined && isSold !== true) return notice
+  return (
+    places &&
+    `Other settings, or none, at ${places.join('; ')}. Make the same change there, or copy agents.yaml and restart.`
+  )
+}
+
 function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | undefined }) {
   const seen = new Map(stats?.agents.map((agent) => [agent.agent_id, agent]))
   const price = moneyColumn(agents.map((agent) => agent.price))
@@ -66,9 +75,10 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
         <tbody>
           {agents.map((agent) => {
             const [state, text] = stateOf(agent)
+            const told = toldOf(agent)
             return (
               <Fragment key={agent.id}>
-                <tr className={agent.notice === undefined ? undefined : 'explained'}>
+                <tr className={told === undefined ? undefined : 'explained'}>
                   <th scope="row">
                     <Link to={`/agents/${agent.id}`}>{agent.name}</Link>
                     <span className="row-meta block">{agent.runs}</span>
@@ -79,10 +89,10 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                   <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
                   <SumCells of={stats && (seen.get(agent.id) ?? uncalledAgent(agent))} extra="extra" earned={earned} />
                 </tr>
-                {agent.notice !== undefined && (
+                {told !== undefined && (
                   <tr>
                     <td colSpan={8} className={agent.runnable ? 'why' : 'why bad-text'}>
-                      <Said>{agent.notice}</Said>
+                      <Said>{told}</Said>
                     </td>
                   </tr>
                 )}

@@ -3,6 +3,7 @@ import { UsdcText } from '../../config/values.ts'
 import { Listing } from '../../schema/listing.ts'
 import { command, option, repeated } from '../command.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
+import { differsText } from '../text/differs-text.ts'
 import { priceText, printableLine } from '../text/terminal-text.ts'
 import { agentOptions, imageOption, readDefinition, streamingOption } from './agent-config.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
@@ -27,8 +28,11 @@ export const agentRegister = command({
   async run(context, { tag, ...flags }) {
     const definition = readDefinition({ ...flags, ...readModelOptions(flags), tags: tag })
     const node = await remoteNode(context, flags)
-    const listing = await node.registerAgent(definition, { signal: context.io.signal })
+    const { differs_at: places, ...listing } = await node.registerAgent(definition, { signal: context.io.signal })
     const what = `${printableLine(listing.name)} is on the market for ${priceText(listing.price)}: ${listing.id}`
-    context.printResult(z.encode(Listing, listing), what)
+    const shown = { ...z.encode(Listing, listing), ...(places !== undefined && { differs_at: places }) }
+    context.printResult(shown, what)
+    const differs = differsText(listing.name, places)
+    if (differs !== undefined && !context.json) context.tell(context.style.stderr.yellow(differs))
   },
 })

@@ -8,6 +8,7 @@ import { type Command, type Context, command, option } from '../command.ts'
 import { CliError, UsageError } from '../exit-code.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
+import { differsText } from '../text/differs-text.ts'
 import { printList, writeOutput } from '../text/market-text.ts'
 import { priceText, printableLine } from '../text/terminal-text.ts'
 import { maxPriceOption, streamingOption } from './agent-config.ts'
@@ -39,14 +40,20 @@ export const agentList = command({
       },
       json: agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })),
     })
-    for (const { name, notice } of context.json ? [] : agents) {
-      if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(`${name}: ${notice}`)))
+    for (const { name, notice, sold_elsewhere: isSold, differs_at: places } of context.json ? [] : agents) {
+      if (notice !== undefined && !isSold) warn(context, printableLine(`${name}: ${notice}`))
+      warn(context, differsText(name, places))
     }
   },
 })
 
-function stateText({ paused, runnable, listed }: OwnAgent): string {
+function warn(context: Context, text: string | undefined): void {
+  if (text !== undefined) context.tell(context.style.stderr.yellow(text))
+}
+
+function stateText({ paused, runnable, listed, sold_elsewhere: isSold }: OwnAgent): string {
   if (paused) return 'paused'
+  if (isSold) return 'on sale elsewhere'
   if (!runnable) return 'cannot run'
   return listed ? 'on sale' : 'not listed'
 }
@@ -96,7 +103,8 @@ function action(verb: 'pause' | 'resume' | 'remove', summary: string): Command {
     async run(context, flags, given) {
       const { node, agent } = await find(context, flags, given)
       const done = await node[`${verb}Agent`](agent.id, { signal: context.io.signal })
-      const resumed = done.notice === undefined ? stateText(done) : `${stateText(done)}: ${done.notice}`
+      const resumed =
+        done.notice === undefined || done.sold_elsewhere ? stateText(done) : `${stateText(done)}: ${done.notice}`
       return tell(context, done, { pause: 'paused', resume: resumed, remove: 'removed' }[verb])
     },
   })
@@ -140,4 +148,5 @@ async function find(context: Context, flags: Settings, given: string): Promise<O
 
 function tell(context: Context, agent: OwnAgent, what: string): void {
   context.printResult(z.encode(OwnAgentSchema, agent), `${printableLine(agent.name)}: ${what}`)
+  if (!context.json) warn(context, differsText(agent.name, agent.differs_at))
 }

@@ -32,7 +32,7 @@ import { checkOpenFiles } from '../open-files.ts'
 import type { OwnNode } from '../parts.ts'
 import { type Ready, startWarnings, summaryLines } from '../text/start-summary.ts'
 import { agentOptions, readDefinition } from './agent-config.ts'
-import { inspectAgents } from './agent-notices.ts'
+import { type AgentNotice, inspectAgents } from './agent-notices.ts'
 
 /** Time after the start until the node looks which code checks signatures. */
 const SIGNATURES_LOOK_MS = 1_000
@@ -100,11 +100,11 @@ export const start = command({
     const notices = await inspectAgents(definitions, secrets, config.dataDir)
     const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
     if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
-    const warnings = [...files, ...notes, ...startWarnings(config, definitions, notices)]
+    const warnings = [...files, ...notes]
     const broken = new Set(
       notices.filter((notice) => notice.broken || notice.lacks !== undefined).map(({ definition }) => definition),
     )
-    return await runNode(context, { config, secrets, definitions, broken, warnings })
+    return await runNode(context, { config, secrets, definitions, notices, broken, warnings })
   },
 })
 
@@ -114,6 +114,7 @@ type Plan = {
   definitions: readonly AgentDefinition[]
   /** Agents that cannot run. They are stored and not listed. */
   broken: ReadonlySet<AgentDefinition>
+  notices: readonly AgentNotice[]
   warnings: string[]
 }
 
@@ -133,12 +134,15 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   }
   const started = startAndList(node, plan, logger)
   try {
-    const listings = await orAborted(started, io.signal)
+    const { listings, elsewhere } = await orAborted(started, io.signal)
+    const notices = plan.notices.filter(({ definition }) => !elsewhere.has(definition))
+    warnings.push(...startWarnings(config, plan.definitions, notices))
     await hideKeys(context, config)
     const { peerId, apiUrl, walletAddress } = node
     announce(context, {
       ...{ version: stoaVersion(), peerId, addresses: node.addresses(), apiUrl, walletAddress, config },
       ...{ listings, agents: plan.definitions.length, warnings },
+      elsewhere: [...elsewhere].map(({ name }) => name),
     })
     relieveMemory(io.signal)
     warnOfSlowSignatures(logger, io.signal)
@@ -198,20 +202,24 @@ async function startAndList(
   node: OwnNode,
   { definitions, broken, warnings }: Pick<Plan, 'definitions' | 'broken' | 'warnings'>,
   logger: Logger,
-): Promise<Listing[]> {
+): Promise<{ listings: Listing[]; elsewhere: ReadonlySet<AgentDefinition> }> {
   await node.start()
   const listings: Listing[] = []
+  /** Another process of this seller has a worker for them, for example. */
+  const elsewhere = new Set<AgentDefinition>()
   for (const definition of definitions) {
     try {
-      if (definition.paused === true || broken.has(definition)) await node.ownAgents.keep(definition)
-      else listings.push(await node.registerAgent(definition, { persist: false }))
+      if (definition.paused === true || broken.has(definition)) {
+        const { sold_elsewhere: isSold } = await node.ownAgents.keep(definition)
+        if (isSold) elsewhere.add(definition)
+      } else listings.push(await node.registerAgent(definition, { persist: false }))
     } catch (error) {
       logger.error({ agent_name: definition.name, err: error }, 'an agent could not be registered')
       warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)
       if (error instanceof CodedError && error.code === 'AGENT_NOT_RUNNABLE') await node.ownAgents.keep(definition)
     }
   }
-  return listings
+  return { listings, elsewhere }
 }
 
 /** Hides the keys that the node has created or read from the logs. */

@@ -20,6 +20,7 @@ export function fleetLines(fleet: Fleet, context: Context): string[] {
       processes.map((process) => processCells(process, rolesOf(process.id))),
       context,
     ),
+    ...processes.flatMap((process) => differsLine(process, context)),
     ...(workers.length === 0 ? [] : ['', ...workerTable(workers, context)]),
   ]
 }
@@ -43,6 +44,16 @@ function processCells(process: FleetProcess, roles: readonly string[]): string[]
     ...[lease === undefined ? '' : `${lease} s`, clockText(ahead)],
     [process.place, ...(here === '' ? [] : [`(${here})`]), ...process.addresses.slice(0, 1)].join(' '),
   ]
+}
+
+/** How a process is configured in another way than the one that answers. */
+function differsLine({ place, differs }: FleetProcess, context: Context): string[] {
+  if (differs === undefined) return []
+  const what = [
+    ...(differs.agents.length === 0 ? [] : [`other settings for ${differs.agents.slice(0, 5).join(', ')}`]),
+    ...(differs.budget ? ['another budget'] : []),
+  ]
+  return [context.style.stdout.yellow(printableLine(`${place} has ${what.join(' and ')}: stoa doctor`, 400))]
 }
 
 function clockText(aheadMs: number | undefined): string {

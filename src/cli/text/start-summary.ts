@@ -16,6 +16,8 @@ export type Ready = {
   listings: Listing[]
   /** The node's own agents, on the market or not. */
   agents: number
+  /** Names of those that only other processes of this seller sell. */
+  elsewhere: readonly string[]
   /** One sentence each, with the fix. */
   warnings: string[]
 }
@@ -79,7 +81,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
       { indent: 2 },
     ),
     '',
-    ...(agents.length === 0
+    ...(agents.length === 0 && (ready.agents === 0 || ready.agents > ready.elsewhere.length)
       ? [
           ready.agents === 0
             ? '  No agents to sell. Add one: stoa agent register --help'
@@ -89,6 +91,9 @@ export function summaryLines(ready: Ready, style: Style): string[] {
           style.bold(`  ${agents.length} ${agents.length === 1 ? 'agent' : 'agents'} on the market`),
           ...columns(agents, { indent: 4 }),
         ]),
+    ...(ready.elsewhere.length === 0
+      ? []
+      : [printableLine(`  On sale at other processes of this seller: ${ready.elsewhere.join(', ')}`, 600)]),
     ...(ready.warnings.length === 0
       ? []
       : ['', ...ready.warnings.map((text) => `  ${style.yellow('!')} ${printableLine(text, 600)}`)]),

@@ -16,6 +16,7 @@ import {
 import { Fleet } from '../../schema/fleet.ts'
 import { EXECUTION_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
+import { RegisteredAgent } from '../../schema/own-agent.ts'
 import { ApiError } from './api-error.ts'
 import { type MarketCalls, marketCalls } from './market.ts'
 import { type OperatorCalls, operatorCalls } from './operator.ts'
@@ -46,7 +47,7 @@ export type ApiClient = MarketCalls &
     localAgents(options?: Options): Promise<Listing[]>
     discoveredAgents(options?: Options): Promise<Listing[]>
     agent(id: string, options?: Options): Promise<Listing>
-    registerAgent(definition: RegisterAgent, options?: Options): Promise<Listing>
+    registerAgent(definition: RegisterAgent, options?: Options): Promise<RegisteredAgent>
     execute(call: ExecuteCall, options?: Options): Promise<ExecutionResult>
     status(options?: Options): Promise<NodeStatus>
     peers(options?: Options): Promise<PeerStatus[]>
@@ -137,7 +138,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     localAgents: (call) => request('/agents/local', Listings, call),
     discoveredAgents: (call) => request('/agents/discover', Listings, call),
     agent: (id, call) => request(`/agents/${encodeURIComponent(id)}`, Listing, call),
-    registerAgent: (definition, call) => request('/agents', Listing, call, z.encode(RegisterAgent, definition)),
+    registerAgent: (definition, call) => request('/agents', RegisteredAgent, call, z.encode(RegisterAgent, definition)),
     execute({ idempotencyKey = randomUUID(), ...task }, call) {
       const keyed = { ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
       return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, bodyOf(task))

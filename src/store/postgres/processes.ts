@@ -34,6 +34,8 @@ export const ProcessReport = z.object({
   schema: z.int().optional(),
   /** A hash of each agent as it is configured there, by its name. */
   definitions: z.record(z.string(), z.string().max(64)).optional(),
+  /** A hash of the rules of the budget in its configuration. */
+  budget: z.string().max(64).optional(),
   workers: z.array(ConnectedWorker).max(1_000).optional(),
   /** For how long the reading of what others have changed is overdue. */
   lagMs: z.int().min(0).optional(),

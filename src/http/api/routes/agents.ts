@@ -1,6 +1,7 @@
 import { AgentParams, Listings, RegisterAgent } from '../../../schema/api.ts'
 import { operatorFields, PAGE_LISTINGS_MAX } from '../../../schema/limits.ts'
 import { Listing } from '../../../schema/listing.ts'
+import { RegisteredAgent } from '../../../schema/own-agent.ts'
 import { AgentQuery, type AgentScope, OneAgentQuery } from '../../../schema/search.ts'
 import type { Search } from '../../../search/search.ts'
 import { HttpError } from '../../server/problem.ts'
@@ -82,7 +83,7 @@ const registerAgent = (ownAgents: Pick<OwnAgentsPart, 'register'>) =>
     summary: 'Register an agent',
     description:
       'Hosts the agent, stores it in agents.yaml and lists it on the market. A second agent with the same name ' +
-      'updates the first, which keeps its id.',
+      'updates the first, which keeps its id. Changes this process only: `differs_at` names the others.',
     tags: ['agents'],
     access: 'private',
     scope: 'admin',
@@ -95,7 +96,7 @@ const registerAgent = (ownAgents: Pick<OwnAgentsPart, 'register'>) =>
         'this field names a program, an address or a key of the operator. Write it into agents.yaml on the machine ' +
         'of the node',
     },
-    response: Listing,
+    response: RegisteredAgent,
     status: 201,
     errors: ['FIELD_NOT_ALLOWED', 'AGENTS_TOO_MANY', 'LISTINGS_FULL', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'],
     location: ({ id }) => `/agents/${id}`,

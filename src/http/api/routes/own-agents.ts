@@ -1,11 +1,11 @@
 import { type AgentDefinition, privateFields } from '../../../schema/agent.ts'
 import { AgentParams } from '../../../schema/api.ts'
 import { permits } from '../../../schema/caller.ts'
-import type { Listing } from '../../../schema/listing.ts'
 import {
   AvailableModels,
   OwnAgent,
   OwnAgents,
+  type RegisteredAgent,
   TestAgent,
   TestResult,
   TryAgent,
@@ -16,7 +16,7 @@ import { type Operation, operation } from '../operation.ts'
 import { refuseAgent } from './refuse-agent.ts'
 
 export type OwnAgentsPart = Pick<OperateAgents, 'list' | 'update' | 'setPaused' | 'remove' | 'test' | 'tryOut'> & {
-  register(definition: AgentDefinition): Promise<Listing>
+  register(definition: AgentDefinition): Promise<RegisteredAgent>
   models(signal: AbortSignal): Promise<AvailableModels>
 }
 
@@ -57,7 +57,8 @@ const updateAgent = (ownAgents: OwnAgentsPart) =>
     method: 'PATCH',
     path: '/agents/{id}',
     summary: 'Change an own agent',
-    description: 'Changes the agent here, on the market and in agents.yaml. Running tasks end as they began.',
+    description:
+      'Changes the agent here, on the market and in agents.yaml. Running tasks end as they began. Other processes of the seller keep their settings: `differs_at` names them.',
     body: UpdateAgent,
     example: { price: 0.02 },
     response: OwnAgent,
@@ -137,8 +138,8 @@ const listModels = (ownAgents: OwnAgentsPart) =>
     handler: ({ signal }) => ownAgents.models(signal),
   })
 
-/** An agent without the fields that only its operator may see (D47). */
-function withoutPrivate(agent: OwnAgent): OwnAgent {
+/** An agent without the fields that only its operator may see (D47), and the names of machines. */
+function withoutPrivate({ differs_at: _places, ...agent }: OwnAgent): OwnAgent {
   const shown = Object.entries(agent).filter(([name]) => !Object.hasOwn(privateFields, name))
   return Object.fromEntries(shown) as OwnAgent
 }
