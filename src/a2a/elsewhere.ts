@@ -1,4 +1,4 @@
-import { type Task, TaskState } from '@a2a-js/sdk'
+import { type StreamResponse, type Task, TaskState } from '@a2a-js/sdk'
 import { TaskNotCancelableError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
 import type { ServerCallContext } from '@a2a-js/sdk/server'
 import { doubledMs } from '../lib/retry.ts'
@@ -7,6 +7,8 @@ import { type A2aTasks, callerIn } from './tasks.ts'
 
 /** How long the answer to a repeated message waits for another process that works on its task. */
 const WAIT_MS = 20_000
+/** Longer than any run. */
+const FOLLOWED_MS_MAX = 70 * 60_000
 const PAUSE = { firstMs: 50, mostMs: 1_000 }
 const REASON = 'another process of this node works on this task: ask for it with tasks/get until it has ended'
 
@@ -29,6 +31,30 @@ export function elsewhereOf(agentId: string, tasks: A2aTasks) {
   }
 
   return {
+    isElsewhere,
+    /**
+     * The task on which another process works, and how it ends. What the agent shows meanwhile is known to that process
+     * alone.
+     */
+    async *follow(id: string, context: ServerCallContext): AsyncGenerator<StreamResponse, void, undefined> {
+      const begun = await tasks.of(agentId).load(id, context)
+      if (begun === undefined) return
+      yield { payload: { $case: 'task', value: begun } }
+      const deadline = performance.now() + FOLLOWED_MS_MAX
+      for (let looks = 1; await isElsewhere(id, context); looks++) {
+        if (performance.now() >= deadline) return
+        await pause(doubledMs(looks, PAUSE))
+      }
+      const task = await tasks.of(agentId).load(id, context)
+      // Its process has ended, and left nothing.
+      if (task === undefined) return
+      const ids = { taskId: id, contextId: task.contextId, metadata: undefined }
+      for (const artifact of task.artifacts) {
+        const update = { ...ids, artifact, append: false, lastChunk: true }
+        yield { payload: { $case: 'artifactUpdate', value: update } }
+      }
+      yield { payload: { $case: 'statusUpdate', value: { ...ids, status: task.status } } }
+    },
     /** Waits until no other process works on a task, or for some time. */
     over,
     /** @throws UnsupportedOperationError if another process works on the task */

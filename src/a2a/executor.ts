@@ -5,7 +5,7 @@ import type { OnOutput } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Caller } from '../schema/caller.ts'
-import type { SentMessageStore } from '../store/sent-messages.ts'
+import type { SentMessageStore, TaskWait } from '../store/sent-messages.ts'
 import type { Metadata } from './payment-messages.ts'
 import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
@@ -56,7 +56,7 @@ type ExecutorDeps = {
   /** Stores how tasks end that leave no exchange. Undefined: the ledger has the outcome. */
   messages?: Pick<SentMessageStore, 'end'> | undefined
   /** Notes that nothing works on a task now. */
-  rest(taskId: string): Promise<void>
+  rest(taskId: string, wait?: TaskWait): Promise<void>
 }
 
 const states = {
@@ -77,15 +77,18 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
 
   const unstored = (taskId: string) => (error: unknown) =>
     logger.warn({ err: error, correlation_id: taskId }, 'the end of an A2A task could not be stored')
-  const noteRest = (taskId: string) => deps.rest(taskId).catch(unstored(taskId))
+  const noteRest = (taskId: string, wait?: TaskWait) => deps.rest(taskId, wait).catch(unstored(taskId))
 
   /** Before the caller is told: its next request may go to another process. */
-  async function noteEnd(taskId: string, outcome: Outcome): Promise<void> {
+  async function noteEnd({ ids: { taskId }, input }: Turn, outcome: Outcome): Promise<void> {
     const { messages } = deps
     if (messages === undefined) return noteRest(taskId)
     // The exchange of a completed run is stored.
     if (outcome.kind === 'completed') return
-    if (outcome.kind !== 'failed' && outcome.kind !== 'canceled') return noteRest(taskId)
+    if (outcome.kind === 'input-required') {
+      return noteRest(taskId, { input, text: outcome.text, metadata: outcome.metadata, at: clock.now() })
+    }
+    if (outcome.kind === 'rejected') return noteRest(taskId)
     const ended = { state: outcome.kind, text: outcome.text, at: clock.now() }
     await messages.end(taskId, ended).catch(unstored(taskId))
   }
@@ -142,7 +145,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       const { text, metadata } = outcome
       // A failed run may leave no exchange, so store its end. A run interrupted by the stop of the node may run again.
       const isCutOff = running.controller.signal.aborted && !running.isCanceled
-      if (!isCutOff) await noteEnd(taskId, outcome)
+      if (!isCutOff) await noteEnd(turn, outcome)
       say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
     } catch (error) {
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')

@@ -86,7 +86,8 @@ export function createRequestHandler(
   async function* streamAgain(id: string, params: SendMessageRequest, context: ServerCallContext) {
     await tasks.stored(id)
     // A task that has ended or waits for its caller sends no more events.
-    if (tasks.isAtRest(id)) yield { payload: { $case: 'task' as const, value: await again(id, params, context) } }
+    if (await elsewhere.isElsewhere(id, context)) yield* elsewhere.follow(id, context)
+    else if (tasks.isAtRest(id)) yield { payload: { $case: 'task' as const, value: await again(id, params, context) } }
     else yield* inner.resubscribe({ tenant: '', id }, context)
   }
 
@@ -128,8 +129,8 @@ export function createRequestHandler(
       return (await elsewhere.cancel(params.id, context)) ?? inner.cancelTask(params, context)
     },
     async *resubscribe(params, context) {
-      await elsewhere.refuse(params.id, context)
-      yield* inner.resubscribe(params, context)
+      if (await elsewhere.isElsewhere(params.id, context)) yield* elsewhere.follow(params.id, context)
+      else yield* inner.resubscribe(params, context)
     },
     createTaskPushNotificationConfig: (params, context) => inner.createTaskPushNotificationConfig(params, context),
     getTaskPushNotificationConfig: (params, context) => inner.getTaskPushNotificationConfig(params, context),

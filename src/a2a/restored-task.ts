@@ -1,10 +1,10 @@
-import { Role, type Task, TaskState } from '@a2a-js/sdk'
+import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk'
 import { paymentKeys as keys, X402_EXTENSION } from '../schema/a2a.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
-import type { EndedTask } from '../store/sent-messages.ts'
+import type { EndedTask, WaitingTask } from '../store/sent-messages.ts'
 import type { TaskRecord } from '../store/task-records.ts'
 import { paid, paymentFailed } from './payment-messages.ts'
-import { resultArtifact, statusOf, textPart } from './task-events.ts'
+import { resultArtifact, statusOf, type TaskIds, textPart } from './task-events.ts'
 
 export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   if (record === undefined) return undefined
@@ -25,17 +25,7 @@ export function restoreTask(record: TaskRecord | undefined): Task | undefined {
       ...(metadata !== undefined && { metadata, extensions: [X402_EXTENSION] }),
     }),
     artifacts: output === undefined ? [] : [resultArtifact(output)],
-    history: [
-      {
-        ...ids,
-        messageId: taskId,
-        role: Role.ROLE_USER,
-        parts: [textPart(input)],
-        metadata: undefined,
-        extensions: [],
-        referenceTaskIds: [],
-      },
-    ],
+    history: [firstMessage(ids, input)],
     metadata: undefined,
   }
 }
@@ -52,6 +42,25 @@ export function restoreEnded(taskId: string, { contextId, state, text, at }: End
 export function restoreWorking(taskId: string, { contextId }: { contextId: string }): Task {
   const status = { state: TaskState.TASK_STATE_WORKING, message: undefined, timestamp: undefined }
   return { id: taskId, contextId, status, artifacts: [], history: [], metadata: undefined }
+}
+
+/** Restores a task that needs its caller. With the text of its first message, whoever gets the answer can go on with it. */
+export function restoreWaiting(taskId: string, { contextId, input, text, metadata, at }: WaitingTask): Task {
+  const ids = { taskId, contextId }
+  const said = { text, ...(metadata !== undefined && { metadata, extensions: [X402_EXTENSION] }) }
+  return {
+    id: taskId,
+    contextId,
+    status: statusOf(TaskState.TASK_STATE_INPUT_REQUIRED, ids, at, said),
+    artifacts: [],
+    history: [firstMessage(ids, input)],
+    metadata: undefined,
+  }
+}
+
+function firstMessage(ids: TaskIds, input: string): Message {
+  const beside = { metadata: undefined, extensions: [], referenceTaskIds: [] }
+  return { ...ids, messageId: ids.taskId, role: Role.ROLE_USER, parts: [textPart(input)], ...beside }
 }
 
 /** Adds the transaction that settled the payment after the result was delivered. */

@@ -64,7 +64,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
     const messages = id === MARKET_ID ? undefined : deps.messages
     const executor = createExecutor({
       ...{ clock: deps.clock, logger, tasks, work, extensions, messages },
-      rest: (taskId) => deps.messages.rest(taskId),
+      rest: (taskId, wait) => deps.messages.rest(taskId, wait),
     })
     const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent })
     return { cardAt, handler, changedAt: new Date(changedAt) }

@@ -1,5 +1,4 @@
 import { type ListTasksRequest, type ListTasksResponse, type Task, TaskState } from '@a2a-js/sdk'
-import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import {
   DefaultExecutionEventBus,
   type ExecutionEventBus,
@@ -11,18 +10,21 @@ import { Changes } from '../lib/changes.ts'
 import { type Caller, isCallerSeen, ownerSeen } from '../schema/caller.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
-import { restoreEnded, restoreTask, restoreWorking, withReceipt } from './restored-task.ts'
+import { restoreEnded, restoreTask, restoreWaiting, restoreWorking, withReceipt } from './restored-task.ts'
+import { pageOf } from './task-list.ts'
 
 /** Tasks kept in memory. Beyond it the least recently used is dropped. */
 const TASKS_MAX = 2_000
 /** Bytes of tasks that do not run. Running tasks are limited by the run slots. */
 const BYTES_MAX = 64 * 1024 * 1024
-const PAGE_SIZE = 50
+/** Tasks of the ledger that a list reads, newest first. Each takes a query or more. */
+const LISTED_MAX = 200
 /** Longer than any run. */
 const REST_MS_MAX = 70 * 60_000
 
 /** `owner`: the token that began the task. Undefined: the operator. */
 type Entry = { agentId: string; owner: string | undefined; task: Task; bytes: number }
+type TaskMessages = Pick<SentMessageStore, 'end' | 'ended' | 'elsewhere' | 'askCancel' | 'waiting' | 'tasks'>
 /** Context key of the request's caller. */
 export const CALLER_KEY = 'stoa.caller'
 /** A request without a caller may only read. */
@@ -36,7 +38,7 @@ export type RunningTask = { controller: AbortController; canCancel: boolean; isC
  */
 export class A2aTasks implements ExecutionEventBusManager {
   readonly #records: TaskRecords
-  readonly #messages: Pick<SentMessageStore, 'ended' | 'elsewhere' | 'askCancel'> | undefined
+  readonly #messages: TaskMessages | undefined
   readonly #entries = new Map<string, Entry>()
   readonly #buses = new Map<string, ExecutionEventBus>()
   readonly #running = new Map<string, RunningTask>()
@@ -45,7 +47,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   readonly #changes = new Changes()
   #bytes = 0
 
-  constructor(deps: { records: TaskRecords; messages?: Pick<SentMessageStore, 'ended' | 'elsewhere' | 'askCancel'> }) {
+  constructor(deps: { records: TaskRecords; messages?: TaskMessages }) {
     this.#records = deps.records
     this.#messages = deps.messages
   }
@@ -54,7 +56,10 @@ export class A2aTasks implements ExecutionEventBusManager {
   of(agentId: string): TaskStore {
     return {
       load: async (id, context) => this.#load(agentId, id, callerIn(context)),
-      save: async (task, context) => this.#save(agentId, task, callerIn(context)),
+      save: async (task, context) => {
+        await this.#noteCanceled(task)
+        this.#save(agentId, task, callerIn(context))
+      },
       list: async (query, context) => this.#list(agentId, query, callerIn(context)),
     }
   }
@@ -157,7 +162,7 @@ export class A2aTasks implements ExecutionEventBusManager {
 
   /** A task on which another process of this node works, as far as its callers may see it. */
   async elsewhere(agentId: string, id: string, caller: Caller): Promise<Task | undefined> {
-    if (this.#entries.has(id) || this.#running.has(id)) return undefined
+    if (this.#running.has(id) || !this.#mayMove(this.#entries.get(id))) return undefined
     const begun = await this.#messages?.elsewhere(agentId, id)
     const seen = ownerSeen(caller)
     if (begun === undefined || (seen !== undefined && begun.tokenId !== seen)) return undefined
@@ -166,7 +171,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   }
 
   async #load(agentId: string, id: string, caller: Caller): Promise<Task | undefined> {
-    const entry = this.#entries.get(id)
+    const entry = await this.#here(agentId, id)
     const seen = ownerSeen(caller)
     if (entry === undefined) {
       // A new task, because those that run are not dropped. Its first update must not wait for the ledger.
@@ -175,14 +180,51 @@ export class A2aTasks implements ExecutionEventBusManager {
       if (record !== undefined) return isCallerSeen(record.callerId, seen) ? restoreTask(record) : undefined
       const ended = await this.#messages?.ended(agentId, id)
       if (ended !== undefined) return seen === undefined || ended.tokenId === seen ? restoreEnded(id, ended) : undefined
-      return this.elsewhere(agentId, id, caller)
+      return (await this.elsewhere(agentId, id, caller)) ?? this.#restoreWaiting(agentId, id, seen)
     }
     if (entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)) return undefined
     const task = structuredClone(entry.task)
     return withReceipt(task, () => this.#records.find(agentId, id))
   }
 
-  #save(agentId: string, task: Task, { tokenId }: Caller): void {
+  /** True unless this process alone has the task: another may have begun it, or be answered by its caller. */
+  #mayMove(entry: Entry | undefined): boolean {
+    return entry === undefined || entry.task.status?.state === TaskState.TASK_STATE_INPUT_REQUIRED
+  }
+
+  /** The task as this process knows it. Forgets a task that its caller has continued at another process. */
+  async #here(agentId: string, id: string): Promise<Entry | undefined> {
+    const entry = this.#entries.get(id)
+    if (entry === undefined || this.#running.has(id) || !this.#mayMove(entry)) return entry
+    const moved =
+      (await this.#messages?.elsewhere(agentId, id)) ??
+      (await this.#messages?.ended(agentId, id)) ??
+      (await this.#records.find(agentId, id))
+    // It may have gone on here meanwhile.
+    if (moved === undefined || this.#running.has(id) || this.#entries.get(id) !== entry) return this.#entries.get(id)
+    this.#drop(id, entry)
+    return undefined
+  }
+
+  /** A task that another process asked its caller about goes on at the process that gets the answer. */
+  async #restoreWaiting(agentId: string, id: string, seen: string | undefined): Promise<Task | undefined> {
+    const waiting = await this.#messages?.waiting(agentId, id)
+    if (waiting === undefined || (seen !== undefined && waiting.tokenId !== seen)) return undefined
+    const task = restoreWaiting(id, waiting)
+    if (!this.#entries.has(id)) this.#save(agentId, task, waiting)
+    return task
+  }
+
+  /** A task that waited for its caller is canceled by no run, which would note its end. */
+  async #noteCanceled({ id, status }: Task): Promise<void> {
+    const before = this.#entries.get(id)?.task.status?.state
+    if (before !== TaskState.TASK_STATE_INPUT_REQUIRED || this.#running.has(id)) return
+    if (status?.state !== TaskState.TASK_STATE_CANCELED) return
+    const at = Date.parse(status.timestamp ?? '') || 0
+    await this.#messages?.end(id, { state: 'canceled', text: 'canceled by the caller', at })
+  }
+
+  #save(agentId: string, task: Task, { tokenId }: Pick<Caller, 'tokenId'>): void {
     const before = this.#entries.get(task.id)
     this.#bytes -= before?.bytes ?? 0
     const owner = before === undefined ? tokenId : before.owner
@@ -196,52 +238,35 @@ export class A2aTasks implements ExecutionEventBusManager {
 
   #evict(): void {
     if (this.#entries.size <= TASKS_MAX && this.#bytes <= BYTES_MAX) return
-    for (const [id, { bytes }] of this.#entries) {
+    for (const [id, entry] of this.#entries) {
       if (this.#entries.size <= TASKS_MAX && this.#bytes <= BYTES_MAX) return
-      if (this.#running.has(id)) continue
-      this.#entries.delete(id)
-      this.#bytes -= bytes
-      this.#buses.get(id)?.finished()
-      this.cleanupByTaskId(id)
+      if (!this.#running.has(id)) this.#drop(id, entry)
     }
   }
 
-  /** Newest first, as the specification says. The cursor is the id of the last task of the previous page. */
-  #list(agentId: string, query: ListTasksRequest, caller: Caller): ListTasksResponse {
+  #drop(id: string, { bytes }: Entry): void {
+    this.#entries.delete(id)
+    this.#bytes -= bytes
+    this.#buses.get(id)?.finished()
+    this.cleanupByTaskId(id)
+  }
+
+  /** The tasks in memory, and those in the ledger that other processes began, or this one forgot. */
+  async #list(agentId: string, query: ListTasksRequest, caller: Caller): Promise<ListTasksResponse> {
     const seen = ownerSeen(caller)
-    const { contextId, status, statusTimestampAfter, pageToken, pageSize = PAGE_SIZE, includeArtifacts } = query
-    const after = statusTimestampAfter ? Date.parse(statusTimestampAfter) : undefined
-    const found = [...this.#entries.values()]
-      .filter((entry) => entry.agentId === agentId && (seen === undefined || entry.owner === seen))
-      .map(({ task }) => task)
-      .filter((task) => !contextId || task.contextId === contextId)
-      .filter((task) => !status || task.status?.state === status)
-      .filter((task) => after === undefined || timeOf(task) > after)
-      .sort((a, b) => timeOf(b) - timeOf(a) || (a.id < b.id ? 1 : -1))
-    const start = pageToken ? found.findIndex(({ id }) => id === decodeToken(pageToken)) + 1 : 0
-    const page = found.slice(start, start + pageSize)
-    const isLast = start + page.length >= found.length
-    return {
-      tasks: page.map((task) => structuredClone(includeArtifacts ? task : { ...task, artifacts: [] })),
-      nextPageToken: isLast ? '' : Buffer.from(page.at(-1)?.id ?? '').toString('base64url'),
-      pageSize,
-      totalSize: found.length,
+    const stored = (await this.#messages?.tasks(agentId, seen ?? null, LISTED_MAX)) ?? []
+    const read = await Promise.all(stored.map((id) => this.#load(agentId, id, caller)))
+    const tasks = read.filter((task) => task !== undefined)
+    const loaded = new Set(tasks.map(({ id }) => id))
+    for (const [id, { task, owner, ...entry }] of this.#entries) {
+      if (entry.agentId === agentId && (seen === undefined || owner === seen) && !loaded.has(id)) tasks.push(task)
     }
+    return pageOf(tasks, query)
   }
 }
 
 export function callerIn({ state }: Partial<ServerCallContext>): Caller {
   return (state?.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED
-}
-
-function timeOf(task: Task): number {
-  return Date.parse(task.status?.timestamp ?? '') || 0
-}
-
-function decodeToken(token: string): string {
-  const id = Buffer.from(token, 'base64url').toString()
-  if (!/^[0-9a-f-]{36}$/.test(id)) throw new RequestMalformedError('pageToken is not a cursor of this list')
-  return id
 }
 
 /** Estimates the memory of a task: its texts. */

@@ -163,4 +163,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE authorizations ADD COLUMN channel_seq INTEGER;
   CREATE INDEX authorizations_in_flight ON authorizations (channel) WHERE channel IS NOT NULL AND state = 'reserved';
   `,
+  `
+  -- What a task waits for that needs its caller, as JSON, if others share the ledger: the caller may answer any of them.
+  ALTER TABLE sent_messages ADD COLUMN waits TEXT;
+  CREATE INDEX sent_messages_waiting ON sent_messages (token_id, no) WHERE waits IS NOT NULL;
+  `,
 ]

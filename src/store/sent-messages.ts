@@ -2,7 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
-import { nothing, one, run, together } from './query.ts'
+import { all, nothing, one, run, together } from './query.ts'
 import type { RunTime } from './run-time.ts'
 
 /** A message, named by its token, its agent and its id. */
@@ -10,8 +10,11 @@ type MessageName = { tokenId: string | undefined; agentId: string; messageId: st
 type StoredMessage = { hash: Uint8Array; taskId: string }
 /** How a task ended that left no exchange. */
 type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
+/** A task that needs its caller: the text of its first message, and what its caller is asked. */
+export type TaskWait = { input: string; text: string; metadata: Record<string, unknown> | undefined; at: UnixMs }
 type BegunTask = { tokenId: string | undefined; contextId: string }
 export type EndedTask = TaskEnd & BegunTask
+export type WaitingTask = TaskWait & BegunTask
 
 /** A2A messages whose tasks have begun, kept while their ids name them (D38). */
 export interface SentMessageStore {
@@ -24,8 +27,15 @@ export interface SentMessageStore {
   /** Notes how a task ended that leaves no exchange. */
   end(taskId: string, ended: TaskEnd): Promise<void>
   ended(agentId: string, taskId: string): Promise<EndedTask | undefined>
-  /** Notes that this process does not work on a task now, although the task has not ended. */
-  rest(taskId: string): Promise<void>
+  /**
+   * Notes that this process does not work on a task now, although the task has not ended. `wait`: what it needs of its
+   * caller, who may answer another process that shares the ledger. Kept only if it is short.
+   */
+  rest(taskId: string, wait?: TaskWait): Promise<void>
+  /** A task that needs its caller, at whatever process it was begun. */
+  waiting(agentId: string, taskId: string): Promise<WaitingTask | undefined>
+  /** The ids of the tasks of an agent, newest first. `tokenId` null: of all principals. */
+  tasks(agentId: string, tokenId: string | null, limit: number): Promise<string[]>
   /** A task on which another process works that is alive. Its exchange may be stored already. */
   elsewhere(agentId: string, taskId: string): Promise<BegunTask | undefined>
   /** Asks the process that works on a task to cancel it. */
@@ -40,6 +50,10 @@ export const MESSAGE_LIFE_MS = KEY_HOURS * 60 * 60 * 1000
 const MESSAGES_MAX = 100_000
 /** Characters kept of the final text of a task. */
 const TEXT_LENGTH_MAX = 2_000
+/** Bytes of a task that waits. A longer one is known to the process that asked its caller, and to no other. */
+const WAIT_BYTES_MAX = 64 * 1024
+/** Tasks of a principal that wait. Beyond it the oldest are known to the process alone that asked. */
+const WAITS_MAX = 1_000
 /** Messages stored between two trims. */
 const LOOK_EVERY = 1_000
 
@@ -61,6 +75,20 @@ const TRIM = `
 const ELSEWHERE = `
   SELECT token_id, context_id FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NULL AND owner <> ? AND NOT ${LEFT_BEHIND} ORDER BY no DESC LIMIT 1`
+const REST = 'UPDATE sent_messages SET owner = NULL, waits = ? WHERE task_id = ?'
+const TRIM_WAITS = `
+  UPDATE sent_messages SET waits = NULL WHERE waits IS NOT NULL
+    AND token_id = (SELECT token_id FROM sent_messages WHERE task_id = ?1 LIMIT 1) AND no <=
+    (SELECT w.no FROM sent_messages w WHERE w.waits IS NOT NULL
+      AND w.token_id = (SELECT token_id FROM sent_messages WHERE task_id = ?1 LIMIT 1) ORDER BY w.no DESC LIMIT 1 OFFSET ?2)`
+/** Whoever works on it says what it waits for next. */
+const RESUME = 'UPDATE sent_messages SET waits = NULL WHERE task_id = ? AND waits IS NOT NULL'
+const WAITING = `
+  SELECT token_id, context_id, waits FROM sent_messages
+  WHERE task_id = ? AND agent_id = ? AND ended IS NULL AND waits IS NOT NULL AND run_ms > ? ORDER BY no DESC LIMIT 1`
+const TASKS = `
+  SELECT task_id FROM sent_messages WHERE agent_id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR token_id = ?2) AND run_ms > ?3
+  GROUP BY task_id ORDER BY max(no) DESC LIMIT ?4`
 const ENDED = `
   SELECT token_id, context_id, ended FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NOT NULL ORDER BY no DESC LIMIT 1`
@@ -68,7 +96,7 @@ const ENDED = `
 export function createSentMessageStore(
   database: LedgerDatabase,
   runTime: RunTime,
-  { messagesMax = MESSAGES_MAX, lookEvery = LOOK_EVERY } = {},
+  { messagesMax = MESSAGES_MAX, lookEvery = LOOK_EVERY, waitsMax = WAITS_MAX } = {},
 ): SentMessageStore {
   let puts = 0
   const isShared = database.time !== undefined
@@ -84,8 +112,9 @@ export function createSentMessageStore(
       const now = runTime.now()
       const name = [tokenId, agentId, messageId] as const
       const isTrimmed = ++puts % lookEvery === 0
-      const [, stored] = await database.commit(
+      const [, , stored] = await database.commit(
         together(
+          isShared ? run(RESUME, taskId) : nothing(0),
           run(FREE, ...name, now - MESSAGE_LIFE_MS, lost ?? null, database.process),
           run(PUT, ...name, hash, taskId, contextId, owner, now),
           isTrimmed ? run(TRIM, tokenId, messagesMax) : nothing(0),
@@ -95,16 +124,30 @@ export function createSentMessageStore(
     },
     async end(taskId, { text, ...ended }) {
       const kept = JSON.stringify({ ...ended, text: text.slice(0, TEXT_LENGTH_MAX) })
-      await database.commit(run('UPDATE sent_messages SET ended = ? WHERE task_id = ?', kept, taskId))
+      await database.commit(run('UPDATE sent_messages SET ended = ?, waits = NULL WHERE task_id = ?', kept, taskId))
     },
-    async rest(taskId) {
-      if (isShared) await database.commit(run('UPDATE sent_messages SET owner = NULL WHERE task_id = ?', taskId))
+    async rest(taskId, wait) {
+      if (!isShared) return
+      const text = wait === undefined ? null : JSON.stringify(wait)
+      const kept = text !== null && Buffer.byteLength(text) <= WAIT_BYTES_MAX ? text : null
+      const trimmed = kept === null ? nothing(0) : run(TRIM_WAITS, taskId, waitsMax)
+      await database.commit(together(run(REST, kept, taskId), trimmed))
+    },
+    async waiting(agentId, taskId) {
+      if (!isShared) return undefined
+      type Row = { token_id: string; context_id: string; waits: string }
+      const row = await database.query(one<Row>(WAITING, taskId, agentId, runTime.now() - MESSAGE_LIFE_MS))
+      return row && { ...(JSON.parse(row.waits) as TaskWait), ...begunOf(row) }
+    },
+    async tasks(agentId, tokenId, limit) {
+      const found = all<{ task_id: string }>(TASKS, agentId, tokenId, runTime.now() - MESSAGE_LIFE_MS, limit)
+      return (await database.query(found)).map(({ task_id }) => task_id)
     },
     async elsewhere(agentId, taskId) {
       if (!isShared) return undefined
       type Row = { token_id: string; context_id: string }
       const row = await database.query(one<Row>(ELSEWHERE, taskId, agentId, database.process))
-      return row && { tokenId: row.token_id === '' ? undefined : row.token_id, contextId: row.context_id }
+      return row && begunOf(row)
     },
     async askCancel(taskId) {
       await database.commit(nothing(undefined), { record: 'task', id: taskId })
@@ -113,11 +156,14 @@ export function createSentMessageStore(
       type Row = { token_id: string; context_id: string; ended: string }
       const row = await database.query(one<Row>(ENDED, taskId, agentId))
       if (row === undefined) return undefined
-      const tokenId = row.token_id === '' ? undefined : row.token_id
-      return { ...(JSON.parse(row.ended) as TaskEnd), tokenId, contextId: row.context_id }
+      return { ...(JSON.parse(row.ended) as TaskEnd), ...begunOf(row) }
     },
     async purge() {
       await database.commit(run('DELETE FROM sent_messages WHERE run_ms <= ?', runTime.now() - MESSAGE_LIFE_MS))
     },
   }
+}
+
+function begunOf({ token_id, context_id }: { token_id: string; context_id: string }): BegunTask {
+  return { tokenId: token_id === '' ? undefined : token_id, contextId: context_id }
 }

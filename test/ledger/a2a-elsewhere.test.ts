@@ -1,6 +1,6 @@
 /** D38 ADR-27: an A2A task on which one process of a node works, asked for at another one. */
 import { randomUUID } from 'node:crypto'
-import { AgentCard } from '@a2a-js/sdk'
+import { AgentCard, type StreamResponse, type Task } from '@a2a-js/sdk'
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import { expect, onTestFinished, test } from 'vitest'
 import { agentCard } from '../../src/a2a/cards.ts'
@@ -136,7 +136,6 @@ test('one that ends before its cancellation is told as ended', async () => {
 
 test('its caller hears there what to do', async () => {
   const { a, b, id } = await atWork()
-  await expect(Array.fromAsync(b.handler.resubscribe(named(id), as()))).rejects.toThrow(/ask for it with tasks\/get/)
   const more = send('more', { messageId: randomUUID(), taskId: id })
   await expect(b.handler.sendMessage(more, as())).rejects.toThrow(/another process/)
   expect(stateOf(await a.handler.getTask(named(id), as()))).toBe('WORKING')
@@ -144,9 +143,87 @@ test('its caller hears there what to do', async () => {
   expect(stateOf(await b.handler.getTask(named(id), as()))).toBe('CANCELED')
 })
 
-test('a task that waits for its caller is not told as working', async () => {
+const follow = async (events: AsyncGenerator<StreamResponse, void, undefined>, shown: string[]) => {
+  for await (const { payload } of events) {
+    if (payload?.$case === 'task') shown.push(stateOf(payload.value))
+    if (payload?.$case === 'artifactUpdate') shown.push(JSON.stringify(payload.value.artifact?.parts[0]?.content))
+    if (payload?.$case === 'statusUpdate') shown.push(stateOf({ status: payload.value.status } as Task))
+  }
+}
+
+test('it is followed from there to its end, by its caller and by one that sends its message again', async () => {
+  const { a, b, answer, id, message } = await atWork()
+  const [resubscribed, resent]: [string[], string[]] = [[], []]
+  const ends = [
+    follow(b.handler.resubscribe(named(id), as()), resubscribed),
+    follow(b.handler.sendMessageStream(message, as()), resent),
+  ]
+  await until(() => resubscribed.length === 1 && resent.length === 1)
+  a.gate.resolve(done)
+  await answer
+  await Promise.all(ends)
+  const seen = ['WORKING', JSON.stringify({ $case: 'text', value: 'at last' }), 'COMPLETED']
+  expect([resubscribed, resent]).toEqual([seen, seen])
+})
+
+test('T9 it is not followed by the caller of another token', async () => {
+  const { b, id } = await atWork()
+  const stranger: Caller = { scope: 'spend', tokenId: 'stranger' }
+  await expect(Array.fromAsync(b.handler.resubscribe(named(id), as(stranger)))).rejects.toThrow(/not found/)
+})
+
+const listed = async ({ handler }: Process, caller?: Caller) => {
+  const { tasks } = await handler.listTasks({ tenant: '', pageSize: 9 } as never, as(caller))
+  return tasks.map((task) => [task.id, stateOf(task)])
+}
+
+test('it is in the list of each process, and in none of another token', async () => {
   const { a, b, answer, id } = await atWork()
-  a.gate.resolve({ kind: 'input-required', text: 'pay' })
+  expect([await listed(a), await listed(b)]).toEqual([[[id, 'WORKING']], [[id, 'WORKING']]])
+  a.gate.resolve(done)
+  await answer
+  expect([await listed(a), await listed(b)]).toEqual([[[id, 'COMPLETED']], [[id, 'COMPLETED']]])
+  expect(await listed(b, { scope: 'spend', tokenId: 'stranger' })).toEqual([])
+})
+
+/** A task whose caller is asked to pay, by the first process. */
+async function atRest() {
+  const shop = await atWork()
+  const { a, b, answer, id } = shop
+  const metadata = { 'x402.payment.required': { amount: '1' } }
+  a.gate.resolve({ kind: 'input-required', text: 'pay', metadata })
   expect(stateOf(asTask(await answer))).toBe('INPUT_REQUIRED')
-  await expect(b.handler.getTask(named(id), as())).rejects.toThrow(/not found/)
+  b.gate.resolve(done)
+  const pay = (messageId = randomUUID()) => send('paid', { messageId, taskId: id })
+  return { ...shop, metadata, pay }
+}
+
+test('a task that waits for its caller is told everywhere with what it waits for, and is one task', async () => {
+  const { b, message, id, metadata } = await atRest()
+  const asked = await b.handler.getTask(named(id), as())
+  expect([stateOf(asked), asked.status?.message?.metadata]).toEqual(['INPUT_REQUIRED', metadata])
+  const again = asTask(await b.handler.sendMessage(message, as()))
+  expect([again.id, stateOf(again), again.status?.message?.metadata]).toEqual([id, 'INPUT_REQUIRED', metadata])
+  expect([await listed(b), b.runs]).toEqual([[[id, 'INPUT_REQUIRED']], []])
+  const stranger: Caller = { scope: 'spend', tokenId: 'stranger' }
+  await expect(b.handler.getTask(named(id), as(stranger))).rejects.toThrow(/not found/)
+})
+
+test('what its caller sends to another process is worked on there, and told by both', async () => {
+  const { a, b, id, pay } = await atRest()
+  const task = asTask(await b.handler.sendMessage(pay(), as()))
+  expect([task.id, stateOf(task), resultOf(task)]).toEqual([id, 'COMPLETED', 'at last'])
+  // With the text of its first message.
+  expect([a.runs, b.runs]).toEqual([['a task'], ['a task']])
+  const told = await a.handler.getTask(named(id), as())
+  expect([stateOf(told), resultOf(told)]).toEqual(['COMPLETED', 'at last'])
+  await expect(a.handler.sendMessage(pay(), as())).rejects.toThrow(/terminal|completed/i)
+  expect(await listed(a)).toEqual([[id, 'COMPLETED']])
+})
+
+test('it is canceled at any process, and stays so', async () => {
+  const { a, b, id, pay } = await atRest()
+  expect(stateOf(await b.handler.cancelTask({ ...named(id), metadata: undefined }, as()))).toBe('CANCELED')
+  expect(stateOf(await a.handler.getTask(named(id), as()))).toBe('CANCELED')
+  await expect(a.handler.sendMessage(pay(), as())).rejects.toThrow(/terminal|cancel/i)
 })

@@ -8,7 +8,7 @@ const name = (messageId: string, tokenId: string | undefined = undefined) => ({ 
 const message = (taskId: string) => ({ hash: Buffer.alloc(32, 7), taskId, contextId: 'c' })
 
 /** A store whose node has run for as long as the test says. */
-function storeOf(database: LedgerDatabase, limits?: { messagesMax: number; lookEvery: number }) {
+function storeOf(database: LedgerDatabase, limits?: { messagesMax?: number; lookEvery?: number; waitsMax?: number }) {
   const ran = { ms: 1_000 }
   const store = createSentMessageStore(database, { now: () => ran.ms, save: async () => {} }, limits)
   return { store, ran }
@@ -49,6 +49,25 @@ onBothEngines((open, openTwo) => {
     expect(await second!.put(name('m'), message('u'), 't')).toBe(!isShared)
     await first!.rest('t')
     expect(await second!.put(name('m'), message('v'), isShared ? 't' : 'u')).toBe(true)
+  })
+
+  test('D38 T19: what a task waits for is known to all processes, if it is short, for a number of tasks', async () => {
+    const [first, second] = (await openTwo()).map((database) => storeOf(database, { waitsMax: 2 }).store)
+    const wait = (input: string) => ({ input, text: 'pay', metadata: undefined, at: 5 })
+    for (const task of ['t', 'u', 'v', 'long']) {
+      await first!.put(name(task), message(task))
+      await first!.rest(task, wait(task === 'long' ? 'x'.repeat(70_000) : task))
+    }
+    const known = async (task: string) => (await second!.waiting('a', task))?.input
+    const isShared = (await known('v')) !== undefined
+    const inputs = [await known('t'), await known('u'), await known('v'), await known('long')]
+    expect(inputs).toEqual(isShared ? [undefined, 'u', 'v', undefined] : [undefined, undefined, undefined, undefined])
+    expect(await second!.tasks('a', null, 3)).toEqual(['long', 'v', 'u'])
+    expect(await second!.tasks('a', 'token', 3)).toEqual([])
+    // Whoever works on a task next says what it waits for then.
+    await second!.put(name('paid'), message('v'))
+    expect(await known('v')).toBeUndefined()
+    expect(await second!.tasks('a', null, 3)).toEqual(['v', 'long', 'u'])
   })
 
   test('T16: an id is free again after its time, and is purged', async () => {
