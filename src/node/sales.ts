@@ -1,9 +1,12 @@
+import type { ChannelReader } from '../chain/batch-settlement.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Tail } from '../ledger/tail.ts'
 import type { Service } from '../lib/lifecycle.ts'
-import { blockedParties } from '../payments/blocked.ts'
+import { blockedParties, type IsBlocked } from '../payments/blocked.ts'
 import type { ChallengeSeal } from '../payments/challenge-seal.ts'
 import { Challenges } from '../payments/challenges.ts'
+import type { ChannelFunds } from '../payments/channels/channel-funds.ts'
+import { SellerChannels } from '../payments/channels/seller-channels.ts'
 import { Exposure, type ExposureDeps, type ExposureOptions } from '../payments/exposure.ts'
 import { createReceiptSigner } from '../payments/receipt-signer.ts'
 import { Settler } from '../payments/settler.ts'
@@ -32,10 +35,12 @@ type SalesDeps = Pick<X402ServerDeps, 'clock' | 'logger' | 'asset' | 'didOf' | '
   Pick<Settling, 'facilitator' | 'chain' | 'chance'> & {
     /** Its account is paid, and signs the receipts. */
     wallet: Wallet
-    ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
+    ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'sellerChannels' | 'listen'>
     /** Reads what payers hold. */
     funds: ExposureDeps['chain']
     seal: ChallengeSeal
+    /** Undefined: this node takes no payment channels. */
+    channels?: ChannelParts | undefined
     noteCall?(): void
     /** Other processes of this seller that sell an agent. Default: there are none. */
     sellersOf?(agentId: string): readonly string[]
@@ -43,6 +48,12 @@ type SalesDeps = Pick<X402ServerDeps, 'clock' | 'logger' | 'asset' | 'didOf' | '
     tail?: Pick<Tail, 'listen'>
     handle: HandleStreams
   }
+
+type ChannelParts = {
+  reader: Pick<ChannelReader, 'channels'>
+  withdrawDelaySecondsMin: number
+  funds?: ChannelFunds | undefined
+}
 
 /** Sells runs of agents to peers, and settles what they paid. */
 export function createSales(
@@ -53,6 +64,8 @@ export function createSales(
   exposure: Service
   settler: Service & Settler
   unrun: Service
+  /** Undefined: this node takes no payment channels. */
+  channels: SellerChannels | undefined
   settledWork: SettledWork
   protocols: Service
 } {
@@ -65,11 +78,14 @@ export function createSales(
   const isOffered = (id: string) => agents.tokenOf(id) !== undefined || sellersOf(id).length > 0
   const settler = new Settler(settlerOptions, { clock, logger, payments, facilitator, chain, chance, isOffered })
   const unrun = new Unrun({ clock, logger, payments })
+  const isBlocked = blockedParties(blocked)
+  const peerLimits = new PeerLimits(limits, deps)
+  const channels = deps.channels && createChannels({ ...deps.channels, isBlocked, peerLimits }, deps)
   const x402: X402ServerDeps = {
     ...{ ...options, clock, logger, asset, didOf, agents, slots },
     receiptSigner: createReceiptSigner(wallet),
-    ...{ payments, exchanges, deferred, settler, unrun, exposure, isBlocked: blockedParties(blocked) },
-    limits: new PeerLimits(limits, deps),
+    ...{ payments, exchanges, deferred, settler, unrun, exposure, isBlocked },
+    ...{ limits: peerLimits, channels, channelFunds: deps.channels?.funds },
     challenges: new Challenges({ seal: deps.seal, offered: () => agents.offered() }),
     reruns: new Reruns({ clock, logger, payments }),
     running: new Map(),
@@ -83,5 +99,28 @@ export function createSales(
     changed: ({ record }) => record === 'run' && settledWork.wake(),
     missed: () => settledWork.wake(),
   })
-  return { x402, exposure, settler, unrun, settledWork, protocols: createProtocolServer(deps.handle, x402, drainMs) }
+  return {
+    x402,
+    exposure,
+    settler,
+    unrun,
+    channels,
+    settledWork,
+    protocols: createProtocolServer(deps.handle, x402, drainMs),
+  }
+}
+
+function createChannels(
+  {
+    reader,
+    withdrawDelaySecondsMin,
+    isBlocked,
+    peerLimits,
+  }: ChannelParts & { isBlocked: IsBlocked; peerLimits: PeerLimits },
+  { clock, logger, asset, wallet, ledger }: SalesDeps,
+): SellerChannels {
+  const parties = { receiver: wallet.address, receiverAuthorizer: wallet.channelSigner('claims').address }
+  const terms = { ...parties, token: asset.address, withdrawDelaySecondsMin }
+  const blame = (peerId: string) => peerLimits.blame(peerId)
+  return new SellerChannels({ clock, logger, asset, store: ledger.sellerChannels, reader, terms, isBlocked, blame })
 }

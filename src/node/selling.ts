@@ -44,7 +44,7 @@ type SellingDeps = Pick<
 > &
   Hosting & {
     host: Pick<Host, 'handle'>
-    ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
+    ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'sellerChannels' | 'listen'>
     listings: Pick<Listings, 'replica'>
     agentPurchases: AgentPurchases
   }

@@ -41,7 +41,7 @@ test.each([
   ['of another signer', testWallet(5).signX402Receipt(payload), 'signed by'],
   ['changed after it was signed', { ...good, payload: { ...payload, issuedAt: 5 } }, 'signed by'],
   ['with a signature of nobody', { ...good, signature: `0x${'00'.repeat(64)}1b` }, 'signature is invalid'],
-  ['without a transaction', resigned({ transaction: '' }), 'cannot be read'],
+  ['without a transaction', resigned({ transaction: '' }), 'no transaction'],
   ['that is none', undefined, 'cannot be read'],
 ])('one %s is refused', (_about, sent, reason) => {
   expect(checkX402Receipt(sent, bought)).toEqual({ ok: false, reason: expect.stringContaining(reason) })

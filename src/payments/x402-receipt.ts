@@ -33,9 +33,12 @@ export function x402ReceiptSigner({ payload, signature }: SignedX402Receipt): He
   return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
 }
 
-type Delivered = { network: string; agentId: string; payer: string; issuedAt: number; txHash: Hex }
+type Delivered = { network: string; agentId: string; payer: string; issuedAt: number; txHash: Hex | '' }
 
-/** @param issuedAt Unix seconds: always those of the result, so that one payment never looks like two */
+/**
+ * @param issuedAt Unix seconds: always those of the result, so that one payment never looks like two
+ * @param txHash empty for a call on a channel, which has no transaction of its own
+ */
 export function x402ReceiptOf({ network, agentId, payer, issuedAt, txHash }: Delivered): X402Receipt {
   return {
     version: 1,
@@ -47,7 +50,7 @@ export function x402ReceiptOf({ network, agentId, payer, issuedAt, txHash }: Del
   }
 }
 
-type Bought = { network: string; agentId: string; payer: string; payTo: string }
+type Bought = { network: string; agentId: string; payer: string; payTo: string; isOnChannel?: boolean }
 type ReceivedX402Receipt = { ok: true; receipt: SignedX402Receipt } | { ok: false; reason: string }
 
 /** Compares the x402 receipt that a seller sends with the purchase that it is about. Never throws. */
@@ -59,6 +62,9 @@ export function checkX402Receipt(sent: unknown, bought: Bought): ReceivedX402Rec
   if (network !== bought.network) return { ok: false, reason: `it is about a payment on ${network}` }
   if (resourceUrl !== receiptResource(bought.agentId)) return { ok: false, reason: 'it is about another agent' }
   if (!sameAddress(payer, bought.payer)) return { ok: false, reason: 'it names another payer' }
+  if (receipt.payload.transaction === '' && bought.isOnChannel !== true) {
+    return { ok: false, reason: 'it names no transaction' }
+  }
   const signer = x402ReceiptSigner(receipt)
   if (signer === undefined) return { ok: false, reason: 'its signature is invalid' }
   if (!sameAddress(signer, bought.payTo)) {

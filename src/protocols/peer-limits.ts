@@ -12,6 +12,9 @@ export type PeerLimitsOptions = {
 
 const defaults = { streamsMax: 128, bytesHeldMax: 64 * 1024 * 1024, bytesHeldTotalMax: 256 * 1024 * 1024 }
 
+/** Requests that a fault costs. */
+const FAULT_REQUESTS = 10
+
 /** What one peer may use of this node at once (D36). A peer that uses nothing takes no memory. */
 export class PeerLimits {
   readonly #options: Required<PeerLimitsOptions>
@@ -47,6 +50,13 @@ export class PeerLimits {
     const isTaken = this.#requests.take(peerId, 1, this.#clock.now())
     if (isTaken) this.#noteCall()
     return isTaken
+  }
+
+  /** Charges a peer for a message that took work and was of no use, such as one with a wrong signature. */
+  blame(peerId: string): void {
+    for (let taken = 0; taken < FAULT_REQUESTS; taken++) {
+      if (!this.#requests.take(peerId, 1, this.#clock.now())) return
+    }
   }
 
   /** Records a change of the bytes held for a peer. Returns whether they may be held. */

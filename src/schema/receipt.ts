@@ -70,7 +70,7 @@ export const X402Receipt = z.strictObject({
     .min(0)
     .max(2 ** 40)
     .meta({ description: 'Unix seconds, by the clock of the seller: when it signed the result' }),
-  transaction: Hash.meta({ description: 'the settlement' }),
+  transaction: z.union([Hash, z.literal('')]).meta({ description: 'the settlement; empty for a call on a channel' }),
 })
 export type X402Receipt = z.infer<typeof X402Receipt>
 

@@ -1,5 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { ChannelConfig } from '../schema/channel.ts'
+import type { ChannelConfig, Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes } from './hex.ts'
@@ -12,8 +12,8 @@ export type ChannelCall = {
   id: Hex
   /** Its peer bought it. The channel may have another one since. */
   peerId: string
-  /** What it has cost, and the number of the charge. Undefined: it failed, and costs nothing. */
-  charge: { amount: bigint; seq: number } | undefined
+  /** What it has cost. Undefined: it failed, and costs nothing. */
+  charge: Charge | undefined
   /** What was run, with its result or its error, and with the receipt. */
   exchange: NewExchange
 }
@@ -27,8 +27,8 @@ const NUMBER_BYTES = 16
 const RECORD = `
   INSERT INTO payments
     (id, state, agent_id, peer_id, correlation_id, network, asset, pay_to, amount, max_timeout_s, payer, authorization_nonce,
-     valid_after_s, valid_before_s, signature, channel, channel_seq, error, owner, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)`
+     valid_after_s, valid_before_s, signature, channel, channel_seq, channel_total, error, owner, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)`
 const NOTE_EXCHANGE = `UPDATE payments SET exchange_id = ${EXCHANGE_OF_PAYMENT}, receipt = ? WHERE id = ?`
 
 /** Stores the payment of a call and its exchange. */
@@ -43,6 +43,7 @@ export function recordCall(
     ...[bytes, charge === undefined ? 'voided' : 'settled', exchange.agentId, peerId, exchange.correlationId],
     ...[network, config.token, config.receiver, charge?.amount ?? 0n, config.payer],
     ...[bytes.subarray(0, NUMBER_BYTES), new Uint8Array(0), toBytes(channel.id), charge?.seq ?? null],
+    charge?.total.toString() ?? null,
     ...[exchange.error ?? null, process, exchange.createdAt, now],
   )
   const receipt = exchange.receipt === undefined ? null : packReceipt(exchange.receipt)

@@ -128,9 +128,10 @@ export const migrations: readonly string[] = [
     used_at INTEGER NOT NULL
   ) WITHOUT ROWID;
   CREATE INDEX seller_channels_by_peer ON seller_channels (peer_id);
-  -- A call on a channel, and the number of its charge. NULL: a payment of its own, or a call that was not charged.
+  -- A call on a channel, and the number and the sum of its charge. NULL: a payment of its own, or a call without a charge.
   ALTER TABLE payments ADD COLUMN channel BLOB;
   ALTER TABLE payments ADD COLUMN channel_seq INTEGER;
+  ALTER TABLE payments ADD COLUMN channel_total TEXT;
   `,
   `
   -- The last refund of a channel that this seller has signed, and its nonce.

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { Charge } from '../schema/channel.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
@@ -41,8 +42,8 @@ export type StoredPayment = Claim & {
   receipt: SignedReceipt | undefined
   /** True if the agent did its work. */
   ran: boolean
-  /** The channel that a call was on, and the number of its charge. A call that failed has no charge. */
-  channel?: { id: Hex; seq: number | undefined }
+  /** The channel that a call was on, and its charge. A call that failed has none. */
+  channel?: { id: Hex; charge: Charge | undefined }
   /** How often it was run after its settlement without a result, and when last. Undefined: never. */
   failedRuns?: { count: number; lastAt: UnixMs }
   createdAt: UnixMs
@@ -88,6 +89,7 @@ export type PaymentRow = {
   failed_run_at: number | null
   channel: Uint8Array | null
   channel_seq: number | null
+  channel_total: string | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -121,7 +123,9 @@ export function toPayment(row: PaymentRow): StoredPayment {
 
 /** A call on a channel has no authorization of its own. Its id stands for the nonce. */
 function channelCallOf(row: PaymentRow, channel: Uint8Array): Pick<StoredPayment, 'channel' | 'signed'> {
-  const { signed } = authorizationOf(row)
+  const { signed, requirements } = authorizationOf(row)
+  const { channel_seq: seq, channel_total: total } = row
+  const charge = seq === null || total === null ? undefined : { amount: requirements.amount, total: BigInt(total), seq }
   const authorization = { ...signed.authorization, nonce: toHex(row.id) }
-  return { channel: { id: toHex(channel), seq: row.channel_seq ?? undefined }, signed: { ...signed, authorization } }
+  return { channel: { id: toHex(channel), charge }, signed: { ...signed, authorization } }
 }

@@ -53,15 +53,15 @@ onBothEngines((open, openTwo, engine) => {
     expect(await store.take(channel.id)).toEqual({ channel: charged, isOwn: true })
     expect(await payments.get(sold.id)).toMatchObject({
       ...{ state: 'settled', peerId: 'buyer', agentId, ran: true, txHash: undefined, updatedAt: now + 1 },
-      channel: { id: channel.id, seq: 1 },
+      channel: { id: channel.id, charge: { amount: 1_000n, total: 1_000n, seq: 1 } },
       requirements: { amount: 1_000n, network: usdc.network, payTo },
       signed: { authorization: { from: channel.config.payer } },
     })
     expect(await payments.get(failed.id)).toMatchObject({
       ...{ state: 'voided', error: 'no', requirements: { amount: 0n } },
-      channel: { id: channel.id, seq: undefined },
+      channel: { id: channel.id, charge: undefined },
     })
-    expect(await payments.get(last.id)).toMatchObject({ channel: { seq: 2 } })
+    expect(await payments.get(last.id)).toMatchObject({ channel: { charge: { total: 2_000n, seq: 2 } } })
     const exchanges = createExchanges(database)
     expect(await exchanges.paidOutput(sold.id)).toBe(sold.exchange.output)
     expect(await exchanges.paidOutput(failed.id)).toBeUndefined()

@@ -26,7 +26,11 @@ export function callOf(seq: number | undefined): ChannelCall {
   const paid = claim(channelsSince)
   const failed = { output: undefined, error: 'no' }
   return {
-    ...{ id: paid.id, peerId: 'buyer', charge: seq === undefined ? undefined : { amount: 1_000n, seq } },
+    ...{
+      id: paid.id,
+      peerId: 'buyer',
+      charge: seq === undefined ? undefined : { amount: 1_000n, total: 1_000n * BigInt(seq), seq },
+    },
     exchange: exchangeOf(paid, channelsSince, seq === undefined ? failed : {}),
   }
 }

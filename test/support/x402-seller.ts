@@ -54,6 +54,7 @@ export type TestSellerOptions = {
   sellersOf?(agentId: string): readonly string[]
   tail?: Pick<Tail, 'listen'>
   slots?: { concurrentMax: number; waitingMax: number }
+  channels?: Parameters<typeof createSales>[1]['channels']
 }
 
 /** Ledgers that a seller has had. */
@@ -132,6 +133,7 @@ export class TestSeller {
         ...{ clock, ledger, facilitator, chain, funds, chance: () => 0.5 },
         logger: { ...silentLogger, debug: note, info: note, warn: note, error: note },
         ...{ asset: usdc, wallet: sellerWallet, didOf: (peerId) => `did:${peerId}` },
+        channels: options.channels,
         seal: options.seal ?? createChallengeSeal(Buffer.from('one seller'), randomBytes),
         agents: {
           find: (id) => this.agents.get(id),
@@ -162,6 +164,7 @@ export class TestSeller {
     await this.#sales.protocols.stop()
     await this.#sales.settledWork.stop()
     await this.#sales.unrun.stop()
+    await this.#sales.channels?.stop()
     for (const { raw } of this.#peers) raw.abort(new Error('the seller has stopped'))
     await this.#sales.settler.stop()
   }

@@ -12,6 +12,9 @@ import type { Hex } from '../../schema/primitives.ts'
  * The last inequality holds when a call begins. A withdrawal that begins while calls run can break it, by what they ask.
  */
 
+/** The highest number that a buyer can state. Those that follow must be numbers that the ledger can hold. */
+const SEQ_MAX = 2 ** 48
+
 /** What a seller knows of one channel. `best`, `charged` and `seq` are on disk before a buyer hears of the charge. @internal Exported for its test. */
 export type SellerChannel = {
   readonly id: Hex
@@ -64,7 +67,7 @@ export function takeVoucher(channel: SellerChannel, voucher: SignedVoucher): Sel
  * @internal Exported for its test.
  */
 export function takeCount(channel: SellerChannel, { total, seq }: Pick<Charge, 'total' | 'seq'>): SellerChannel {
-  if (total <= channel.charged || total > ceilingOf(channel) || seq <= channel.seq) return channel
+  if (total <= channel.charged || total > ceilingOf(channel) || seq <= channel.seq || seq > SEQ_MAX) return channel
   return { ...channel, charged: total, seq }
 }
 

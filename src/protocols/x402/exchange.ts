@@ -5,6 +5,8 @@ import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
 import type { IsBlocked } from '../../payments/blocked.ts'
 import type { Challenges } from '../../payments/challenges.ts'
+import type { ChannelFunds } from '../../payments/channels/channel-funds.ts'
+import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
 import type { Exposure } from '../../payments/exposure.ts'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import type { Settler } from '../../payments/settler.ts'
@@ -75,6 +77,10 @@ export type X402ServerDeps = {
   isBlocked: IsBlocked
   /** Unsettled exposure. It decides which payments settle first. */
   exposure: Exposure
+  /** Payment channels to this seller. Undefined: it takes none. */
+  channels?: SellerChannels | undefined
+  /** Sends deposits and refunds of channels. Undefined: buyers send them. */
+  channelFunds?: ChannelFunds | undefined
 }
 
 /** True if a payment for this agent would be settled before the run, as far as known before the buyer signs (D45). */

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { parseJson } from '../../lib/json.ts'
+import type { Charge } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
 import { type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
@@ -116,6 +117,8 @@ export function respond(
     id: Hex
     tokenId: string
     receipt: SignedReceipt | SignedX402Receipt | undefined
+    /** Of a call on a channel. */
+    charge?: Charge | undefined
   },
   exchange: Exchange,
   { sellerDid }: Pick<X402ServerDeps, 'sellerDid'>,
@@ -129,6 +132,7 @@ export function respond(
     seller_did: sellerDid,
     seller_token_id: result.tokenId,
     ...(result.receipt !== undefined && { receipt: result.receipt }),
+    ...(result.charge !== undefined && { charge: result.charge }),
   } as const
   return writeMessage(exchange.stream, 'x402.response', message, exchange.signal)
 }

@@ -1,3 +1,5 @@
+import { channelCallId } from '../../payments/channels/call-id.ts'
+import { elsewhere } from '../../payments/channels/open-channel.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -5,18 +7,52 @@ import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
 import type { X402ServerDeps } from './exchange.ts'
 
-/** The id of the payment by which a peer asks for what it bought. Nothing is claimed or charged. @throws PeerError */
+/** The scheme of payment channels. */
+export const CHANNEL_SCHEME = 'batch-settlement'
+
+export function isOnChannel({ scheme }: Pick<PaymentEnvelope, 'scheme'>): boolean {
+  return scheme === CHANNEL_SCHEME
+}
+
+/**
+ * The id of the payment by which a peer asks for what it bought. Nothing is claimed or charged. A call on a channel is found
+ * by its correlation id: the connection proves who asks.
+ *
+ * @throws PeerError
+ */
 export function provenPayment(
   payment: PaymentEnvelope | null,
-  asked: 'result' | 'receipt',
+  { what, correlationId }: { what: 'result' | 'receipt'; correlationId: string },
   { asset }: Pick<X402ServerDeps, 'asset'>,
 ): Hex {
   if (payment === null) {
-    throw new PeerError('PAYMENT_REQUIRED', `to ask for a ${asked}, send the payment that bought it`)
+    throw new PeerError('PAYMENT_REQUIRED', `to ask for a ${what}, send the payment that bought it`)
+  }
+  if (isOnChannel(payment) && payment.channel !== undefined) {
+    return channelCallId(payment.channel.voucher.channelId as Hex, correlationId)
   }
   const proof = proveSigner(payment, asset)
   if (!proof.ok) throw new PeerError(proof.error, proof.reason)
   return proof.payment.paymentId
+}
+
+/**
+ * Refuses to say anything of a call that is not stored while another process has its channel: the call may run there.
+ *
+ * @throws PeerError PAYMENT_REQUIRED with `elsewhere`
+ */
+export async function refuseElsewhere(
+  id: Hex,
+  payment: PaymentEnvelope | null,
+  { channels, payments }: Pick<X402ServerDeps, 'channels' | 'payments'>,
+): Promise<void> {
+  const channelId = payment?.channel?.voucher.channelId.toLowerCase() as Hex | undefined
+  if (channelId === undefined || channels === undefined || (await payments.get(id)) !== undefined) return
+  if (!(await channels.isElsewhere(channelId))) return
+  const { message, statement } = elsewhere()
+  const refusal = new PeerError('PAYMENT_REQUIRED', message)
+  refusal.channel = statement
+  throw refusal
 }
 
 /** The stored payment, if this peer paid with it for this agent. @throws PeerError */

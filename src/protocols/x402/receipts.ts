@@ -7,10 +7,14 @@ import type { Claim, StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
 import type { Caller, Exchange, PaidRunDeps, X402ServerDeps } from './exchange.ts'
 import { respond } from './messages.ts'
-import { paidBack, paymentOf, provenPayment } from './proven-payment.ts'
+import { paidBack, paymentOf, provenPayment, refuseElsewhere } from './proven-payment.ts'
 import { runEnd } from './running.ts'
 
-type Paid = Pick<Claim, 'id' | 'agentId' | 'correlationId' | 'requirements' | 'signed'> & { txHash?: Hex | undefined }
+type Paid = Pick<Claim, 'id' | 'agentId' | 'correlationId'> & {
+  network: string
+  payer: Hex
+  txHash?: Hex | undefined
+}
 
 /**
  * Signs a receipt for the result, before it is stored (ADR-11, ADR-33). It has no transaction unless the payment was
@@ -22,9 +26,7 @@ export async function signReceipt(
   form: ReceiptForm,
   deps: Pick<PaidRunDeps, 'receiptSigner' | 'clock' | 'logger'>,
 ): Promise<SignedReceipt | undefined> {
-  const { id: paymentId, agentId, txHash } = payment
-  const { network } = payment.requirements
-  const { from: payer } = payment.signed.authorization
+  const { id: paymentId, agentId, txHash, network, payer } = payment
   try {
     const delivery = { network, agentId, payer, paymentId, ...delivered, txHash }
     return await deps.receiptSigner.sign(receiptOf(delivery, deps.clock.now()), form)
@@ -53,8 +55,9 @@ export async function answerReceipt(
   deps: X402ServerDeps,
 ): Promise<void> {
   const { resource } = request
-  const id = provenPayment(request.payment, 'receipt', deps)
+  const id = provenPayment(request.payment, { what: 'receipt', ...exchange }, deps)
   await runEnd(id, deps)
+  await refuseElsewhere(id, request.payment, deps)
   const stored = await paymentOf(id, { peerId: exchange.peerId, resource }, deps)
   const receipt = await signX402Receipt(stored, deps)
   const tokenId = deps.agents.tokenOf(stored.agentId) ?? ''
@@ -78,7 +81,7 @@ export async function signX402Receipt(
     const reason = `the payment could not be settled (${payment.error ?? 'no reason known'}): no receipt`
     throw new PeerError('SETTLEMENT_FAILED', reason, { retryable: false })
   }
-  if (state !== 'settled' || txHash === undefined) {
+  if (state !== 'settled' || (txHash === undefined && payment.channel === undefined)) {
     throw new PeerError('SETTLEMENT_FAILED', 'the payment is not settled yet; ask for its receipt later')
   }
   if (!payment.ran) throw new PeerError('SETTLEMENT_FAILED', 'there is no result yet; ask for it first')
@@ -87,5 +90,7 @@ export async function signX402Receipt(
   }
   const issuedAt = payment.receipt?.payload.issuedAt ?? Math.floor(payment.createdAt / 1000)
   const { network } = requirements
-  return receiptSigner.signX402(x402ReceiptOf({ network, agentId, payer: signed.authorization.from, issuedAt, txHash }))
+  return receiptSigner.signX402(
+    x402ReceiptOf({ network, agentId, payer: signed.authorization.from, issuedAt, txHash: txHash ?? '' }),
+  )
 }

@@ -8,7 +8,7 @@ import { PeerError } from '../peer-error.ts'
 import { underWay, untilHere } from './elsewhere.ts'
 import type { Caller, Exchange, PaidResult, PaidRunDeps, ServedAgent, X402ServerDeps } from './exchange.ts'
 import { readTask, respond } from './messages.ts'
-import { paidBack, paymentOf, provenPayment } from './proven-payment.ts'
+import { paidBack, paymentOf, provenPayment, refuseElsewhere } from './proven-payment.ts'
 import { readableReceipt } from './receipts.ts'
 import { beginRun, leaveRun, runEnd } from './running.ts'
 import { admit, runSettled } from './sale.ts'
@@ -25,9 +25,10 @@ export async function answerResult(
   deps: X402ServerDeps,
 ): Promise<void> {
   const { exchange } = readTask(request.body, request.resource, asked)
-  const proven = provenPayment(request.payment, 'result', deps)
+  const proven = provenPayment(request.payment, { what: 'result', ...asked }, deps)
   // `answerBought` waits too, but a payment in progress may not be stored yet.
   await runEnd(proven, deps)
+  await refuseElsewhere(proven, request.payment, deps)
   const stored = await paymentOf(proven, { ...asked, resource: request.resource }, deps)
   await answerBought(stored, exchange, deps)
 }
@@ -81,11 +82,13 @@ export async function takeUpTask(
 /** Reads, encodes and sends one stored result per turn of the event loop. A result may be megabytes (T32). */
 const resultTurn = createTurns(1)
 
-async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+/** Answers with what is stored of a payment. @throws PeerError if there is no result */
+export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const { id } = stored
   const answerWith = async (result: PaidResult) => {
     const receipt = await readableReceipt(result.receipt, exchange, deps)
-    await respond({ id, tokenId: deps.agents.tokenOf(stored.agentId) ?? '', ...result, receipt }, exchange, deps)
+    const tokenId = deps.agents.tokenOf(stored.agentId) ?? ''
+    await respond({ id, tokenId, ...result, receipt, charge: stored.channel?.charge }, exchange, deps)
   }
   await runEnd(id, deps)
   await untilHere(stored, exchange.signal, deps)

@@ -76,7 +76,8 @@ export async function storeEnd<T>(id: Hex, store: () => Promise<T>, deps: EndDep
   }
 }
 
-function holdUntil(end: Promise<void>, id: Hex, running: Running['running']): void {
+/** Marks a payment as running until this has ended. */
+export function holdUntil(end: Promise<void>, id: Hex, running: Running['running']): void {
   const over: Promise<void> = end.finally(() => {
     if (running.get(id) === over) running.delete(id)
   })

@@ -183,7 +183,8 @@ async function settleFirst(claim: Claim, unrun: Hold, deps: PaidRunDeps): Promis
 /** How a run ended, as the store keeps it. */
 type RunOutcome = { exchange: NewExchange; receiptForm: ReceiptForm } & ({ output: string } | { failure: unknown })
 
-async function runAgent(
+/** Runs an agent for a payment that covers the run. Never throws. */
+export async function runAgent(
   agent: ServedAgent,
   { payment, input }: { payment: Pick<Claim, 'id' | 'correlationId'>; input: string },
   caller: Caller,
@@ -246,10 +247,15 @@ async function settleAfter(
     return asExecutionFailed(outcome.failure)
   }
   const { output, exchange, receiptForm } = outcome
-  const receipt = await signReceipt(claim, { task: exchange.input, result: output }, receiptForm, deps)
+  const receipt = await signReceipt(receiptFacts(claim), { task: exchange.input, result: output }, receiptForm, deps)
   const delivered = { ...exchange, output, receipt }
   const txHash = await storeEnd(claim.id, () => settler.deliver(claim, delivered, { awaitsSettlement }), deps)
   return { output, txHash, receipt }
+}
+
+function receiptFacts(paid: Pick<Claim, 'id' | 'agentId' | 'correlationId' | 'requirements' | 'signed'>) {
+  const { requirements, signed } = paid
+  return { ...paid, network: requirements.network, payer: signed.authorization.from }
 }
 
 type Prepayment = Omit<Claim, 'peerId' | 'challengeNonce'> & { txHash: Hex | undefined }
@@ -271,7 +277,7 @@ async function recordSettled(payment: Prepayment, outcome: RunOutcome, deps: Pai
   }
   deps.reruns.done(payment.id)
   const { output, exchange, receiptForm } = outcome
-  const receipt = await signReceipt(payment, { task: exchange.input, result: output }, receiptForm, deps)
+  const receipt = await signReceipt(receiptFacts(payment), { task: exchange.input, result: output }, receiptForm, deps)
   await deps.exchanges.record({ ...exchange, output, receipt })
   return { output, txHash: payment.txHash, receipt }
 }

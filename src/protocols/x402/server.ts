@@ -7,6 +7,8 @@ import { readHops, type X402ErrorName, type X402Message } from '../../schema/x40
 import { isLedgerAway } from '../../store/store-error.ts'
 import { hasPeerLeft } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
+import { answerChannelFunds } from './channel-funds.ts'
+import { answerChannelCall } from './channel-sale.ts'
 import {
   type Exchange,
   type InboundStream,
@@ -17,6 +19,7 @@ import {
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, readTask, respond, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
+import { isOnChannel } from './proven-payment.ts'
 import { answerReceipt } from './receipts.ts'
 import { answerResult, takeUp, takeUpTask } from './result.ts'
 import { type PaidTask, runPaid } from './sale.ts'
@@ -102,10 +105,15 @@ async function answerMessage({ type, message }: AnyX402Message, plain: Exchange,
     throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
   }
   // Wait before the challenge is looked up, because nothing may happen between the lookup and its use.
-  if (isPaid) await signatureTurn()
+  // Calls on a channel share one signature in a turn, so they wait for none.
+  if (isPaid && !isOnChannelCall({ type, message } as AnyX402Message)) await signatureTurn()
   if (type === 'x402.request') await answerRequest(message, exchange, deps)
   else if (type === 'x402.paid_request') await answerPaidRequest(message, exchange, deps)
   else throw new PeerError('INVALID_MESSAGE', `${type} is not a message for a server`)
+}
+
+function isOnChannelCall({ message }: AnyX402Message): boolean {
+  return 'payment' in message && message.payment !== null && isOnChannel(message.payment)
 }
 
 function hopsOf({ message }: AnyX402Message): number {
@@ -121,7 +129,7 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   noteCaller(request.caller_did, exchange, deps)
   if (request.method === 'result') return answerResult(request, exchange, deps)
   if (request.method === 'receipt') return answerReceipt(request, exchange, deps)
-  if (request.method !== 'execute') throw new PeerError('PAYMENT_INVALID', 'this seller takes no payment channels')
+  if (request.method !== 'execute') return answerChannelFunds(request, exchange, deps)
   if (exchange.isDraining?.() && request.payment === null) {
     throw new PeerError(
       'OVERLOADED',
@@ -136,6 +144,7 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
     if (await takeUpTask(agent, body, exchange, deps)) return
     return challenge(agent, exchange, request.stream === true, deps)
   }
+  if (isOnChannel(payment)) return answerChannelCall(agent, { ...request, payment }, exchange, deps)
   if (payment.server_nonce !== 'preemptive') {
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a payment in x402.request must have the server_nonce "preemptive"')
   }

@@ -1,0 +1,271 @@
+import type { ChannelState } from '../../chain/batch-settlement.ts'
+import type { Clock, UnixMs } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/logger.ts'
+import { backoffMs } from '../../lib/retry.ts'
+import { idle } from '../../lib/wait.ts'
+import type { Charge } from '../../schema/channel.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { SellerChannelStore, StoredSellerChannel } from '../../store/seller-channels.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
+import type { AskedCall } from './call-turn.ts'
+import { ChannelRefused } from './channel-refused.ts'
+import {
+  type AgreedRefund,
+  type Ask,
+  type AskedRefund,
+  type CallEnd,
+  type ChannelSums,
+  type End,
+  isNews,
+  judgeTurn,
+  type Turn,
+} from './channel-turn.ts'
+import { type RefundAsk, releaseCall, type SellerChannel, unclaimedOf } from './seller-channel.ts'
+
+const BACKOFF = { firstMs: 50, mostMs: 5_000 }
+
+type OpenChannelDeps = {
+  clock: Clock
+  logger: Logger
+  chainId: number
+  store: Pick<SellerChannelStore, 'take' | 'save' | 'charge' | 'giveUp'>
+  /** A peer sent a voucher whose signature is wrong. */
+  blame(peerId: string): void
+  /** Aborts when the node stops. */
+  stopping: AbortSignal
+}
+
+/**
+ * A channel that this process has, in memory. What comes in one turn of the event loop is one change: the calls that ended
+ * and their charges, the best voucher, and the calls that may begin. While the change is being stored, the next one
+ * gathers. Nobody hears of a change before it is on disk.
+ */
+export class OpenChannel {
+  readonly id: Hex
+  readonly #deps: OpenChannelDeps
+  readonly #gone: (channel: OpenChannel) => void
+  #record: StoredSellerChannel
+  #sums: ChannelSums
+  #seenAt: UnixMs | undefined
+  #seen: ChannelState | undefined
+  #asks: Ask[] = []
+  #ends: End[] = []
+  #refunds: AskedRefund[] = []
+  #isWorking = false
+  #isWanted = false
+  #isKeeping = false
+  /** Why it takes no calls now: the ledger is away, or this process does not have the channel any more. */
+  #closed: unknown
+  /** Called when what was kept while the ledger was away is stored, or never will be. */
+  #kept: (() => void)[] = []
+
+  /** @param gone called when this process does not have the channel any more */
+  constructor(record: StoredSellerChannel, deps: OpenChannelDeps, gone: (channel: OpenChannel) => void) {
+    const { id, config, onChain, best, charged, seq, refund, peerId } = record
+    this.id = id
+    this.#deps = deps
+    this.#gone = gone
+    this.#record = record
+    this.#sums = { peerId, channel: { id, config, onChain, best, charged, seq, asked: 0n, refund } }
+  }
+
+  get channel(): SellerChannel {
+    return this.#sums.channel
+  }
+
+  /** When this process has read the channel on the chain. Undefined: never. */
+  get seenAt(): UnixMs | undefined {
+    return this.#seenAt
+  }
+
+  get owedSince(): UnixMs | undefined {
+    return this.#record.owedSince
+  }
+
+  get isIdle(): boolean {
+    return !this.#isWorking && this.#sums.channel.asked === 0n && this.#queued === 0
+  }
+
+  get #queued(): number {
+    return this.#asks.length + this.#ends.length + this.#refunds.length
+  }
+
+  /** Takes in a reading of the chain. It counts from the next turn on. */
+  seen(state: ChannelState, at: UnixMs): void {
+    if (this.#seenAt !== undefined && at < this.#seenAt) return
+    this.#seenAt = at
+    this.#seen = state
+    this.#work()
+  }
+
+  /** Reserves what a call may cost. Its voucher is on disk when it resolves. @throws ChannelRefused, StoreError */
+  take(call: AskedCall): Promise<void> {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed)
+    return new Promise((resolve, reject) => {
+      this.#asks.push({ ...call, resolve, reject })
+      this.#work()
+    })
+  }
+
+  /**
+   * Ends a call. Its charge and its result are on disk when it resolves.
+   *
+   * @throws ChannelRefused if another process has the channel: nothing was charged. StoreError while the ledger is away: the
+   * end is kept, and `untilStored` resolves when it is stored
+   */
+  end(ended: CallEnd): Promise<Charge | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#ends.push({ ...ended, resolve, reject })
+      this.#work()
+    })
+  }
+
+  /** Agrees to a refund of what is free. It is on disk when it resolves. @throws ChannelRefused, StoreError */
+  agreeToRefund(ask: RefundAsk): Promise<AgreedRefund> {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed)
+    return new Promise((resolve, reject) => {
+      this.#refunds.push({ ...ask, resolve, reject })
+      this.#work()
+    })
+  }
+
+  /** Resolves when nothing is kept any more that could not be stored while the ledger was away. */
+  async untilStored(): Promise<void> {
+    if (this.#isKeeping) await new Promise<void>((resolve) => void this.#kept.push(resolve))
+  }
+
+  /** Lets another process have the channel as soon as nothing runs on it. */
+  wanted(): void {
+    this.#isWanted = true
+    this.#work()
+  }
+
+  #work(): void {
+    if (this.#isWorking) return
+    this.#isWorking = true
+    setImmediate(() => void this.#run())
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queued > 0 || this.#seen !== undefined) await this.#turn()
+    this.#isWorking = false
+    if (this.#isWanted && this.isIdle) await this.#giveUp()
+  }
+
+  async #turn(): Promise<void> {
+    const [asks, ends, refunds] = [this.#asks, this.#ends, this.#refunds]
+    this.#asks = []
+    this.#ends = []
+    this.#refunds = []
+    try {
+      const queued = { asks, ends, refunds, seen: this.#seen, closed: this.#closed }
+      this.#seen = undefined
+      const { turn, blamed } = judgeTurn(this.#sums, queued, this.#deps.chainId)
+      for (const peerId of blamed) this.#deps.blame(peerId)
+      const isStored = await this.#store(turn)
+      if (isStored) {
+        this.#sums = turn.next
+        if (this.#isKeeping) this.#closed = undefined
+        for (const { end, charge } of turn.ended) end.resolve(charge)
+        for (const ask of turn.taken) ask.resolve()
+        for (const { refund, given } of turn.agreed) refund.resolve(given)
+      } else this.#lose(turn)
+    } catch (error) {
+      this.#deps.logger.error({ err: error }, 'calls on a channel failed')
+      let { channel } = this.#sums
+      for (const { asked } of ends) channel = releaseCall(channel, asked)
+      this.#sums = { ...this.#sums, channel }
+      for (const waiting of [...asks, ...ends, ...refunds]) waiting.reject(error)
+    }
+    if (this.#isKeeping) this.#keptNothing()
+  }
+
+  /**
+   * Stores a turn, unless nothing in it is to be stored. While the ledger is away it tries again until the turn is stored: a
+   * result must not be lost.
+   *
+   * @returns false if this process does not have the channel any more, or the node stops
+   */
+  async #store(turn: Turn): Promise<boolean> {
+    const { store, stopping, clock } = this.#deps
+    const { calls } = turn
+    const record = this.#recordOf(turn.next)
+    if (calls.length === 0 && !isNews(record, this.#record)) return true
+    const { seq: seqBefore } = this.#record
+    for (let failures = 0; ; failures++) {
+      try {
+        const isStored = await (calls.length === 0
+          ? store.save(record, seqBefore)
+          : store.charge(record, seqBefore, { calls, now: clock.now() }))
+        if (!isStored && !(failures > 0 && (await this.#wasStored(record)))) return false
+        this.#record = record
+        return true
+      } catch (error) {
+        if (!isLedgerAway(error)) throw error
+        if (failures === 0) this.#keep(turn, error)
+        if (!(await idle(backoffMs(failures + 1, BACKOFF), stopping))) return false
+      }
+    }
+  }
+
+  /** Tells all who wait that the ledger is away. What has ended is kept, and what would have begun does not. */
+  #keep(turn: Turn, error: unknown): void {
+    this.#deps.logger.warn({ err: error }, 'calls on a channel could not be stored: what has ended is kept')
+    this.#isKeeping = true
+    this.#closed = error
+    let { channel } = turn.next
+    for (const { asked } of turn.taken) channel = releaseCall(channel, asked)
+    turn.next = { ...turn.next, channel }
+    const ends = [...turn.ended.map(({ end }) => end), ...this.#ends]
+    const refunds = [...turn.agreed.map(({ refund }) => refund), ...this.#refunds]
+    for (const waiting of [...turn.taken, ...this.#asks, ...ends, ...refunds]) waiting.reject(error)
+    turn.taken = []
+    this.#asks = []
+    this.#refunds = []
+  }
+
+  #keptNothing(): void {
+    this.#isKeeping = false
+    for (const resolve of this.#kept.splice(0)) resolve()
+  }
+
+  /** A change may be stored although the connection was lost before anybody said so. */
+  async #wasStored({ seq, charged, best, refund }: StoredSellerChannel): Promise<boolean> {
+    const taken = await this.#deps.store.take(this.id)
+    if (taken?.isOwn !== true) return false
+    const { channel } = taken
+    const isBest = channel.best?.maxClaimableAmount === best?.maxClaimableAmount
+    return channel.seq === seq && channel.charged === charged && isBest && channel.refund?.nonce === refund?.nonce
+  }
+
+  /** Another process has the channel. What has ended here was not charged, and its result is not kept. */
+  #lose({ taken, ended, agreed }: Turn): void {
+    this.#closed = elsewhere()
+    const others = [...ended.map(({ end }) => end), ...agreed.map(({ refund }) => refund), ...this.#refunds]
+    for (const waiting of [...taken, ...this.#asks, ...others]) waiting.reject(this.#closed)
+    this.#asks = []
+    this.#refunds = []
+    this.#gone(this)
+  }
+
+  async #giveUp(): Promise<void> {
+    this.#closed = elsewhere()
+    await this.#deps.store.giveUp(this.id).catch((err: unknown) => {
+      this.#deps.logger.warn({ err }, 'could not give a channel to another process')
+    })
+    this.#gone(this)
+  }
+
+  #recordOf({ peerId, channel }: ChannelSums): StoredSellerChannel {
+    const { onChain, best, charged, seq, refund } = channel
+    const now = this.#deps.clock.now()
+    const seenAt = this.#seenAt ?? this.#record.seenAt
+    const owedSince = unclaimedOf(channel) > 0n ? (this.#record.owedSince ?? now) : undefined
+    return { ...this.#record, peerId, onChain, seenAt, best, charged, seq, refund, owedSince, usedAt: now }
+  }
+}
+
+/** The error for a channel that another process of this seller has. */
+export function elsewhere(): ChannelRefused {
+  return new ChannelRefused('elsewhere', 'another process of this seller has this channel; nothing was charged here')
+}

@@ -1,0 +1,271 @@
+import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
+import type { Clock, UnixMs } from '../../lib/clock.ts'
+import type { Service } from '../../lib/lifecycle.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { ChannelConfig, ChannelPayment } from '../../schema/channel.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { SellerChannelStore, StoredSellerChannel } from '../../store/seller-channels.ts'
+import type { Asset } from '../assets.ts'
+import type { IsBlocked } from '../blocked.ts'
+import { channelId } from '../channel-digests.ts'
+import { checkVoucher } from '../voucher.ts'
+import type { AskedCall } from './call-turn.ts'
+import { ChannelLooks } from './channel-looks.ts'
+import { ChannelRefused, ChannelsBusy } from './channel-refused.ts'
+import { type AgreedRefund, chainFacts } from './channel-turn.ts'
+import type { KeptChannel, KeptChannels } from './kept-channels.ts'
+import { elsewhere, OpenChannel } from './open-channel.ts'
+import { openAtSeller, type RefundAsk } from './seller-channel.ts'
+import { type SellerTerms, troubleForSeller } from './terms.ts'
+
+type SellerChannelLimits = {
+  /** Channels in memory. Beyond it those that are idle are read again when they are used. */
+  openMax: number
+  /** Channels in the ledger. A channel needs a deposit. */
+  perPeerMax: number
+  max: number
+}
+
+const LIMITS: SellerChannelLimits = { openMax: 4_096, perPeerMax: 16, max: 10_000 }
+/** A reading of the chain counts for a third of the withdrawal delay (hazard 4.3), and at most this long. */
+const FRESH_MS_MAX = 5 * 60_000
+/** A channel without enough deposits is read again after this time. */
+const AGAIN_MS = 2_000
+
+type SellerChannelsDeps = {
+  clock: Clock
+  logger: Logger
+  asset: Asset
+  store: SellerChannelStore
+  /** Reads the chain, at the depth at which this seller believes a deposit. */
+  reader: Pick<ChannelReader, 'channels'>
+  terms: SellerTerms
+  isBlocked: IsBlocked
+  blame(peerId: string): void
+  limits?: Partial<SellerChannelLimits>
+}
+
+type Asking = AskedCall & { payment: Pick<ChannelPayment, 'config' | 'voucher' | 'counted'> }
+
+/**
+ * The payment channels that this process has. It believes only terms that it has computed the id from, vouchers whose
+ * signature it has checked, and deposits that it has read on the chain. Nothing is stored for a stranger before that.
+ */
+export class SellerChannels implements Service, KeptChannels {
+  readonly name = 'payment channels'
+  readonly #deps: SellerChannelsDeps
+  readonly #limits: SellerChannelLimits
+  readonly #looks: ChannelLooks
+  readonly #open = new Map<Hex, OpenChannel>()
+  readonly #opening = new Map<Hex, Promise<OpenChannel | undefined>>()
+  /** What the ledger said of the chain when the channels were listed last. */
+  #listed = new Map<Hex, string>()
+  readonly #stopping = new AbortController()
+
+  constructor(deps: SellerChannelsDeps) {
+    this.#deps = deps
+    this.#limits = { ...LIMITS, ...deps.limits }
+    this.#looks = new ChannelLooks(deps.reader)
+  }
+
+  async start(): Promise<void> {}
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+  }
+
+  /**
+   * Reserves what a call may cost. Its voucher is on disk when it resolves.
+   *
+   * @throws ChannelRefused, ChannelsBusy, ChainError, StoreError, or the reason of `signal`
+   */
+  async take(call: Asking, signal: AbortSignal): Promise<OpenChannel> {
+    const channel = await this.#channelOf(call, signal)
+    if (this.#deps.isBlocked(channel.channel.config.payer)) {
+      throw new ChannelRefused('refused', 'this seller takes no payments from this account')
+    }
+    await this.#refresh(channel, signal)
+    try {
+      await channel.take(call)
+    } catch (error) {
+      if (!isShortOfDeposits(error) || !(await this.#isSeenAgain(channel, signal))) throw error
+      await channel.take(call)
+    }
+    return channel
+  }
+
+  /** True while another process that is alive has this channel. It is asked to give it up. */
+  async isElsewhere(id: Hex): Promise<boolean> {
+    if (this.#open.has(id)) return false
+    const taken = await this.#deps.store.take(id)
+    if (taken === undefined || taken.isOwn) return false
+    await this.#deps.store.ask(id)
+    return true
+  }
+
+  async list(): Promise<KeptChannel[]> {
+    const taken = await this.#deps.store.list(this.#deps.asset.network)
+    this.#listed = new Map(taken.map(({ channel: { id, onChain } }) => [id, chainFacts(onChain)]))
+    return taken.map(({ channel, isOwn }) => {
+      const { id, config, onChain, best, charged, seq, refund, owedSince, usedAt } = channel
+      return { channel: { id, config, onChain, best, charged, seq, refund, asked: 0n }, isOwn, owedSince, usedAt }
+    })
+  }
+
+  async seen(id: Hex, onChain: ChannelState, at: UnixMs = this.#deps.clock.now()): Promise<void> {
+    if (!this.#open.has(id) && this.#listed.get(id) === chainFacts(onChain)) return
+    ;(await this.#own(id))?.seen(onChain, at)
+  }
+
+  async agreeToRefund(id: Hex, ask: RefundAsk): Promise<AgreedRefund> {
+    return (await this.#own(id))?.agreeToRefund(ask)
+  }
+
+  /** Another process asks for this channel: see store/shared-changes.ts. */
+  wanted(id: Hex): void {
+    const open = this.#open.get(id)
+    if (open !== undefined) open.wanted()
+    else if (!this.#opening.has(id)) {
+      this.#deps.store.giveUp(id).catch((err: unknown) => {
+        this.#deps.logger.warn({ err }, 'could not give a channel to another process')
+      })
+    }
+  }
+
+  async #channelOf(call: Asking, signal: AbortSignal): Promise<OpenChannel> {
+    const id = call.payment.voucher.channelId.toLowerCase() as Hex
+    const known = this.#open.get(id) ?? (await this.#once(id, () => this.#known(id)))
+    if (known !== undefined) return known
+    const { config } = call.payment
+    if (config === undefined)
+      throw new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')
+    this.#check(config, call, id)
+    const opened = await this.#once(id, () => this.#adopt(id, config, call.peerId))
+    signal.throwIfAborted()
+    if (opened === undefined) {
+      throw new ChannelRefused('balance', 'this seller sees no deposit of this channel on the chain')
+    }
+    return opened
+  }
+
+  /** Calls of one channel wait for one opening. */
+  #once(id: Hex, open: () => Promise<OpenChannel | undefined>): Promise<OpenChannel | undefined> {
+    const known = this.#opening.get(id)
+    if (known !== undefined) return known
+    const opening = open().finally(() => this.#opening.delete(id))
+    this.#opening.set(id, opening)
+    return opening
+  }
+
+  /** A channel of this process, or that no living process has. */
+  async #own(id: Hex): Promise<OpenChannel | undefined> {
+    const opened = this.#open.get(id) ?? this.#once(id, () => this.#known(id))
+    try {
+      return await opened
+    } catch (error) {
+      if (error instanceof ChannelRefused) return undefined
+      throw error
+    }
+  }
+
+  async #known(id: Hex): Promise<OpenChannel | undefined> {
+    const taken = await this.#deps.store.take(id)
+    if (taken === undefined) return undefined
+    if (!taken.isOwn) {
+      await this.#deps.store.ask(id)
+      throw elsewhere()
+    }
+    const trouble = troubleForSeller(taken.channel.config, this.#deps.terms)
+    if (trouble !== undefined) throw new ChannelRefused('refused', trouble)
+    return this.#opened(taken.channel)
+  }
+
+  /** What speaks against a channel of a stranger, before the chain is asked. The first call proves who signs. */
+  #check(config: ChannelConfig, { payment: { voucher }, peerId }: Asking, id: Hex): void {
+    const { asset, terms, isBlocked, blame } = this.#deps
+    const trouble = troubleForSeller(config, terms)
+    if (trouble !== undefined) throw new ChannelRefused('refused', trouble)
+    const computed = channelId(config, asset.chainId)
+    if (computed !== id) throw new ChannelRefused('refused', `these are the terms of channel ${computed}, not of ${id}`)
+    if (isBlocked(config.payer)) throw new ChannelRefused('refused', 'this seller takes no payments from this account')
+    const verdict = checkVoucher(config, voucher, asset.chainId)
+    if (verdict.ok) return
+    blame(peerId)
+    throw new ChannelRefused('refused', verdict.reason)
+  }
+
+  /** Stores a channel that has deposits. Undefined: it has none. */
+  async #adopt(id: Hex, config: ChannelConfig, peerId: string): Promise<OpenChannel | undefined> {
+    const { store, clock, asset } = this.#deps
+    const at = clock.now()
+    const onChain = await this.#looks.look(id, this.#stopping.signal)
+    if (onChain.balance === 0n) return undefined
+    const { charged, seq, best } = openAtSeller(id, config, onChain)
+    const record: StoredSellerChannel = {
+      ...{ id, network: asset.network, config, peerId, onChain, seenAt: at, best, charged, seq },
+      ...{ owedSince: undefined, createdAt: at, usedAt: at },
+    }
+    const { perPeerMax, max } = this.#limits
+    const added = await store.add(record, { perPeerMax, max })
+    if (added === 'full') throw new ChannelRefused('refused', 'this seller has no room for more channels')
+    // Another process was first, or the row is left behind.
+    if (added === 'known') return this.#known(id)
+    const opened = this.#opened(record)
+    opened.seen(onChain, at)
+    return opened
+  }
+
+  #opened(record: StoredSellerChannel): OpenChannel {
+    this.#makeRoom()
+    const { clock, logger, asset, store, blame } = this.#deps
+    const deps = { clock, logger, store, blame, chainId: asset.chainId, stopping: this.#stopping.signal }
+    const opened = new OpenChannel(record, deps, () => {
+      if (this.#open.get(record.id) === opened) this.#open.delete(record.id)
+    })
+    this.#open.set(record.id, opened)
+    return opened
+  }
+
+  /** Forgets the idle channels that were opened first. Their rows stay. */
+  #makeRoom(): void {
+    if (this.#open.size < this.#limits.openMax) return
+    for (const [id, channel] of this.#open) {
+      if (channel.isIdle) this.#open.delete(id)
+      if (this.#open.size < this.#limits.openMax) return
+    }
+    throw new ChannelsBusy('this seller works on too many channels now')
+  }
+
+  /** Reads the chain before what is known of it is too old. */
+  async #refresh(channel: OpenChannel, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#deps
+    const freshMs = Math.min((channel.channel.config.withdrawDelay * 1000) / 3, FRESH_MS_MAX)
+    const { seenAt } = channel
+    const ageMs = seenAt === undefined ? Number.POSITIVE_INFINITY : clock.now() - seenAt
+    // A clock that was set back says nothing about the age.
+    if (ageMs >= 0 && ageMs < freshMs / 2) return
+    const looked = this.#look(channel, signal)
+    if (ageMs < 0 || ageMs >= freshMs) return await looked
+    looked.catch((err: unknown) => this.#deps.logger.debug({ err }, 'could not read a channel ahead of time'))
+  }
+
+  async #look(channel: OpenChannel, signal: AbortSignal): Promise<void> {
+    const at = this.#deps.clock.now()
+    channel.seen(await this.#looks.look(channel.id, signal), at)
+  }
+
+  /** Reads the chain again if it may show a new deposit. */
+  async #isSeenAgain(channel: OpenChannel, signal: AbortSignal): Promise<boolean> {
+    const { seenAt } = channel
+    if (seenAt !== undefined && Math.abs(this.#deps.clock.now() - seenAt) < AGAIN_MS) return false
+    const before = channel.channel.onChain.balance
+    const at = this.#deps.clock.now()
+    const state = await this.#looks.look(channel.id, signal)
+    channel.seen(state, at)
+    return state.balance > before
+  }
+}
+
+function isShortOfDeposits(error: unknown): boolean {
+  return error instanceof ChannelRefused && error.statement.reason === 'balance'
+}

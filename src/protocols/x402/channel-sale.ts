@@ -1,0 +1,186 @@
+import { ChainError } from '../../chain/rpc.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
+import { Hold } from '../../lib/hold.ts'
+import { channelCallId } from '../../payments/channels/call-id.ts'
+import { ChannelRefused, ChannelsBusy } from '../../payments/channels/channel-refused.ts'
+import type { OpenChannel } from '../../payments/channels/open-channel.ts'
+import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
+import type { ChannelPayment, Charge } from '../../schema/channel.ts'
+import type { PaymentEnvelope } from '../../schema/payment.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { X402Message } from '../../schema/x402.ts'
+import type { NewExchange } from '../../store/exchanges.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
+import { PeerError } from '../peer-error.ts'
+import {
+  asExecutionFailed,
+  buyerReason,
+  type Exchange,
+  type PaidResult,
+  type ServedAgent,
+  type X402ServerDeps,
+} from './exchange.ts'
+import { readTask, respond } from './messages.ts'
+import { CHANNEL_SCHEME, isOnChannel, paymentOf } from './proven-payment.ts'
+import { signReceipt } from './receipts.ts'
+import { answerBought } from './result.ts'
+import { beginRun, holdUntil } from './running.ts'
+import { admit, runAgent } from './sale.ts'
+
+type PaidOnChannel = X402Message<'x402.request'> & { payment: PaymentEnvelope }
+/** A call on a channel before it is taken. */
+type ChannelTask = { id: Hex; payment: ChannelPayment; input: string }
+type Taken = { id: Hex; asked: bigint; channel: OpenChannel }
+type Sold = Omit<PaidResult, 'txHash'> & { charge: Charge }
+
+/**
+ * Sells one run on a payment channel (ADR-35): no challenge, and no payment of its own.
+ *
+ * 1. A known id gets what is stored, and one that runs is waited for.
+ * 2. Take the call: its voucher and its channel cover it, and the voucher is on disk.
+ * 3. Run.
+ * 4. Store the result with its charge, which is the price. A run that failed costs nothing.
+ *
+ * @throws PeerError: nobody is charged, except after SETTLEMENT_FAILED, when the buyer can ask for the result
+ */
+export async function answerChannelCall(
+  agent: ServedAgent,
+  request: PaidOnChannel,
+  asked: Exchange,
+  deps: X402ServerDeps,
+): Promise<void> {
+  const channels = channelsOf(deps)
+  const payment = channelPaymentOf(request.payment, deps)
+  const { input, exchange } = readTask(request.body, agent.id, asked)
+  const id = channelCallId(payment.voucher.channelId as Hex, exchange.correlationId)
+  const sold = await sellOnce(agent, { id, payment, input }, exchange, { ...deps, channels })
+  if (sold === undefined)
+    return answerBought(await paymentOf(id, { ...asked, resource: agent.id }, deps), exchange, deps)
+  await respond({ ...sold, id, tokenId: agent.tokenId, txHash: undefined }, exchange, deps)
+  faultPoint('seller:answered')
+}
+
+/** The seller's channels. @throws PeerError PAYMENT_INVALID if it takes none */
+export function channelsOf({ channels }: Pick<X402ServerDeps, 'channels'>): SellerChannels {
+  if (channels === undefined) throw new PeerError('PAYMENT_INVALID', 'this seller takes no payment channels')
+  return channels
+}
+
+/** @throws PeerError */
+export function channelPaymentOf(payment: PaymentEnvelope, { asset }: Pick<X402ServerDeps, 'asset'>): ChannelPayment {
+  const { channel, server_nonce: nonce, network } = payment
+  if (!isOnChannel(payment) || channel === undefined) {
+    throw new PeerError('PAYMENT_INVALID', `a call on a channel needs the scheme ${CHANNEL_SCHEME} and a channel`)
+  }
+  if (nonce !== 'preemptive') {
+    throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a call on a channel must have the server_nonce "preemptive"')
+  }
+  if (network !== asset.network) throw new PeerError('PAYMENT_INVALID', `this seller is paid on ${asset.network}`)
+  return channel
+}
+
+type SaleDeps = X402ServerDeps & { channels: SellerChannels }
+
+/** Undefined: the call has ended before, and what came of it is stored. */
+async function sellOnce(
+  agent: ServedAgent,
+  call: ChannelTask,
+  caller: Exchange,
+  deps: SaleDeps,
+): Promise<Sold | undefined> {
+  const { id } = call
+  // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
+  for (let run = deps.running.get(id); run !== undefined; run = deps.running.get(id)) await run
+  using _running = beginRun(id, deps)
+  if ((await deps.payments.get(id)) !== undefined) return undefined
+  if (caller.isDraining?.())
+    throw new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later')
+  const { asked = 0n } = call.payment
+  if (asked < agent.amount) {
+    throw new PeerError('PAYMENT_AMOUNT_WRONG', `this call costs ${agent.amount}, and its buyer allows ${asked}`)
+  }
+  using slot = admit(caller.callerDid, deps)
+  const channel = await take(call, { peerId: caller.peerId, price: agent.amount, signal: caller.signal }, deps)
+  const taken = { id, asked: agent.amount, channel }
+  // From here to the run, whatever fails costs nothing and is not stored: the call may be sent again.
+  using unrun = new Hold(() => void letGo(taken, caller))
+  faultPoint('seller:channel-taken')
+  await slot.turn(agent.id)
+  caller.signal.throwIfAborted()
+  unrun.keep()
+  const payment = { id, correlationId: caller.correlationId }
+  const outcome = await runAgent(agent, { payment, input: call.input }, caller, deps)
+  slot.leave()
+  faultPoint('seller:executed')
+  // Awaited, because the call counts as running until its end is stored.
+  if (!('failure' in outcome) && outcome.output !== '') return await charge(taken, outcome, caller, deps)
+  const failure = 'failure' in outcome ? outcome.failure : new PeerError('EXECUTION_FAILED', 'the agent gave no result')
+  const error = buyerReason(failure)
+  await end(taken, { amount: undefined, exchange: { ...outcome.exchange, error } }, caller, deps)
+  return asExecutionFailed(failure)
+}
+
+type Run = Extract<Awaited<ReturnType<typeof runAgent>>, { output: string }>
+
+async function charge(
+  taken: Taken,
+  { output, exchange, receiptForm }: Run,
+  caller: Exchange,
+  deps: SaleDeps,
+): Promise<Sold> {
+  const { id, asked, channel } = taken
+  const payer = channel.channel.config.payer as Hex
+  const bought = {
+    id,
+    agentId: exchange.agentId,
+    correlationId: caller.correlationId,
+    network: deps.asset.network,
+    payer,
+  }
+  const receipt = await signReceipt(bought, { task: exchange.input, result: output }, receiptForm, deps)
+  const charged = await end(taken, { amount: asked, exchange: { ...exchange, output, receipt } }, caller, deps)
+  faultPoint('seller:channel-charged')
+  return { output, receipt, charge: charged! }
+}
+
+/** @throws PeerError. A ledger that is away is told by its own error */
+async function take(
+  { payment }: ChannelTask,
+  { peerId, price, signal }: { peerId: string; price: bigint; signal: AbortSignal },
+  { channels }: SaleDeps,
+): Promise<OpenChannel> {
+  return channels.take({ peerId, payment, asked: price }, signal).catch(asPeerError)
+}
+
+/** Stores how a call has ended. While the ledger is away, who asks for its result waits, and then gets it. */
+async function end(
+  { id, asked, channel }: Taken,
+  stored: { amount: bigint | undefined; exchange: NewExchange },
+  { peerId }: Exchange,
+  deps: SaleDeps,
+): Promise<Charge | undefined> {
+  try {
+    return await channel.end({ id, peerId, asked, stored })
+  } catch (error) {
+    if (isLedgerAway(error)) holdUntil(channel.untilStored(), id, deps.running)
+    return asPeerError(error)
+  }
+}
+
+function letGo({ id, asked, channel }: Taken, { peerId }: Exchange): Promise<unknown> {
+  return channel.end({ id, peerId, asked, stored: undefined }).catch(() => {})
+}
+
+/** A refusal as the peer is told it. @throws PeerError, or the error itself */
+export function asPeerError(error: unknown): never {
+  if (error instanceof ChannelRefused) {
+    const refusal = new PeerError('PAYMENT_REQUIRED', error.message, { cause: error })
+    refusal.channel = error.statement
+    throw refusal
+  }
+  if (error instanceof ChannelsBusy) throw new PeerError('OVERLOADED', `${error.message}; nothing was charged`)
+  if (error instanceof ChainError) {
+    throw new PeerError('OVERLOADED', 'this seller cannot read the chain now; nothing was charged, ask again later')
+  }
+  throw error
+}
