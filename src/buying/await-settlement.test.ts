@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { randomHex } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
@@ -32,4 +33,35 @@ test('D46: of a seller that does not know the field a buyer takes the transactio
   const txHash = randomHex()
   const buyer = new TestBuyer({ open: oldSeller(txHash).open })
   expect((await buyer.execute()).payment).toMatchObject({ tx_hash: txHash, settlement: 'claimed' })
+})
+
+/** A buyer whose chain shows the transfer at the third look. `looks`: how often it was asked. */
+function laggingBuyer() {
+  const settlement = new FakeSettlement()
+  let looks = 0
+  const buyer: TestBuyer = new TestBuyer({
+    open: oldSeller().open,
+    chain: {
+      ...settlement.chain,
+      async authorizationUse(...asked) {
+        looks += 1
+        const [bought] = await buyer.ledger()
+        if (looks === 3) settlement.pay(bought!.reservation!.envelope.payload!.authorization)
+        return settlement.chain.authorizationUse(...asked)
+      },
+    },
+  })
+  return { buyer, looks: () => looks }
+}
+
+test('D46: a buyer that waits for the settlement looks again until its chain shows what the seller named', async () => {
+  const { buyer, looks } = laggingBuyer()
+  const { payment } = await buyer.execute({ awaitsSettlement: true })
+  expect([payment?.settlement, looks()]).toEqual(['settled', 3])
+  expect((await buyer.ledger())[0]!.reservation).toMatchObject({ state: 'spent', confirmation: 'chain' })
+})
+
+test('D46: a buyer that does not wait is not kept by its chain', async () => {
+  const { buyer, looks } = laggingBuyer()
+  expect([(await buyer.execute()).payment?.settlement, looks()]).toEqual(['claimed', 0])
 })

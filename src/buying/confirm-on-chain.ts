@@ -41,3 +41,15 @@ export async function confirmOnChain(
   changed(orderId)
   return 'released'
 }
+
+/**
+ * Asks the chain once about the payment of a received result, whose window has not ended.
+ *
+ * @returns undefined: there is no chain to ask
+ */
+export async function confirmNow(orderId: string, deps: PaymentCheckDeps): Promise<'confirmed' | 'open' | undefined> {
+  const reservation = await deps.purchases.reservationOf(orderId)
+  if (deps.chain === undefined || reservation === undefined) return undefined
+  if (reservation.confirmation === 'chain') return 'confirmed'
+  return (await confirmOnChain(reservation, false, deps)) === 'confirmed' ? 'confirmed' : 'open'
+}

@@ -16,6 +16,7 @@ import { keyedRequest, once } from './keyed.ts'
 import type { Orders } from './orders.ts'
 import type { RunnableOrder } from './purchase.ts'
 import { type RunOrderDeps, runOrder } from './run-order.ts'
+import { untilShown } from './until-shown.ts'
 
 export type ExecuteRequest = {
   agentId: string
@@ -99,9 +100,10 @@ async function executeFirst(
     order,
     async (attendance) => {
       if (keyed !== undefined) await deps.orders.place(order, { request: keyed, kind: 'execute' })
-      const { cancel = NEVER, hops, awaitsSettlement } = request
+      const { cancel = NEVER, hops, awaitsSettlement = deps.awaitsSettlement } = request
       const call = { signal: cancel, attendance, watch, hops, runId: runIdOf(keyed), awaitsSettlement }
-      return runOrder(order, listing, call, deps)
+      const result = await runOrder(order, listing, call, deps)
+      return awaitsSettlement === true ? untilShown(result, deps, request.signal) : result
     },
     request.onSigning,
   )

@@ -57,8 +57,8 @@ test('a quote is what the seller asks now, and neither tells the task nor pays',
 })
 
 test.each<[string, object, RegExp]>([
-  ['more', { amount: 10_001n }, /asks for 10001/],
-  ['less', { amount: 9_999n }, /asks for 9999/],
+  ['more', { amount: 10_001n }, /asks for 0\.010001 USDC/],
+  ['less', { amount: 9_999n }, /asks for 0\.009999 USDC/],
   ['another account', { payTo: randomHex(20) }, /pay/],
   ['another network', { network: 'eip155:8453' }, /network|payment on/],
 ])('T2 a seller that asks for %s than it listed is shown as one nobody here would pay', async (_, change, reason) => {

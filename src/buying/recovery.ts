@@ -9,7 +9,7 @@ import { networkText } from '../schema/network-kind.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { StoreError } from '../store/store-error.ts'
-import { confirmOnChain } from './confirm-on-chain.ts'
+import { confirmNow, confirmOnChain } from './confirm-on-chain.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
 import { lastWordOn } from './order-end.ts'
 import { notePaidBack } from './paid-back.ts'
@@ -162,6 +162,9 @@ export class Recovery implements Service {
     if (reservation.state === 'released') await lookAgain(reservation, this.#deps)
     await this.#step((await this.#deps.purchases.reservationOf(orderId)) ?? reservation, { requested: true })
   }
+
+  /** Asks the chain once about the payment of a received result. */
+  confirm = (orderId: string) => confirmNow(orderId, this.#deps)
 
   /** @param options `requested`: a person asks, so ask the seller even if the order has failed */
   async #step(reservation: StoredReservation, options: { requested?: boolean } = {}): Promise<void> {

@@ -34,7 +34,7 @@ export type RunOrderDeps = PurchaseDeps &
     active: ActiveOrders
     /** Reports each order that has ended or that this process no longer works on. */
     changes: Changes
-    recovery: Pick<Recovery, 'soon'>
+    recovery: Pick<Recovery, 'soon' | 'confirm'>
   }
 
 type OrderCall = {
@@ -193,8 +193,8 @@ export function resultOf(
   }
 }
 
-function paymentOf(
-  { reservation, txHash }: PurchaseResult,
+export function paymentOf(
+  { reservation, txHash }: Pick<PurchaseResult, 'reservation' | 'txHash'>,
   made: StoredReservation | undefined,
 ): ExecutionPayment | null {
   if (reservation === undefined) return null

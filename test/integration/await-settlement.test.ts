@@ -120,7 +120,10 @@ describe('a facilitator that takes long', () => {
     expect([quick.output, quick.payment?.tx_hash, isAnswered]).toEqual(['two', '', false])
     expect((await seller.status()).settlement.pending).toBe(2)
     release()
-    expect((await waited).payment).toMatchObject({ settlement: 'claimed', tx_hash: expect.stringMatching(/^0x/) })
+    expect((await waited).payment).toMatchObject({
+      settlement: 'settled',
+      tx_hash: expect.stringMatching(/^0x/),
+    })
   }, 60_000)
 
   test('a buyer whose configuration asks for the transaction waits', async () => {
@@ -130,7 +133,7 @@ describe('a facilitator that takes long', () => {
     const careful = await startTestNode({ key: payer.key, ...settings })
     await discover(careful, seller.peerId, 'repeat')
     const { payment } = await careful.execute({ agentId, input: 'hello', signal: signal() })
-    expect(payment).toMatchObject({ settlement: 'claimed', tx_hash: expect.stringMatching(/^0x/) })
+    expect(payment).toMatchObject({ settlement: 'settled', tx_hash: expect.stringMatching(/^0x/) })
   }, 60_000)
 })
 

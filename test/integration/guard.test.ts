@@ -48,7 +48,7 @@ const settlementOf = async ({ url }: TestNode) =>
 describe('T6 a wallet that is emptied after its first purchase', () => {
   test('has nothing run by a seller that looks at the chain first', async () => {
     const { selling, buy, key } = await market({ checkFundsFromAtomic: PRICE })
-    expect((await buy()).payment).toMatchObject({ settlement: 'claimed' })
+    expect((await buy()).payment).toMatchObject({ settlement: 'settled' })
     await empty(key)
     await expect(buy()).rejects.toMatchObject({ code: 'PAYMENT_INVALID' })
     expect([await runsOf(selling), (await settlementOf(selling)).failed]).toEqual([1, 0])

@@ -83,7 +83,7 @@ test.each([
   expect(bought.isError).not.toBe(true)
   expect(bought.structuredContent).toMatchObject({
     output: HOSTILE,
-    payment: { amount: '0.01', settlement: 'claimed' },
+    payment: { amount: '0.01', settlement: 'settled' },
   })
   expect(before - (await balance())).toBe(PRICE)
 

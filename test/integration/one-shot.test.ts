@@ -46,7 +46,7 @@ test('discover and execute work with --bootstrap alone, and the chain shows the 
   const before = await devnet.chain.balanceOf(devnet.wallets.buyer.address)
   const execute = ['agent', 'execute', '--agent-id', listing!.id, '--input', 'from a shell', '--await-settlement']
   const result = JSON.parse(await buyer(...execute)) as ExecutionResult
-  expect(result).toMatchObject({ output: 'from a shell', payment: { amount: '0.25', settlement: 'claimed' } })
+  expect(result).toMatchObject({ output: 'from a shell', payment: { amount: '0.25', settlement: 'settled' } })
   expect(before - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))).toBe(250_000n)
 })
 

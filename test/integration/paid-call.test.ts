@@ -106,7 +106,7 @@ describe('a paid call', () => {
     const result = await buyer.execute({ agentId, input: 'hello', awaitsSettlement: true, signal: signal() })
     expect(result).toMatchObject({
       output: 'hello',
-      payment: { amount: '0.01', payer: buyer.payer, pay_to: seller.payee, settlement: 'claimed' },
+      payment: { amount: '0.01', payer: buyer.payer, pay_to: seller.payee, settlement: 'settled' },
     })
     const receipt = await devnet.chain.client.getTransactionReceipt({ hash: result.payment!.tx_hash as Hex })
     expect(receipt.status).toBe('success')
