@@ -15,7 +15,8 @@ import { TestSeller } from '../support/x402-seller.ts'
 const LEASE_MS = 4_000
 const END_AS_LOST = 'UPDATE processes SET ended_at = 1, lease_until = 0 WHERE id = ?'
 const END_AS_LEFT = 'UPDATE processes SET ended_at = 1, lease_until = 2 WHERE id = ?'
-const report = (home: string) => run('UPDATE processes SET report = ?', JSON.stringify({ home }))
+const report = (home: string, { process }: LedgerDatabase) =>
+  run('UPDATE processes SET report = ? WHERE id = ?', JSON.stringify({ home }), process)
 
 async function startSeller() {
   const seller = await new TestSeller().start()
@@ -47,8 +48,8 @@ async function freeze(frozen: TestBuyer) {
 
 async function setup(endedBy: string) {
   const seller = await startSeller()
-  const ledgers = await openShared(2)
-  const [frozen, heir] = ledgers.map((ledger) => buyerOn(ledger, seller)) as [TestBuyer, TestBuyer]
+  const ledgers = await openShared(3)
+  const [frozen, heir] = ledgers.slice(0, 2).map((ledger) => buyerOn(ledger, seller)) as [TestBuyer, TestBuyer]
   onTestFinished(() => heir.recovery.stop())
   const { bought, id, wake } = await freeze(frozen)
   const takeOver = async () => {
@@ -100,10 +101,15 @@ test('an order fails at once if the process that signed has stopped', async () =
   expect(await heir.purchases.order(id)).toMatchObject({ status: 'failed', error: { code: 'PAYMENT_REQUIRED' } })
 })
 
-test('an order fails at once if the process that signed had the same data directory, and so was killed', async () => {
+test('an order fails once another process has the data directory of the one that signed, which so was killed', async () => {
   const { ledgers, heir, id, takeOver } = await setup(END_AS_LOST)
-  await ledgers[1]!.commit(report('a directory'))
+  await ledgers[1]!.commit(report('a directory', ledgers[0]!))
+  await ledgers[1]!.commit(report('another directory', ledgers[1]!))
   await takeOver()
+  expect(await heir.purchases.order(id)).toMatchObject({ status: 'executing' })
+  // It is neither the one that signed nor the one that took over.
+  await ledgers[2]!.commit(report('a directory', ledgers[2]!))
+  await heir.recovery.look(id)
   expect(await heir.purchases.order(id)).toMatchObject({ status: 'failed', error: { code: 'PAYMENT_REQUIRED' } })
 })
 
