@@ -54,7 +54,7 @@ export class ChannelBuyer {
     this.id = channelId(this.config, usdc.chainId)
   }
 
-  voucher(maxClaimableAmount: bigint, { chainId = usdc.chainId, key = this.key } = {}) {
+  voucher(maxClaimableAmount: bigint, { chainId = usdc.chainId as number, key = this.key } = {}) {
     return signVoucher({ channelId: this.id, maxClaimableAmount }, key, chainId)
   }
 
