@@ -37,6 +37,10 @@ test.each([
   ['postgres://stoa:hunter2@db.example/stoa?sslmode=prefer', 'disable, require, verify-ca, verify-full, no-verify'],
   ['postgres://stoa:hunter2@db.example/stoa?sslmode=verify', 'disable, require, verify-ca, verify-full'],
   ['postgres://stoa:hunter2@db.example/stoa?sslmode=require&sslmode=disable', 'one sslmode'],
+  ['postgres://stoa:hunter2@db.example/stoa?sslmod=require', 'one is nearly sslmode'],
+  ['postgres://stoa:hunter2@db.example/stoa?SSLMODE=require', 'one is nearly sslmode'],
+  ['postgres://stoa:hunter2@db.example/stoa?ssl_root_cert=/ca.pem', 'one is nearly sslrootcert'],
+  ['postgres://stoa@db.example/stoa?password=x&hunter2', 'only known parameters'],
 ])('DATABASE_URL=%s is refused without its password (T21)', (text, expected) => {
   const refused = () => readEnv({ DATABASE_URL: text })
   expect(refused).toThrow(/^DATABASE_URL: the value is not valid: expected /)

@@ -1,7 +1,27 @@
 import * as z from 'zod'
+import { nearest } from './config-error.ts'
 
 /** How TLS is used (store/postgres/settings.ts). `prefer` and `allow` are missing: they go on in the clear without a word. */
 const sslModes = ['disable', 'require', 'verify-ca', 'verify-full', 'no-verify'] as const
+
+/** What stoa reads (store/postgres/settings.ts). */
+const usedParameters = ['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'host', 'port', 'user', 'password', 'options']
+/** What PostgreSQL's own programs read too. A mistyped `sslmode` must not pass for one: it would be no TLS at all. */
+const parameters = [
+  ...usedParameters,
+  ...[
+    'application_name',
+    'channel_binding',
+    'client_encoding',
+    'connect_timeout',
+    'dbname',
+    'fallback_application_name',
+  ],
+  ...['gssencmode', 'gsslib', 'hostaddr', 'keepalives', 'keepalives_count', 'keepalives_idle', 'keepalives_interval'],
+  ...['krbsrvname', 'load_balance_hosts', 'passfile', 'replication', 'require_auth', 'requirepeer', 'service'],
+  ...['ssl_max_protocol_version', 'ssl_min_protocol_version', 'sslcertmode', 'sslcompression', 'sslcrl', 'sslcrldir'],
+  ...['sslnegotiation', 'sslpassword', 'sslsni', 'target_session_attrs', 'tcp_user_timeout'],
+]
 
 const LENGTH_MAX = 2048
 const EXAMPLE = 'such as postgres://stoa:password@db.example:5432/stoa?sslmode=verify-full'
@@ -59,11 +79,20 @@ function firstRefusal(text: string): string | undefined {
   if (url.username === '' && !url.searchParams.get('user')) return `a user in the URL, ${EXAMPLE}`
   if (!/^[^/]+$/.test(database)) return `the name of one database after the host, ${EXAMPLE}`
   if (!Number.isInteger(port) || port < 1 || port > 65_535) return 'a port from 1 to 65535 in the URL'
+  const unknown = [...url.searchParams.keys()].find((name) => !parameters.includes(name))
+  // The name itself may be a part of a password.
+  if (unknown !== undefined) return `only known parameters after ?: ${meant(unknown)}`
   const modes = url.searchParams.getAll('sslmode')
   if (modes.length > 1 || modes.some((mode) => !sslModes.some((one) => one === mode))) {
     return `one sslmode in the URL: ${sslModes.join(', ')}`
   }
   return undefined
+}
+
+function meant(unknown: string): string {
+  const near = nearest(unknown, parameters)
+  const known = `${usedParameters.join(', ')}; what else PostgreSQL has is ignored`
+  return near === undefined ? known : `one is nearly ${near}. Known are ${known}`
 }
 
 function decoded(part: string): string | undefined {

@@ -124,3 +124,31 @@ test('a ledger in PostgreSQL says whether it answers and takes changes', async (
     text: 'the database has a full disk: free some space',
   })
 })
+
+test('how far the database is away is the middle of several answers, and its damage is not judged while it is away', async () => {
+  let answers = 0
+  const database = openDatabase({ path: ':memory:' })
+  const slowAtFirst = {
+    process: database.process,
+    commit: database.commit.bind(database),
+    async query<T>(query: Parameters<typeof database.query<T>>[0]): Promise<T> {
+      answers += 1
+      if (answers <= 2) await new Promise((resolve) => setTimeout(resolve, 60))
+      return database.query(query)
+    },
+  } as Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
+  const of = await found({ server: 'db.example:5432/stoa', database: slowAtFirst })
+  expect(of('database')).toMatchObject({
+    state: 'ok',
+    text: expect.stringContaining('db.example:5432/stoa answers in'),
+  })
+  expect(of('ledger')).toMatchObject({ state: 'ok' })
+
+  const gone = {
+    ...slowAtFirst,
+    query: () => Promise.reject(new StoreError('STORE_AWAY', 'db.example does not answer')),
+  }
+  const without = await found({ server: 'db.example:5432/stoa', database: gone })
+  expect(without('database')).toMatchObject({ state: 'fail' })
+  expect(without('ledger')).toMatchObject({ state: 'skip', text: 'not known: the database is away' })
+})

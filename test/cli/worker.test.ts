@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { InviteWorker, WorkerRecord } from '../../src/schema/worker.ts'
@@ -64,5 +64,11 @@ test('stoa worker says what is missing, and never shows the token', async () => 
   const wrong = await run([], { STOA_JOIN_TOKEN: 'stoa-join_made-up' })
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('stoa worker invite') })
   expect(wrong.stderr).not.toContain('made-up')
+  const path = join(dataDir(), 'join-token')
+  await writeFile(path, 'stoa-join_made-up', { mode: 0o600 })
+  expect((await run(['--join', `file:${path}`])).stderr).not.toContain('chmod')
+  await chmod(path, 0o644)
+  const open = await run(['--join', `file:${path}`])
+  expect(open.stderr).toContain(`other users of this machine can read the join token in ${path}: chmod 600`)
   expect(await run(['--runs', '0'])).toMatchObject({ code: 2, stderr: expect.stringContaining('1 to 64') })
 })

@@ -1,7 +1,10 @@
 /** stoa stop ends the node of a data directory in good order, and no other. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { systemParts } from '../../src/cli/parts.ts'
+import { lockDataDir } from '../../src/store/lock.ts'
 import { writeNodeFile } from '../../src/store/node-file.ts'
 import { cli } from '../cli/harness.ts'
 import { stopTestNodes, testDir } from '../support/loopback-node.ts'
@@ -27,4 +30,16 @@ test('a process that only has the pid of a node that was killed is left alone', 
   const started_at = '2026-01-01T00:00:00.000Z'
   await writeNodeFile(dataDir, { pid: process.pid, peer_id: '12D3KooW', addresses: [], started_at })
   expect(await cli(['stop'], { dataDir, parts: systemParts })).toMatchObject({ code: 6 })
+})
+
+test('a worker, which has no API, is named with how it is stopped, and left alone', async () => {
+  const dataDir = await testDir()
+  await writeFile(join(dataDir, 'worker.key'), 'a key')
+  const lock = lockDataDir(dataDir)
+  onTestFinished(() => lock.release())
+  const { code, stderr } = await cli(['stop'], { dataDir, parts: systemParts })
+  expect([code, stderr]).toEqual([
+    6,
+    expect.stringContaining(`A worker runs there (pid ${process.pid}): stop it with Ctrl-C`),
+  ])
 })

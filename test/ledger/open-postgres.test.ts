@@ -170,6 +170,11 @@ test('a wrong password, user or database, and a missing right, are named', async
   expect(await as(`${role}_x`, 'hunter3')).toEqual(refused('refuses the password'))
   expect(await as(role, 'hunter2', `${name}_x`)).toEqual(refused('create it'))
   expect(await as(role, 'hunter2')).toEqual(refused('GRANT CREATE'))
+  // Somebody else has made the tables: the right to make some is of no use.
+  await openPostgres({ address, ...QUICK }).then((opened) => opened.close())
+  await admin.query(`GRANT CREATE, USAGE ON SCHEMA public TO ${role}`)
+  expect(await as(role, 'hunter2')).toEqual(refused('belong to another role: name that role in DATABASE_URL'))
+  await admin.query(`REVOKE ALL ON SCHEMA public FROM ${role}`)
   await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT 0`)
   expect(await as(role, 'hunter2')).toMatchObject({
     code: 'STORE_AWAY',

@@ -1,8 +1,22 @@
+import { access } from 'node:fs/promises'
 import { poll } from '../../lib/wait.ts'
+import { dataFile } from '../../store/data-dir.ts'
 import { isAlive, lockHolder } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
 import { command } from '../command.ts'
 import { CliError } from '../exit-code.ts'
+
+/** A worker has no API and no wallet: it is stopped where it was started. */
+async function workerText(dataDir: string, pid: number | undefined): Promise<string> {
+  if (pid === undefined || !(await exists(dataFile(dataDir, 'worker')))) return ''
+  return `. A worker runs there (pid ${pid}): stop it with Ctrl-C in its terminal, or kill ${pid}, or by its service. Its tasks go to another worker`
+}
+
+const exists = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
 
 /** Time for a node to stop, beside what it gives to calls under way (D9). On a busy machine this command waits longer. */
 const STOP_MS_MAX = 13_000
@@ -20,7 +34,8 @@ export const stop = command({
     const holder = lockHolder(config.dataDir)
     // A node file outlives a killed node. Its pid may then belong to another program.
     if (file === undefined || holder !== file.pid || !isAlive(file.pid)) {
-      throw new CliError('NODE_UNREACHABLE', `no Stoa node is running on ${config.dataDir}`)
+      const nobody = `no Stoa node is running on ${config.dataDir}`
+      throw new CliError('NODE_UNREACHABLE', `${nobody}${await workerText(config.dataDir, holder)}`)
     }
     const { pid } = file
     try {

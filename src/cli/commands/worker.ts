@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import * as z from 'zod'
 import { readAgentsFile } from '../../config/agents-yaml.ts'
 import { countText, LogLevelText, logLevels } from '../../config/values.ts'
@@ -51,11 +52,25 @@ export const worker = command({
 
 async function tokenOf(context: Context, join: string | undefined): Promise<string> {
   const [, path] = /^file:(.+)$/.exec(join ?? '') ?? []
-  if (path !== undefined) return readSecretText(context, path, { flag: '--join', schema: TokenText })
+  if (path !== undefined) {
+    await warnOfReaders(context, path)
+    return readSecretText(context, path, { flag: '--join', schema: TokenText })
+  }
   const token = join ?? context.io.environment.STOA_JOIN_TOKEN?.trim()
   if (token) return token
   const fix = 'on the machine of the seller, `stoa worker invite` makes one'
   throw new UsageError(`the join token is missing: give it in STOA_JOIN_TOKEN or with --join; ${fix}`)
+}
+
+/** Until its first use, whoever has the token is the worker, and is given the tasks of buyers. */
+async function warnOfReaders(context: Context, path: string): Promise<void> {
+  const mode = await stat(path).then(
+    (found) => found.mode,
+    () => 0,
+  )
+  if ((mode & 0o077) === 0) return
+  const text = `other users of this machine can read the join token in ${path}: chmod 600 ${path}`
+  context.tell(context.style.stderr.yellow(printableLine(text, 400)))
 }
 
 function announce(context: Context, { peerId, sellerId, name, agents, unknown }: WorkerReady): void {

@@ -70,6 +70,13 @@ const ADMISSION: readonly [words: RegExp, what: string, fix: string][] = [
   ],
 ]
 
+/** A right to create tables changes nothing here, and an upgrade changes tables, which only their owner may. */
+const OTHERS_TABLES: Advice = {
+  code: UNREADABLE,
+  what: 'has tables of stoa that belong to another role',
+  fix: 'name that role in DATABASE_URL, or give the tables to this one: as that role or a superuser, REASSIGN OWNED BY … TO …',
+}
+
 /** By SQLSTATE, whole or its class. */
 const ADVICE: Record<string, Advice> = {
   '28P01': { code: UNREADABLE, what: 'refuses the password', fix: 'correct it in DATABASE_URL' },
@@ -140,6 +147,7 @@ function adviceOf(error: unknown): Advice {
     const [, what, fix] = ADMISSION.find(([words]) => words.test(reasonOf(error))) ?? ADMISSION.at(-1)!
     return { code: UNREADABLE, what, fix }
   }
+  if (code === '42501' && /permission denied for (?!schema)|must be owner/.test(reasonOf(error))) return OTHERS_TABLES
   const known = ADVICE[code] ?? ADVICE[code.slice(0, 3)] ?? ADVICE[code.slice(0, 2)]
   if (known !== undefined) return known
   if (isOfServer(error)) return { code: WRITE_FAILED, what: 'refuses a statement', fix: 'report it' }
