@@ -11,7 +11,10 @@ const never = new AbortController().signal
 function openChecks() {
   const clock = new HandClock(NOW)
   const validBeforeSeconds = NOW / 1000 + WINDOW_SECONDS
-  const purchase: OpenPurchase = { orderId: 'order', validBeforeSeconds, position: { at: NOW, no: 1 } }
+  const purchase: OpenPurchase = {
+    ...{ list: 'reserved', orderId: 'order', paymentId: '0x1', sellerId: 'seller' },
+    ...{ validBeforeSeconds, position: { at: NOW, no: 1 } },
+  }
   const purchases = { open: async (list: string) => (list === 'reserved' ? [purchase] : []) }
   const checks = new OpenChecks({ clock, purchases, active: new Set(), network: 'eip155:84532', chain: {} })
   /** Waits for the next check, makes it, and returns the wait in ms. */

@@ -7,6 +7,8 @@ import type { Purchases } from '../store/purchases.ts'
 
 /** Purchases checked per turn. */
 const BATCH_MAX = 512
+/** The same for purchases of which only the seller can say more: a question is about many of them. */
+const UNNAMED_MAX = 4_096
 /** Purchases read in one turn of the event loop. */
 const PAGE_MAX = 1_000
 /** Open purchases of one list that are read per turn, and checks that are remembered. */
@@ -47,14 +49,19 @@ export class OpenChecks {
   /** Returns the purchases to check now, and notes their check. `all` are the open purchases that no caller works on. */
   async next(signal: AbortSignal): Promise<{ due: OpenPurchase[]; all: OpenPurchase[] }> {
     const all = await this.#read(signal)
-    const due = all.filter((purchase) => this.#waitFor(purchase) <= 0)
-    if (due.length > BATCH_MAX) {
-      const checkedAt = ({ orderId }: OpenPurchase) => this.#checks.get(orderId)?.at ?? Number.NEGATIVE_INFINITY
-      due.sort((a, b) => (checkedAt(a) === checkedAt(b) ? 0 : checkedAt(a) < checkedAt(b) ? -1 : 1))
-      due.length = BATCH_MAX
-    }
+    const waiting = all.filter((purchase) => this.#waitFor(purchase) <= 0)
+    const { unnamed = [], others = [] } = Object.groupBy(waiting, ({ list }) => (list === 'unnamed' ? list : 'others'))
+    const due = [...this.#longestAgo(others, BATCH_MAX), ...this.#longestAgo(unnamed, UNNAMED_MAX)]
     for (const purchase of due) this.#note(purchase)
     return { due, all }
+  }
+
+  /** Purchases never checked, then purchases checked longest ago, at most `most`. */
+  #longestAgo(purchases: OpenPurchase[], most: number): OpenPurchase[] {
+    if (purchases.length <= most) return purchases
+    const checkedAt = ({ orderId }: OpenPurchase) => this.#checks.get(orderId)?.at ?? Number.NEGATIVE_INFINITY
+    purchases.sort((a, b) => (checkedAt(a) === checkedAt(b) ? 0 : checkedAt(a) < checkedAt(b) ? -1 : 1))
+    return purchases.slice(0, most)
   }
 
   /** Returns ms until the next of these purchases is due, at most `most`. */

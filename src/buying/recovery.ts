@@ -6,6 +6,7 @@ import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import { RESULT_HOURS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
+import type { OpenPurchase } from '../store/open-purchases.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { StoreError } from '../store/store-error.ts'
@@ -17,13 +18,11 @@ import { formOf } from './purchase.ts'
 import { notesOf, paidFor, readResponse } from './response.ts'
 import { lookAgain, lookAgainWhereDue, type PaymentCheckDeps } from './second-look.ts'
 import type { SendGate } from './send-gate.ts'
+import { ASK_TIMEOUT_MS, inLanes, learnSettlements } from './settlements.ts'
 import { onStream } from './stream-lease.ts'
 
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
-const ASK_TIMEOUT_MS = 20_000
-/** Sellers asked at the same time. With several lanes, one slow seller delays few others. */
-const ASKED_MAX = 8
 /** Delay after a purchase before the chain is asked. */
 const SOON_MS = 1_000
 /** A seller keeps a result this long after settlement (D32). Settlement ends with the payment window. */
@@ -121,22 +120,22 @@ export class Recovery implements Service {
   /** Checks every purchase that is due. @returns ms until the next purchase is due */
   async #sweep(): Promise<number> {
     const { purchases, logger, network, active } = this.#deps
-    const { due, all } = await this.#checks.next(this.#stopping.signal)
-    const lookAfterNext = async (): Promise<void> => {
-      for (let next = due.shift(); next !== undefined; next = due.shift()) {
-        const { orderId } = next
-        if (this.#stopping.signal.aborted) return
-        const reservation = await purchases.reservationOf(orderId)
-        // A caller may have begun to work on it since the list was read.
-        if (reservation === undefined || active.has(orderId)) continue
-        await this.#step(reservation).catch(async (error: unknown) => {
-          const order = await purchases.order(orderId).catch(() => undefined)
-          const ids = { order_id: orderId, correlation_id: order?.correlationId }
-          logger.warn({ ...ids, err: error }, 'an open purchase could not be checked')
-        })
-      }
+    const { signal } = this.#stopping
+    const { due, all } = await this.#checks.next(signal)
+    const lookAfter = async ({ orderId }: OpenPurchase): Promise<void> => {
+      const reservation = await purchases.reservationOf(orderId)
+      // A caller may have begun to work on it since the list was read.
+      if (reservation === undefined || active.has(orderId)) return
+      await this.#step(reservation).catch(async (error: unknown) => {
+        const order = await purchases.order(orderId).catch(() => undefined)
+        const ids = { order_id: orderId, correlation_id: order?.correlationId }
+        logger.warn({ ...ids, err: error }, 'an open purchase could not be checked')
+      })
     }
-    await Promise.all([lookAgainWhereDue(network, this.#deps), ...Array.from({ length: ASKED_MAX }, lookAfterNext)])
+    const lookAfterAll = (some: OpenPurchase[]) => inLanes(some, lookAfter, signal)
+    const { unnamed = [], others = [] } = Object.groupBy(due, ({ list }) => (list === 'unnamed' ? list : 'others'))
+    const named = learnSettlements(unnamed, this.#deps, signal).then(lookAfterAll)
+    await Promise.all([lookAgainWhereDue(network, this.#deps), lookAfterAll(others), named])
     return Math.max(INTERVAL_MIN_MS, this.#checks.waitFor(all, INTERVAL_MS))
   }
 

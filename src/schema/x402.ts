@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ChannelStatement, Charge } from './channel.ts'
 import { PaymentEnvelope, PaymentRequirements } from './payment.ts'
-import { Hash32 } from './primitives.ts'
+import { Hash32, type Hex } from './primitives.ts'
 
 export const X402_PROTOCOL = '/x402/libp2p/1.0.0'
 
@@ -29,6 +29,10 @@ const ReceiptWish = z.unknown().optional().meta({
   description: 'an extension: with `merkle`, the receipt may share its signature with others: see Receipts',
 })
 
+const SettlementsOf = z.unknown().optional().meta({
+  description: 'an extension, with `result`: ids of other payments of this peer. The response names their transactions',
+})
+
 const asked = {
   body: z.base64(),
   caller_did: did,
@@ -48,6 +52,7 @@ export const X402Request = z.object({
    */
   method: z.enum(['execute', 'result', 'receipt', 'deposit', 'refund']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
+  settlements_of: SettlementsOf,
   ...asked,
 })
 export const X402PaymentRequired = z.object({
@@ -75,6 +80,10 @@ export const X402Response = z.object({
   charge: Charge.optional().catch(undefined).meta({
     description: 'an extension: what a call on a channel has cost',
   }),
+  settlements: z.unknown().optional().meta({
+    description:
+      'an extension: `payment_id` and `tx_hash` of those payments of `settlements_of` that have a transaction',
+  }),
 })
 export const X402Error = z.object({
   ...header,
@@ -89,6 +98,22 @@ export const X402Error = z.object({
     description: 'an extension: why the seller does not take a call on a channel',
   }),
 })
+
+/** Payments that one request may ask about beside its own. */
+export const SETTLEMENTS_MAX = 128
+const PaymentIds = z.array(Hash32).max(SETTLEMENTS_MAX)
+const Settlements = z.array(z.object({ payment_id: Hash32, tx_hash: Hash32 })).max(SETTLEMENTS_MAX)
+export type Settlement = z.infer<typeof Settlements>[number]
+
+/** The payments that a request asks about; undefined if it does not ask as the protocol says. */
+export function readPaymentIds(said: unknown): readonly Hex[] | undefined {
+  return PaymentIds.safeParse(said).data as Hex[] | undefined
+}
+
+/** The transactions that a seller names; undefined if it does not know this extension. */
+export function readSettlements(said: unknown): readonly Settlement[] | undefined {
+  return Settlements.safeParse(said).data
+}
 
 /** How many agents have bought from one another, as a message says; 0 if the value is not a count. */
 export function readHops(said: unknown): number {

@@ -7,6 +7,7 @@ import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { DEFERRED_MAX, takeOverPayments } from './left-payments.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
+import { type NamedTransactions, namedTransactions } from './named-transactions.ts'
 import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
   type Claim,
@@ -40,7 +41,7 @@ export type PaymentProgress = {
 }
 
 /** The seller's ledger: every payment ever accepted, by payment id. */
-export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments, PaidRuns {
+export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments, PaidRuns, NamedTransactions {
   /**
    * Stores a payment that settles before its agent runs, unless its authorization or challenge was seen before. Durable
    * when it resolves.
@@ -152,6 +153,7 @@ export function createPayments(database: LedgerDatabase): Payments {
     ...settledLooks(database, toPayment),
     ...exposedPayments(database, claimed),
     ...paidRuns(database),
+    ...namedTransactions(database),
     claim: async (claim, now) =>
       (await database.commit(claimed(claim, { process, now, counted: 0 }), payment(claim.id))) === 1,
     async deliver(progress, exchange, now) {

@@ -41,7 +41,13 @@ import {
 import { takeOverPurchases } from './take-over-purchases.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
-export type { Confirmation, Reservation, ReservationState, StoredReservation } from './reservation-row.ts'
+export type {
+  Confirmation,
+  Reservation,
+  ReservationOf,
+  ReservationState,
+  StoredReservation,
+} from './reservation-row.ts'
 
 /** The outcome of a paid purchase. The note says why there is no receipt: '' if the seller sent none. */
 export type PurchasePayment = {

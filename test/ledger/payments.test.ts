@@ -231,6 +231,21 @@ onBothEngines((open, openTwo) => {
     ])
   })
 
+  test('D46 a buyer learns the transactions of its own payments, as far as there are any', async () => {
+    const made = [claim(now), claim(now, { peerId: 'other' }), claim(now)]
+    const [own, foreign, open] = made.map(({ id }) => id)
+    for (const one of made) {
+      await payments.claim(one, now)
+      await payments.deliver({ id: one.id, state: 'owed', nextAttemptAt: now }, exchangeOf(one, now), now)
+    }
+    const txHash = randomHex()
+    for (const id of [own!, foreign!]) await payments.save({ id, state: 'settled', txHash }, now)
+    const { peerId } = made[0]!
+    const named = await payments.transactionsOf([open!, own!, foreign!, randomHex()], peerId)
+    expect(named).toEqual([{ id: own, txHash }])
+    expect(await payments.transactionsOf([], peerId)).toEqual([])
+  })
+
   test('D38 a settlement that is undone, and one that is tried again, is so once', async () => {
     const [gone, again] = [claim(now), claim(now)]
     for (const payment of [gone, again]) {

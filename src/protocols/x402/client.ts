@@ -23,6 +23,8 @@ export type Call = {
   awaitsSettlement?: boolean
   /** Number of agents that bought for one another, this call included (an extension). */
   hops?: number
+  /** Other payments to this seller, whose transactions are asked for with a result (an extension, D46). */
+  settlementsOf?: readonly Hex[]
   /** Called right before each message with the signed payment. The message waits for it. */
   beforePayment?(signal: AbortSignal): Promise<void>
   /** Called with the agent's output while it works, if the seller supports this extension. */
@@ -181,7 +183,8 @@ export async function askX402Receipt(
 
 function requestOf(call: Call, method: 'execute' | 'result' | 'receipt', payment: PaymentEnvelope | null) {
   const paying = payment !== null && method === 'execute' ? payingFieldsOf(call) : {}
-  return { ...fieldsOf(call), ...paying, resource: call.resource, method, payment } as const
+  const asking = call.settlementsOf === undefined ? {} : { settlements_of: call.settlementsOf }
+  return { ...fieldsOf(call), ...paying, ...asking, resource: call.resource, method, payment } as const
 }
 
 /** `challengeText` is the nonce as the seller spells it, because the seller compares it as text. */

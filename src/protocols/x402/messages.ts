@@ -3,7 +3,7 @@ import { parseJson } from '../../lib/json.ts'
 import type { Charge } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
-import { type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
+import { type Settlement, type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
 import { DATA_BYTES_MAX, type Frame, FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
@@ -119,6 +119,7 @@ export function respond(
     receipt: SignedReceipt | SignedX402Receipt | undefined
     /** Of a call on a channel. */
     charge?: Charge | undefined
+    settlements?: readonly Settlement[] | undefined
   },
   exchange: Exchange,
   { sellerDid }: Pick<X402ServerDeps, 'sellerDid'>,
@@ -133,6 +134,7 @@ export function respond(
     seller_token_id: result.tokenId,
     ...(result.receipt !== undefined && { receipt: result.receipt }),
     ...(result.charge !== undefined && { charge: result.charge }),
+    ...(result.settlements !== undefined && { settlements: result.settlements }),
   } as const
   return writeMessage(exchange.stream, 'x402.response', message, exchange.signal)
 }

@@ -2,7 +2,7 @@ import { Hold } from '../../lib/hold.ts'
 import { createTurns } from '../../lib/turns.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
-import type { X402Message } from '../../schema/x402.ts'
+import { readPaymentIds, type Settlement, type X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
 import { underWay, untilHere } from './elsewhere.ts'
@@ -20,7 +20,7 @@ import { unheardOf } from './wrapped-run.ts'
  * never finished is run. If the run is in progress, the answer waits for it.
  */
 export async function answerResult(
-  request: Pick<X402Message<'x402.request'>, 'payment' | 'resource' | 'body'>,
+  request: Pick<X402Message<'x402.request'>, 'payment' | 'resource' | 'body' | 'settlements_of'>,
   asked: Exchange,
   deps: X402ServerDeps,
 ): Promise<void> {
@@ -30,7 +30,19 @@ export async function answerResult(
   await runEnd(proven, deps)
   await refuseElsewhere(proven, request.payment, deps)
   const stored = await paymentOf(proven, { ...asked, resource: request.resource }, deps)
-  await answerBought(stored, exchange, deps)
+  await answerBought(stored, exchange, deps, await settlementsOf(request.settlements_of, asked.peerId, deps))
+}
+
+/** The transactions of other payments of this peer, as far as they are stored. Undefined if it asks for none. */
+async function settlementsOf(
+  asked: unknown,
+  peerId: string,
+  { payments }: Pick<X402ServerDeps, 'payments'>,
+): Promise<readonly Settlement[] | undefined> {
+  const ids = readPaymentIds(asked)
+  if (ids === undefined) return undefined
+  const named = await payments.transactionsOf(ids, peerId)
+  return named.map(({ id, txHash }) => ({ payment_id: id, tx_hash: txHash }))
 }
 
 /**
@@ -83,12 +95,18 @@ export async function takeUpTask(
 const resultTurn = createTurns(1)
 
 /** Answers with what is stored of a payment. @throws PeerError if there is no result */
-export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+export async function answerBought(
+  stored: StoredPayment,
+  exchange: Exchange,
+  deps: X402ServerDeps,
+  settlements?: readonly Settlement[],
+): Promise<void> {
   const { id } = stored
   const answerWith = async (result: PaidResult) => {
     const receipt = await readableReceipt(result.receipt, exchange, deps)
     const tokenId = deps.agents.tokenOf(stored.agentId) ?? ''
-    await respond({ id, tokenId, ...result, receipt, charge: stored.channel?.charge }, exchange, deps)
+    const bought = { id, tokenId, ...result, receipt, charge: stored.channel?.charge, settlements }
+    await respond(bought, exchange, deps)
   }
   await runEnd(id, deps)
   await untilHere(stored, exchange.signal, deps)
