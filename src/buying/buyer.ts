@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { agentId } from '../agents/agent-id.ts'
 import type { AgentPurchases } from '../agents/agent-purchase.ts'
+import type { ChannelReader } from '../chain/batch-settlement.ts'
 import type { Chain } from '../chain/chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
@@ -28,6 +29,7 @@ import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
+import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { Purchases } from '../store/purchases.ts'
@@ -41,6 +43,7 @@ import { createAgentPurchases } from './agent-purchases.ts'
 import { type Approvals, createApprovals } from './approvals.ts'
 import { type Budget, createBudget } from './budget.ts'
 import { type BudgetRules, createRulesStore, type StoredRules } from './budget-rules.ts'
+import { type ChannelOptions, type Channels, createChannels } from './channels/channels.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { executeAgain } from './execute-again.ts'
 import type { Flights } from './flights.ts'
@@ -71,6 +74,8 @@ type BuyerOptions = {
   allowSettleFirst?: boolean | undefined
   /** True if results of purchases wait for their settlement. Default: false (D46). */
   awaitsSettlement?: boolean | undefined
+  /** Default: this node uses no payment channels. */
+  channels?: ChannelOptions | undefined
 }
 
 export type BuyerDeps = {
@@ -89,12 +94,14 @@ export type BuyerDeps = {
   replica: Pick<Replica, 'onChange'>
   chain: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
   funds?: WalletFunds | undefined
+  /** Reads the contract of payment channels. Undefined: no RPC is configured. */
+  channelReader?: ChannelReader | undefined
   openStream: Host['openStream']
   /** True if a stream uses a relay although a direct connection now exists. */
   superseded?(stream: Stream): boolean
   runOwn: RunOrderDeps['runOwn']
   random(length: number): Uint8Array
-  measures: Pick<Measures, 'ended' | 'settled'>
+  measures: Pick<Measures, 'ended' | 'settled'> & Partial<Pick<Measures, 'stats'>>
 }
 
 export type Buyer = {
@@ -139,8 +146,10 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const sendGate = createSendGate(database, logger)
   const shared = { clock, logger, purchases, streams, callerDid, sendGate, active, changes, catalog, keys, budget }
 
+  const channels = channelsOf(options.channels, { ...shared, ...deps })
   const recovery = new Recovery({
     ...shared,
+    channels,
     changed: (orderId) => changes.tell(orderId),
     workers: ledger.orders,
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
@@ -162,6 +171,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     ...shared,
     ...{ recovery, wallet, funds, trading, tokens, runOwn, openStream, maxWindowSeconds, allowSettleFirst },
     awaitsSettlement,
+    channels,
   }
   const newId = () => risingUuid(clock.now(), deps.random)
   const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running })
@@ -220,8 +230,30 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
       for (const order of await ledger.orders.pending()) orders.enqueue(order.id)
       await workflows.takeOver()
     },
-    services: [unstored.service, recovery, approvals, orders, workflows, stopOf(active, flights)],
+    services: [unstored.service, recovery, channels.service, approvals, orders, workflows, stopOf(active, flights)],
   }
+}
+
+/** A node that opens no channels still ends the calls on those that it has. */
+function channelsOf(
+  options: ChannelOptions = { mode: 'off', aheadCalls: 0, depositMax: 0n },
+  deps: Pick<
+    BuyerDeps,
+    'clock' | 'logger' | 'database' | 'wallet' | 'chain' | 'channelReader' | 'funds' | 'measures'
+  > & {
+    streams: StreamPool
+    callerDid: string
+    catalog: Pick<Catalog, 'resolve'>
+  },
+): Channels {
+  const { chain, channelReader: reader, measures, catalog } = deps
+  return createChannels(options, {
+    ...deps,
+    store: createBuyerChannels(deps.database),
+    onChain: chain && reader && { chain, reader },
+    stats: (agentId) => measures.stats?.(agentId) ?? { calls: 0, success_rate: null },
+    addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
+  })
 }
 
 /** What limits the spending: the operator's rules, and the tokens with their own budgets. */

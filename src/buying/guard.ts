@@ -3,21 +3,25 @@ import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { peerNamed } from '../p2p/did.ts'
+import { channelCallId } from '../payments/channels/call-id.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
 import { RUN_MARGIN_SECONDS } from '../payments/verify.ts'
 import { backdatedSeconds, type Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
 import type { PaymentDemand } from '../protocols/x402/client.ts'
 import { formatPrice, usdc } from '../schema/amount.ts'
+import { CHANNEL_SCHEME, type ChannelConfig, type ChannelTerms } from '../schema/channel.ts'
 import {
   PAYMENT_WINDOW_SECONDS,
   PAYMENT_WINDOW_SECONDS_MAX,
+  RUN_SECONDS_MAX,
   SETTLEMENT_SECONDS,
   TASK_BYTES_MAX,
 } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import type { Standing } from '../store/reserve.ts'
 import { type Budget, overBudget } from './budget.ts'
@@ -69,6 +73,8 @@ export type Terms = {
   timeoutSeconds?: number | undefined
   /** Length of the chain of agents that buy for one another, including this call. */
   hops?: number | undefined
+  /** What the seller wants of payment channels. Undefined: it takes none. */
+  channel?: ChannelTerms | undefined
 }
 
 export type GuardDeps = {
@@ -97,6 +103,8 @@ export class Guard {
   readonly #terms: Terms
   readonly #deps: GuardDeps
   reservation: Reservation | undefined
+  /** A call on a channel that the seller has refused. What is signed next takes its place. */
+  instead: Hex | undefined
 
   constructor(order: Order, terms: Terms, deps: GuardDeps) {
     this.#order = order
@@ -121,7 +129,7 @@ export class Guard {
     if (this.reservation !== undefined) {
       return { reservation: this.reservation, envelope: { ...this.reservation.envelope, server_nonce: challengeNonce } }
     }
-    const { clock, wallet, purchases, budget, funds, trading } = this.#deps
+    const { clock, wallet, funds, trading } = this.#deps
     await funds?.check(requirements.amount, signal)
     // Do not sign for an order that was canceled during the checks above.
     signal.throwIfAborted()
@@ -143,22 +151,61 @@ export class Guard {
       validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
       settlesFirst: settlesFirst(requirements, windowSeconds),
     }
+    await this.#reserve(reservation)
+    faultPoint('buyer:reserved')
+    this.reservation = reservation
+    return { reservation, envelope }
+  }
+
+  /**
+   * Checks a call that a channel is to pay, which costs the listed price at most. The seller is not asked first.
+   *
+   * @returns the reservation. The channel stores it by `store` in the turn in which it signs, before the signature
+   * @throws MarketError
+   */
+  onChannel({ id, config }: { id: Hex; config: ChannelConfig }, correlationId: string) {
+    const { clock, wallet, trading } = this.#deps
+    const { listed, timeoutSeconds = RUN_SECONDS_MAX, seller, agentId } = this.#terms
+    const { network, amount } = listed
+    const maxTimeoutSeconds = timeoutSeconds + SETTLEMENT_SECONDS
+    const parties = { asset: config.token as Hex, payTo: config.receiver as Hex }
+    const requirements: PaymentRequirements = {
+      scheme: 'exact',
+      network: wallet.asset.network,
+      amount,
+      ...parties,
+      maxTimeoutSeconds,
+    }
+    this.#check(requirements)
+    trading?.check()
+    const [x402_version, server_nonce, payer] = [2, 'preemptive', wallet.address] as const
+    const reservation: Reservation = {
+      paymentId: channelCallId(id, correlationId),
+      ...{ orderId: this.#order.id, agentId, sellerId: seller.peerId, requirements, amount, channel: id },
+      envelope: { x402_version, scheme: CHANNEL_SCHEME, network, server_nonce, payer },
+      validBeforeSeconds: Math.ceil(clock.now() / 1000) + maxTimeoutSeconds,
+    }
+    const store = () => this.#reserve(reservation)
+    return { reservation, store }
+  }
+
+  /** Stores a reservation if budget, approvals and order allow it. @throws MarketError, StoreError */
+  async #reserve(reservation: Reservation): Promise<void> {
+    const { budget, purchases } = this.#deps
     const day = budget.day()
     const limits = (standing: Standing) => budget.limitsFor(this.#order, reservation, standing)
     const approve = (standing: Standing) => {
       const reason = budget.approvalFor(reservation, standing)
       if (reason !== undefined) throw new MarketError('APPROVAL_REQUIRED', `${reason}: nothing was signed`)
     }
-    const outcome = await purchases.reserve(this.#order, reservation, { day, limits, approve })
-    if (typeof outcome === 'object') throw overBudget(requirements.amount, outcome, day)
+    const { instead } = this
+    const outcome = await purchases.reserve(this.#order, reservation, { day, limits, approve, instead })
+    if (typeof outcome === 'object') throw overBudget(reservation.amount, outcome, day)
     if (outcome === 'again')
       throw new MarketError('SELLER_FAILED', `order ${this.#order.id} already has a signed payment`)
     if (outcome === 'ended') {
       throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was canceled; nothing was signed`)
     }
-    faultPoint('buyer:reserved')
-    this.reservation = reservation
-    return { reservation, envelope }
   }
 
   /** The window in s: what the seller asks, capped by the agent's limit + 120 s and the operator's maximum (D51). */

@@ -1,6 +1,7 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { PeerError } from '../protocols/peer-error.ts'
+import { RESULT_HOURS } from '../schema/limits.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { EXPIRY_MARGIN_MS } from './open-checks.ts'
 import { outcomeOf } from './outcome.ts'
@@ -31,4 +32,31 @@ export async function lastWordOn(
     'an order waits for the end of its payment window: the process that signed may still send the payment',
   )
   return undefined
+}
+
+type FailureDeps = { clock: Clock; purchases: Pick<Purchases, 'finish' | 'stopAsking'>; changed(orderId: string): void }
+
+/** Stores how an order failed, and tells who waits for it. */
+export async function failOrder(
+  order: Order,
+  { code, message, retryable = false }: { code: string; message: string; retryable?: boolean },
+  { purchases, clock, changed }: Pick<FailureDeps, 'clock' | 'changed'> & { purchases: Pick<Purchases, 'finish'> },
+): Promise<void> {
+  await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
+  changed(order.id)
+}
+
+/** The seller no longer keeps the result. A person can still ask for it. */
+export async function giveUp(
+  order: Order | undefined,
+  reservation: StoredReservation,
+  deps: FailureDeps,
+): Promise<void> {
+  const { txHash } = reservation
+  if (order?.status === 'executing') {
+    const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
+    const message = `no result came in the ${RESULT_HOURS} h that a seller keeps it; ${proof}; stoa payment retry asks once more`
+    await failOrder(order, { code: 'SELLER_FAILED', message }, deps)
+  }
+  await deps.purchases.stopAsking(reservation)
 }

@@ -22,12 +22,14 @@ import {
 } from '../protocols/x402/client.ts'
 import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
-import type { Order, PurchasePayment, Reservation } from '../store/purchases.ts'
+import type { Order, Reservation } from '../store/purchases.ts'
+import { buyOnChannel } from './channels/buy-on-channel.ts'
+import type { Channels } from './channels/channels.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
 import { Guard, type GuardDeps, type Terms } from './guard.ts'
 import { mayAskElsewhere, outcomeOf } from './outcome.ts'
-import { type Delivery, notesOf, paidFor, readResponse } from './response.ts'
+import { type PurchaseResult, received, receivedOnChannel } from './received.ts'
 import type { SendGate } from './send-gate.ts'
 import { onStream, StreamLease } from './stream-lease.ts'
 
@@ -54,11 +56,11 @@ export type PurchaseDeps = GuardDeps & {
   shownWorkMs?: number
   /** How long to wait for the answer after the payment window ends, in ms. */
   afterWindowMs?: number
+  /** Payment channels of this node. Undefined: each call is paid for by itself. */
+  channels?: Pick<Channels, 'lineFor' | 'aheadOf'> | undefined
   /** True if results of this node's purchases wait for their settlement. Default: false (D46). */
   awaitsSettlement?: boolean | undefined
 }
-
-export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: PurchasePayment }
 
 type Callers = {
   watch?: Watch | undefined
@@ -66,6 +68,8 @@ type Callers = {
   onSigning?(): void
   /** True if the caller wants the transaction with the result. Default: the option of this node. */
   awaitsSettlement?: boolean | undefined
+  /** True if the caller wants a payment channel to this seller. */
+  wantsChannel?: boolean | undefined
 }
 
 type Purchase = {
@@ -102,6 +106,12 @@ export async function purchase(
   const { awaitsSettlement = deps.awaitsSettlement ?? false } = callers
   const call = { ...callOf(order, terms, deps), awaitsSettlement }
   const bought: Purchase = { order, terms, call, guard, deadline, ...callers }
+  const line = deps.channels?.lineFor(terms, callers)
+  const onChannel = line && (await buyOnChannel({ ...bought, line }, deps))
+  if (onChannel !== undefined) {
+    faultPoint('buyer:answered')
+    return receivedOnChannel(onChannel, bought, deps.logger)
+  }
   let response: ReceivedResponse
   try {
     response = await payOverStream(bought, deps)
@@ -114,7 +124,7 @@ export async function purchase(
     response = await askUntilKnown(signed, deps, deadline.signal)
   }
   faultPoint('buyer:answered')
-  return received(response, bought, deps.logger)
+  return received(response, { ...bought, reservation: guard.reservation }, deps.logger)
 }
 
 function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Terms, deps: PurchaseDeps) {
@@ -260,19 +270,6 @@ async function sendAgain(
     if (outcomeOf(error, 'payment again') === 'last word') throw error
     return undefined
   }
-}
-
-/** Step 6. Takes the result of any readable response, and notes what is odd in it. */
-function received(response: ReceivedResponse, { guard, call, order }: Purchase, logger: Logger): PurchaseResult {
-  const delivery = readResponse(response)
-  if (guard.reservation === undefined) return { ...delivery, reservation: undefined }
-  const reservation = { ...guard.reservation, agentId: call.resource }
-  const notes = notesOf(response, reservation, delivery)
-  if (notes.length > 0) {
-    const ids = { order_id: order.id, correlation_id: response.correlation_id }
-    logger.warn({ ...ids, reason: notes.join('; ') }, 'a seller sent an unusual response; its result is accepted')
-  }
-  return { ...delivery, notes, reservation, paid: paidFor(response, reservation, order.task, logger) }
 }
 
 /** Our ids are plain. The original node names its agents by a DID, or by a peer id and a DID. */

@@ -10,9 +10,11 @@ import type { OpenPurchase } from '../store/open-purchases.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { StoreError } from '../store/store-error.ts'
+import type { Channels } from './channels/channels.ts'
+import { recoverCall } from './channels/recover-call.ts'
 import { confirmNow, confirmOnChain } from './confirm-on-chain.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
-import { lastWordOn } from './order-end.ts'
+import { failOrder, giveUp, lastWordOn } from './order-end.ts'
 import { notePaidBack } from './paid-back.ts'
 import { formOf } from './purchase.ts'
 import { notesOf, paidFor, readResponse } from './response.ts'
@@ -30,10 +32,15 @@ const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
 /** If the chain cannot be asked, a reservation counts as spent after this time. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
+const NOTHING_CHARGED = { code: 'SELLER_FAILED', message: 'no result came, and nothing was charged' }
+const CHAIN_SILENT = { code: 'SELLER_FAILED', message: 'no result came; the chain could not be asked' }
+
 type RecoveryDeps = PaymentCheckDeps & {
   streams: StreamPool
   callerDid: string
   sendGate?: SendGate | undefined
+  /** Payment channels of this process. */
+  channels?: Pick<Channels, 'line' | 'load'> | undefined
   /** Orders that this process works on. The recovery does not touch them. */
   active: { has(orderId: string): boolean }
   /** The processes that share the ledger. An order is looked after by the one that works on it. */
@@ -69,6 +76,7 @@ export class Recovery implements Service {
   async start(): Promise<void> {
     const { purchases, clock } = this.#deps
     await purchases.takeOver(clock.now())
+    await this.#deps.channels?.load()
     this.#schedule(0)
   }
 
@@ -76,6 +84,7 @@ export class Recovery implements Service {
   async takeOver(): Promise<void> {
     const { purchases, clock } = this.#deps
     await purchases.takeOver(clock.now())
+    await this.#deps.channels?.load()
     this.soon()
   }
 
@@ -158,7 +167,7 @@ export class Recovery implements Service {
       )
     }
     // A payment released earlier may have been charged after all. Ask the chain before the seller.
-    if (reservation.state === 'released') await lookAgain(reservation, this.#deps)
+    if (reservation.state === 'released' && reservation.channel === undefined) await lookAgain(reservation, this.#deps)
     await this.#step((await this.#deps.purchases.reservationOf(orderId)) ?? reservation, { requested: true })
   }
 
@@ -170,6 +179,9 @@ export class Recovery implements Service {
     const { purchases, clock } = this.#deps
     const { state, txHash, confirmation, validBeforeSeconds } = reservation
     const order = await purchases.order(reservation.orderId)
+    // The chain knows nothing of a call on a channel: only its seller is asked.
+    if (reservation.channel !== undefined && order !== undefined)
+      return recoverCall(order, reservation, this.#askOf(order, reservation), this.#deps)
     const now = clock.now()
     const isReceived = order?.status === 'completed'
     const isWanted = order?.status === 'executing' || state === 'spent' || options.requested === true
@@ -188,7 +200,7 @@ export class Recovery implements Service {
     if (state === 'reserved' && (isOver || isFirst)) return this.#askChain(order, reservation)
     if (!isOver) return
     const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
-    if (state === 'spent' && !isReceived && !isKept) await this.#giveUp(order, reservation)
+    if (state === 'spent' && !isReceived && !isKept) await giveUp(order, reservation, this.#deps)
   }
 
   /**
@@ -205,11 +217,10 @@ export class Recovery implements Service {
     if (isMissing) await this.#askSeller(order, reservation)
   }
 
-  /** Returns true if the seller's answer is final and nothing is left to do. */
-  async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
-    const { purchases, clock, streams, callerDid, addrsOf } = this.#deps
-    const seller = { peerId: reservation.sellerId, addrs: addrsOf(reservation.agentId) }
-    const { agentId } = reservation
+  /** What is asked of the seller of an order, and where. */
+  #askOf(order: Order, { agentId, sellerId }: StoredReservation) {
+    const { callerDid, addrsOf } = this.#deps
+    const seller = { peerId: sellerId, addrs: addrsOf(agentId) }
     const resource = this.#deps.resourceOf?.(agentId) ?? agentId
     const call = {
       ...{ correlationId: order.correlationId ?? order.id, resource, callerDid, form: formOf(resource) },
@@ -217,6 +228,13 @@ export class Recovery implements Service {
       ...(this.#deps.sendGate && { beforePayment: this.#deps.sendGate }),
     }
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
+    return { seller, call, resource, signal }
+  }
+
+  /** Returns true if the seller's answer is final and nothing is left to do. */
+  async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
+    const { purchases, clock, streams } = this.#deps
+    const { seller, call, resource, signal } = this.#askOf(order, reservation)
     try {
       const response = await onStream(
         { seller, streams, urgent: true },
@@ -245,7 +263,7 @@ export class Recovery implements Service {
       const { refundTx } = error as PeerError
       if (refundTx !== undefined && (await notePaidBack(reservation, refundTx, this.#deps))) return true
       const last = await lastWordOn(order, { error, reservation }, this.#deps)
-      if (last !== undefined) await this.#fail(order, last.code, last.message, last.retryable)
+      if (last !== undefined) await failOrder(order, last, this.#deps)
       return false
     }
   }
@@ -260,8 +278,7 @@ export class Recovery implements Service {
     if (!known && waited < UNKNOWN_LIMIT_MS) return
     // Update the order first. After a crash in between, the reservation is still open and this step runs again.
     if (verdict?.kind === 'unpaid' || verdict?.kind === 'never') {
-      if (order?.status === 'executing')
-        await this.#fail(order, 'SELLER_FAILED', 'no result came, and nothing was charged')
+      if (order?.status === 'executing') await failOrder(order, NOTHING_CHARGED, this.#deps)
       await purchases.resolve(reservation, 'released', undefined, clock.now())
       this.#deps.changed(reservation.orderId)
       return
@@ -272,27 +289,10 @@ export class Recovery implements Service {
     const ended = order?.status === 'failed' || order?.status === 'cancelled'
     if (txHash !== undefined && ended && (await this.#askSeller(order, reservation))) return
     if (txHash === undefined && order?.status === 'executing') {
-      await this.#fail(order, 'SELLER_FAILED', 'no result came; the chain could not be asked')
+      await failOrder(order, CHAIN_SILENT, this.#deps)
     }
     logger.warn({ ...ids, tx_hash: txHash }, 'a purchase without a result counts as paid')
     await purchases.resolve(reservation, 'spent', txHash, clock.now())
     this.#deps.changed(reservation.orderId)
-  }
-
-  /** The seller no longer keeps the result. A person can still ask for it. */
-  async #giveUp(order: Order | undefined, reservation: StoredReservation): Promise<void> {
-    if (order?.status === 'executing') {
-      const { txHash } = reservation
-      const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
-      const message = `no result came in the ${RESULT_HOURS} h that a seller keeps it; ${proof}; stoa payment retry asks once more`
-      await this.#fail(order, 'SELLER_FAILED', message)
-    }
-    await this.#deps.purchases.stopAsking(reservation)
-  }
-
-  async #fail(order: Order, code: string, message: string, retryable = false): Promise<void> {
-    const { purchases, clock, changed } = this.#deps
-    await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
-    changed(order.id)
   }
 }

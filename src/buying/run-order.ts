@@ -17,7 +17,8 @@ import { Deadline } from './deadline.ts'
 import type { Attendance, Watch } from './flights.ts'
 import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
 import { isInDoubt } from './outcome.ts'
-import { type PurchaseDeps, type PurchaseResult, purchase, type RunnableOrder } from './purchase.ts'
+import { type PurchaseDeps, purchase, type RunnableOrder } from './purchase.ts'
+import type { PurchaseResult } from './received.ts'
 import type { Recovery } from './recovery.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -49,6 +50,8 @@ type OrderCall = {
   runId?: string | undefined
   /** True if the caller wants the transaction with the result. Default: the option of this node (D46). */
   awaitsSettlement?: boolean | undefined
+  /** True if the caller wants a payment channel to this seller. */
+  wantsChannel?: boolean | undefined
 }
 
 /**
@@ -96,7 +99,8 @@ export async function runOrder(
       },
     )
     deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
-    if (bought.reservation !== undefined) payment = bought.txHash === undefined ? 'open' : 'named'
+    const isOnChannel = bought.paid?.onChannel !== undefined
+    if (bought.reservation !== undefined && !isOnChannel) payment = bought.txHash === undefined ? 'open' : 'named'
     const made = isStored ? await signedOrUnknown(order, deps) : undefined
     return resultOf(completed, listing, bought, { isStored, made: made === UNKNOWN ? undefined : made })
   } catch (error) {
@@ -138,7 +142,15 @@ async function signedOrUnknown(
 async function perform(
   order: RunnableOrder,
   listing: Listing,
-  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { onSigning(): void },
+  {
+    signal,
+    watch,
+    hops,
+    runId = order.id,
+    onSigning,
+    awaitsSettlement,
+    wantsChannel,
+  }: OrderCall & { onSigning(): void },
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   // It was canceled before it could begin.
@@ -160,8 +172,9 @@ async function perform(
   }
   deps.trading?.check()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
-  const terms = { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops }
-  return purchase(order, { terms, watch, onSigning, awaitsSettlement }, deps, signal)
+  const { timeout_seconds: timeoutSeconds, channel = undefined } = listing
+  const terms = { agentId: listing.id, resource, seller, listed, timeoutSeconds, hops, channel }
+  return purchase(order, { terms, watch, onSigning, awaitsSettlement, wantsChannel }, deps, signal)
 }
 
 /** Refuses a token that would run a paid own agent unpaid, as only the owner may (D48). @throws MarketError */
@@ -228,7 +241,14 @@ async function failed(
   await deps.purchases.finish(record).catch((cause: unknown) => {
     deps.logger.error({ ...idsOf(order), err: cause }, 'a failed order could not be stored; the node tries again')
   })
+  await releaseCall(signed, deps)
   return told
+}
+
+/** A call on a channel that has failed was not charged. If this is not stored, the recovery asks the seller once more. */
+async function releaseCall(signed: StoredReservation | typeof UNKNOWN | undefined, { purchases, clock }: RunOrderDeps) {
+  if (signed === undefined || signed === UNKNOWN || signed.channel === undefined) return
+  await purchases.resolve(signed, 'released', undefined, clock.now()).catch(() => {})
 }
 
 /** Log fields of an order. They match the fields of the seller's log lines. */

@@ -132,6 +132,14 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       allowSettleFirst: settings.allowSettleFirst ?? true,
       /** True: a result of a purchase comes with the transaction that settled it. */
       awaitSettlement: settings.awaitSettlement ?? false,
+      channels: {
+        /** `auto`: cheap and frequent calls are paid by payment channels. */
+        mode: settings.channels ?? ('off' as const),
+        /** Calls that a voucher may cover ahead, at a seller with a good record. */
+        aheadCalls: settings.channelAhead ?? 10,
+        /** The most that is deposited at one seller. */
+        depositMax: settings.channelDepositMaxAtomic ?? parsePrice('1'),
+      },
       allow: settings.buyFrom,
       deny: settings.neverBuyFrom,
     },

@@ -7,6 +7,7 @@ import type { VariableName } from './env.ts'
 import {
   AnnounceList,
   BootstrapList,
+  ChannelsText,
   countText,
   HeaderList,
   HostList,
@@ -84,6 +85,9 @@ const settingRows = {
   maxWindowSeconds: { key: 'buyer.max_window_seconds', schema: countText(PAYMENT_WINDOW_SECONDS_MAX) },
   allowSettleFirst: { key: 'buyer.allow_settle_first', schema: SwitchText },
   awaitSettlement: { key: 'buyer.await_settlement', schema: SwitchText },
+  channels: { key: 'buyer.channels', schema: ChannelsText },
+  channelAhead: { key: 'buyer.channel_ahead', schema: countText(10_000) },
+  channelDepositMaxAtomic: { key: 'buyer.channel_deposit_max', schema: UsdcText },
   buyFrom: { key: 'buyer.allow', schema: PartyList, ...budget },
   neverBuyFrom: { key: 'buyer.deny', schema: PartyList, ...budget },
   settleFirst: { key: 'seller.settle_first', schema: SwitchText, flag: '--settle-first' },

@@ -68,6 +68,8 @@ export const SwitchText = fromText('true or false', (text) =>
   /^(true|yes|on|1)$/i.test(text) ? true : /^(false|no|off|0)$/i.test(text) ? false : undefined,
 )
 
+export const ChannelsText = fromText('off or auto', (text) => (['off', 'auto'] as const).find((mode) => mode === text))
+
 export const UrlText = fromText('an http:// or https:// URL without user name or password', (text) => {
   const url = parseUrl(text)
   return url !== undefined && url.username === '' && url.password === '' ? text : undefined

@@ -4,6 +4,7 @@ import { APPROVAL_MINUTES } from '../buying/approvals.ts'
 import { budgetRules, createRulesStore } from '../buying/budget-rules.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../buying/buyer.ts'
 import { createWalletChecks } from '../buying/wallet-checks.ts'
+import { createChannelReader } from '../chain/batch-settlement.ts'
 import type { Config } from '../config/config.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Service } from '../lib/lifecycle.ts'
@@ -51,10 +52,12 @@ export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise
       maxWindowSeconds: buyer.maxWindowSeconds,
       allowSettleFirst: buyer.allowSettleFirst,
       awaitsSettlement: buyer.awaitSettlement,
+      channels: buyer.channels,
     },
     {
       ...{ ...deps, ...deps.listings },
       funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
+      channelReader: chain && createChannelReader(chain),
       openStream: (...args) => host.openStream(...args),
       superseded: (stream) => host.superseded(stream),
       runOwn: (id, call) => runOwnAgent(id, call, { agents: hosted, slots, exchanges, clock }).catch(asOverloaded),

@@ -71,7 +71,7 @@ export function claimBatchDigest(entries: readonly ClaimEntry[], chainId: number
 }
 
 /** The payer's authorization of a deposit into a channel. */
-type Deposit = {
+export type Deposit = {
   channelId: Hex
   payer: Hex
   amount: bigint
@@ -81,7 +81,7 @@ type Deposit = {
   salt: Hex
 }
 
-/** The EIP-3009 nonce of a deposit. It names the channel, so nobody can lead the money into another one. @internal Exported for its test. */
+/** The EIP-3009 nonce of a deposit. It names the channel, so nobody can lead the money into another one. */
 export function depositNonce({ channelId, salt }: Pick<Deposit, 'channelId' | 'salt'>): Hex {
   return toHex(keccak256(bytesOf(encodeValues([word(channelId), word(salt)]))))
 }

@@ -5,6 +5,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Receipt, SignedReceipt, SignedX402Receipt, X402Receipt } from '../schema/receipt.ts'
 import { type Asset, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
+import { type Deposit, depositDigest } from './channel-digests.ts'
 import { type ChannelKeyUse, type ChannelSigner, createChannelSigner } from './channels/channel-keys.ts'
 import { keccak256 } from './keccak.ts'
 import { type ReceiptRoot, receiptRootDigest } from './merkle-receipt.ts'
@@ -40,6 +41,8 @@ export interface Wallet {
     terms: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex; windowSeconds?: number },
     now: UnixMs,
   ): SignedPayment
+  /** Signs a deposit into a payment channel: only this channel can get the money. */
+  signDeposit(deposit: Omit<Deposit, 'payer'>): Hex
   signReceipt(receipt: Receipt): SignedReceipt
   /** Signs the root of the receipts of one turn. */
   signReceiptRoot(root: ReceiptRoot): Hex
@@ -88,6 +91,7 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
       }
     },
     signProbe: () => ({ digest: `0x${Buffer.from(PROBE).toString('hex')}`, signature: signDigest(PROBE, key) }),
+    signDeposit: (deposit) => signDigest(depositDigest({ ...deposit, payer: address }, asset), key),
     channelSigner: (use) => createChannelSigner(key, use),
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),

@@ -117,3 +117,4 @@ export const ChannelTerms = z
     min_deposit: ChannelAmount,
   })
   .meta({ id: 'ChannelTerms', description: 'What a seller wants of payment channels to it.' })
+export type ChannelTerms = z.infer<typeof ChannelTerms>

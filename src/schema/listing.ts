@@ -100,6 +100,7 @@ export const Listing = z
     token_id: z.string().optional(),
     timeout_seconds: z.int().optional().meta({ description: 'the time limit of one run' }),
     streaming: Streaming.optional(),
+    channel: ChannelTerms.optional(),
     version: z.int(),
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),

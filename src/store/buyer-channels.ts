@@ -6,7 +6,7 @@ import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { all, lock, one, type Query, run, steps } from './query.ts'
 
-/** A signed deposit whose end the chain has not shown yet. It is never signed a second time meanwhile. @internal Exported for its test. */
+/** A signed deposit whose end the chain has not shown yet. It is never signed a second time meanwhile. */
 export type DepositUnderWay = {
   amount: bigint
   validAfter: bigint
@@ -36,7 +36,7 @@ export type ChannelSums = {
   stopped: string | undefined
 }
 
-/** A payment channel of this node to a seller. Its calls in flight are the open reservations of orders. @internal Exported for its test. */
+/** A payment channel of this node to a seller. Its calls in flight are the open reservations of orders. */
 export type StoredChannel = ChannelSums & {
   id: Hex
   config: ChannelConfig
@@ -50,10 +50,10 @@ export type StoredChannel = ChannelSums & {
   /** When a charge was counted last. */
   usedAt: UnixMs
 }
-/** `inFlight`: what each call may cost, by its id. @internal Exported for its test. */
+/** `inFlight`: what each call may cost, by its id. */
 export type LoadedChannel = StoredChannel & { inFlight: ReadonlyMap<string, bigint> }
 
-/** The buyer's channels. Each belongs to one process, which alone signs its vouchers. @internal Exported for its test. */
+/** The buyer's channels. Each belongs to one process, which alone signs its vouchers. */
 export interface BuyerChannels {
   /**
    * Stores a channel, or a deposit into one, if `isAllowed` says so of all channels as they are then. Durable when it
@@ -117,7 +117,6 @@ const COUNTED = `
 export const takeOverChannels = (process: string) =>
   run(`UPDATE buyer_channels SET owner = ? WHERE ${LEFT_BEHIND}`, process)
 
-/** @internal Exported for its test. */
 export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
   const { process } = database
   const load = async (rows: Query<BuyerChannelRow[]>, calls: Query<InFlightRow[]>) => {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
+import type { Channels } from '../../src/buying/channels/channels.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/buying/execute.ts'
 import { Recovery } from '../../src/buying/recovery.ts'
 import { createSendGate } from '../../src/buying/send-gate.ts'
@@ -11,6 +12,7 @@ import type { Wallet } from '../../src/payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../../src/protocols/streams.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
@@ -41,7 +43,7 @@ export class TestBuyer {
   readonly database: Database
   readonly purchases: Purchases
   readonly streams: StreamPool
-  readonly deps: ExecuteDeps
+  readonly deps: ExecuteDeps & { channels?: Channels | undefined }
   readonly recovery: Recovery
   /** The listings that the buyer knows, by agent id. */
   readonly market = new Map<string, Listing>()
@@ -70,7 +72,8 @@ export class TestBuyer {
     const changed = (id: string) => changes.tell(id)
     const { network } = usdc
     const { chain } = options
-    this.recovery = new Recovery({ ...shared, changed, workers: orders, addrsOf: () => [], network, chain })
+    const channels = { line: (id: Hex) => this.deps.channels?.line(id), load: async () => this.deps.channels?.load() }
+    this.recovery = new Recovery({ ...shared, channels, changed, workers: orders, addrsOf: () => [], network, chain })
     this.deps = {
       ...shared,
       workerOf: orders.workerOf,

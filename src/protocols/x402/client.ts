@@ -2,11 +2,11 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
-import { FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
 import { VERSION, writeMessage } from './messages.ts'
+import { asStreamEnded, OutputEndless, StreamEnded } from './stream-ended.ts'
 import { fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
 
 /** What a buyer asks of a seller. `task` is text; on the wire it is the base64 of its UTF-8. */
@@ -181,7 +181,21 @@ export async function askX402Receipt(
   return (await nextResponse(stream, asking, signal)).receipt
 }
 
-function requestOf(call: Call, method: 'execute' | 'result' | 'receipt', payment: PaymentEnvelope | null) {
+/** Sends a request about the money of a payment channel, which runs no agent. @throws PeerError that the seller sends */
+export async function sendX402Funds(
+  stream: FramedStream,
+  call: Omit<Call, 'task'>,
+  { method, payment }: { method: 'deposit' | 'refund'; payment: PaymentEnvelope },
+  signal: AbortSignal,
+): Promise<void> {
+  const asking = { ...call, task: '' }
+  await writeMessage(stream, 'x402.request', requestOf(asking, method, payment), signal)
+  await nextResponse(stream, asking, signal)
+}
+
+type Method = X402Message<'x402.request'>['method']
+
+function requestOf(call: Call, method: Method, payment: PaymentEnvelope | null) {
   const paying = payment !== null && method === 'execute' ? payingFieldsOf(call) : {}
   const asking = call.settlementsOf === undefined ? {} : { settlements_of: call.settlementsOf }
   return { ...fieldsOf(call), ...paying, ...asking, resource: call.resource, method, payment } as const
@@ -265,29 +279,6 @@ export class SellerSilent extends Error {
   constructor(limitMs: number) {
     super(`the seller did not answer within ${limitMs / 1000} s`)
   }
-}
-
-/** The seller sent more output than any result may have. The buyer can still ask for the paid result (T7, T10). */
-class OutputEndless extends Error {
-  override name = 'OutputEndless'
-  constructor() {
-    super('the seller sent more output than a result may hold')
-  }
-}
-
-/** The seller ended the stream without an answer, or in the middle of it. */
-class StreamEnded extends Error {
-  override name = 'StreamEnded'
-  constructor(options: ErrorOptions = {}) {
-    super('the seller ended the stream without an answer', options)
-  }
-}
-
-/** An incomplete frame says nothing about the exchange. The buyer can still ask for the answer (T23). */
-function asStreamEnded(error: unknown): never {
-  const cause = error instanceof PeerError ? error.cause : undefined
-  const isCut = cause instanceof FrameError && (cause.code === 'FRAME_CUT' || cause.code === 'FRAME_SLOW')
-  throw isCut ? new StreamEnded({ cause }) : error
 }
 
 /** True for an error about this exchange, or about unreadable bytes: on our stream only our request can be meant. */

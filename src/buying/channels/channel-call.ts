@@ -1,0 +1,177 @@
+import { faultPoint } from '../../lib/fault-point.ts'
+import { doubledMs } from '../../lib/retry.ts'
+import { pause } from '../../lib/wait.ts'
+import type { FramedStream } from '../../protocols/framed-stream.ts'
+import { PeerError } from '../../protocols/peer-error.ts'
+import type { StreamPeer, StreamPool } from '../../protocols/streams.ts'
+import { type ReceivedResponse, UnreadableAnswer } from '../../protocols/x402/answers.ts'
+import { askX402Result, type Call, callX402Preemptively } from '../../protocols/x402/client.ts'
+import type { PaymentEnvelope } from '../../schema/payment.ts'
+import type { Reservation } from '../../store/purchases.ts'
+import { onStream } from '../stream-lease.ts'
+import type { ChannelLine } from './channel-line.ts'
+
+/** Pauses before a seller is asked again. */
+const BACKOFF = { firstMs: 200, mostMs: 5_000 }
+/** Processes of the seller that are asked before the call is paid for in another way. */
+const ELSEWHERE_MAX = 4
+
+/** The seller does not take a call on the channel, and has charged nothing for it. It may be paid for in another way. */
+export class ChannelRefused extends Error {
+  override name = 'ChannelRefused'
+  /** What the seller answered. */
+  readonly answer: PeerError
+  constructor(answer: PeerError) {
+    super(answer.message, { cause: answer })
+    this.answer = answer
+  }
+}
+
+type SentCall = {
+  line: ChannelLine
+  reservation: Reservation
+  call: Call
+  seller: StreamPeer
+  streams: StreamPool
+}
+
+/** What to do next about a call. */
+type Next = { method: 'execute' | 'result'; instead?: FramedStream; wait?: boolean } | { end: Error }
+
+/** What was learned while a call was asked for. */
+type Progress = { elsewhere: number; isCorrected: boolean; hasSentTerms: boolean }
+
+/**
+ * Sends a call that its channel pays, and takes the result. The id of the call guards the work: it may be sent as often as
+ * it takes, and is run and charged once.
+ *
+ * An answer that was lost is asked for before anything else is done about the call.
+ *
+ * @param payment the first payment of the call; undefined: the call may have been sent before, so its result is asked for
+ * @throws ChannelRefused; PeerError: the call failed, and was not charged; the signal's reason: in doubt
+ */
+export async function sendOnChannel(
+  sent: SentCall,
+  payment: PaymentEnvelope | undefined,
+  signal: AbortSignal,
+): Promise<ReceivedResponse> {
+  const progress: Progress = { elsewhere: 0, isCorrected: false, hasSentTerms: payment?.channel?.config !== undefined }
+  let next: Next = { method: payment === undefined ? 'result' : 'execute' }
+  let first = payment
+  for (let turn = 1; ; turn++) {
+    if (next.wait === true) await pause(doubledMs(turn, BACKOFF), signal)
+    signal.throwIfAborted()
+    const { method, instead } = next
+    const used: { stream?: FramedStream } = {}
+    try {
+      const envelope = first ?? (await paymentOf(sent))
+      first = undefined
+      return await ask(sent, { method, envelope, instead, used }, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      const follows = await after(error, { method, stream: used.stream }, sent.line, progress)
+      if ('end' in follows) throw follows.end
+      next = follows
+    }
+  }
+}
+
+function ask(
+  { call, seller, streams }: SentCall,
+  {
+    method,
+    envelope,
+    instead,
+    used,
+  }: {
+    method: 'execute' | 'result'
+    envelope: PaymentEnvelope
+    instead: FramedStream | undefined
+    used: { stream?: FramedStream }
+  },
+  signal: AbortSignal,
+): Promise<ReceivedResponse> {
+  const wanted = { seller, streams, instead, ...(method === 'result' && { urgent: true }) }
+  return onStream(
+    wanted,
+    ({ stream }) => {
+      used.stream = stream
+      if (method === 'result') return askX402Result(stream, call, envelope, signal)
+      const answered = callX402Preemptively(stream, call, envelope, signal)
+      faultPoint('buyer:call-sent')
+      return answered
+    },
+    signal,
+  )
+}
+
+/** The payment of a call that is in flight already. */
+async function paymentOf({ line, reservation }: Pick<SentCall, 'line' | 'reservation'>): Promise<PaymentEnvelope> {
+  return { ...reservation.envelope, channel: await line.again(reservation.amount) }
+}
+
+/** What follows from an error of a call. */
+async function after(
+  error: unknown,
+  { method, stream }: { method: 'execute' | 'result'; stream: FramedStream | undefined },
+  line: ChannelLine,
+  progress: Progress,
+): Promise<Next> {
+  // The answer was lost. Only the seller knows whether the call runs.
+  if (!(error instanceof PeerError) || error instanceof UnreadableAnswer) return { method: 'result', wait: true }
+  const said = error.channel
+  if (said === undefined) return afterAnswer(error, { method, stream }, progress)
+  switch (said.reason) {
+    case 'unknown':
+      line.forget()
+      if (progress.hasSentTerms && method === 'execute') return { end: new ChannelRefused(error) }
+      progress.hasSentTerms = true
+      return { method: 'execute' }
+    case 'elsewhere':
+      progress.elsewhere++
+      if (stream !== undefined && progress.elsewhere <= ELSEWHERE_MAX) {
+        return { method, instead: stream, wait: progress.elsewhere > 1 }
+      }
+      return method === 'result' ? { method, wait: true } : { end: new ChannelRefused(error) }
+    case 'voucher': {
+      if (progress.isCorrected) return { end: new ChannelRefused(error) }
+      progress.isCorrected = true
+      if (!(await line.adopt(said)) && line.isOverstated(said)) {
+        line.stop(`the seller states a sum of ${said.counted?.total}, more than its calls can have cost`)
+        return { end: new ChannelRefused(error) }
+      }
+      return { method }
+    }
+    default:
+      return { end: new ChannelRefused(error) }
+  }
+}
+
+/** What follows from an answer that says nothing of the channel. */
+function afterAnswer(
+  error: PeerError,
+  { method, stream }: { method: 'execute' | 'result'; stream: FramedStream | undefined },
+  progress: Progress,
+): Next {
+  switch (error.code) {
+    case 'PAYMENT_REQUIRED':
+      // The seller never saw the call.
+      return method === 'result' ? { method: 'execute', wait: true } : { end: new ChannelRefused(error) }
+    case 'PAYMENT_INVALID':
+    case 'PAYMENT_AMOUNT_WRONG':
+    case 'PAYMENT_NONCE_MISMATCH':
+      return { end: new ChannelRefused(error) }
+    case 'PAYMENT_NONCE_USED':
+      return { method: 'result', wait: true }
+    case 'OVERLOADED':
+    case 'UNKNOWN_RESOURCE':
+      // Another process of the seller may take it.
+      progress.elsewhere++
+      if (method === 'execute' && stream !== undefined && progress.elsewhere === 1) return { method, instead: stream }
+      return method === 'result' ? { method, wait: true } : { end: error }
+    case 'SETTLEMENT_FAILED':
+      return { method: 'result', wait: true }
+    default:
+      return { end: error }
+  }
+}

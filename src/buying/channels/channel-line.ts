@@ -1,0 +1,258 @@
+import { largest, smallest } from '../../lib/bigints.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
+import { voucherDigest } from '../../payments/channel-digests.ts'
+import {
+  adoptStatement,
+  type BuyerChannel,
+  countStated,
+  dropCall,
+  owedAtMost,
+  planCalls,
+  raiseMark,
+  reopenAtBuyer,
+  seenByBuyer,
+  sendCalls,
+} from '../../payments/channels/buyer-channel.ts'
+import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
+import { spendableOf } from '../../payments/channels/seller-channel.ts'
+import { checkVoucher } from '../../payments/voucher.ts'
+import type { ChannelPayment, ChannelStatement, Charge, SignedVoucher } from '../../schema/channel.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { BuyerChannels, DepositUnderWay, LoadedChannel } from '../../store/buyer-channels.ts'
+
+/** Calls that share one voucher at most. */
+const TURN_MAX = 256
+
+type LineDeps = {
+  store: Pick<BuyerChannels, 'raiseMark' | 'adopt'>
+  signer: ChannelSigner
+  chainId: number
+  /** Called when the channel stops, with the reason. */
+  stopped(line: ChannelLine, why: string): void
+}
+
+/** A call that the channel is to pay. `reserve` stores its order and its reservation. */
+type WantedCall = {
+  id: Hex
+  asked: bigint
+  /** How much may be signed beyond the calls, so that the next ones need no signature. */
+  ahead: bigint
+  reserve(): Promise<void>
+}
+type WaitingCall = WantedCall & { resolve(payment: ChannelPayment): void; reject(error: unknown): void }
+
+/** The channel does not pay this call. Nothing left this node. */
+export class ChannelShort extends Error {
+  override name = 'ChannelShort'
+  constructor(reason: 'stopped' | 'balance') {
+    super(reason === 'stopped' ? 'the channel has stopped' : 'the deposits of the channel are used up')
+  }
+}
+
+/**
+ * One channel of this process while it runs: the only place where its vouchers are signed.
+ *
+ * Calls of one turn share one voucher. A turn that writes to disk lets later calls gather for the next one. The orders of
+ * the calls, and the mark, are on disk before the signature (ADR-32, ADR-35).
+ */
+export class ChannelLine {
+  readonly sellerId: string
+  readonly network: string
+  deposit: DepositUnderWay | undefined
+  usedAt: number
+  #channel: BuyerChannel
+  readonly #deps: LineDeps
+  readonly #waiting: WaitingCall[] = []
+  #isTurning = false
+  /** Whether the seller has answered for this channel, so that it knows its terms. */
+  #isKnown = false
+
+  constructor(stored: LoadedChannel, deps: LineDeps) {
+    const { sellerId, network, deposit, usedAt, createdAt: _, ...channel } = stored
+    this.sellerId = sellerId
+    this.network = network
+    this.deposit = deposit
+    this.usedAt = usedAt
+    this.#channel = reopenAtBuyer(channel)
+    this.#deps = deps
+  }
+
+  get channel(): BuyerChannel {
+    return this.#channel
+  }
+
+  get id(): Hex {
+    return this.#channel.id
+  }
+
+  /** What new calls may cost. */
+  get free(): bigint {
+    return this.#channel.stopped === undefined ? spendableOf(this.#channel) - owedAtMost(this.#channel) : 0n
+  }
+
+  /**
+   * Pays a call: resolves when its reservation is on disk and a voucher covers it.
+   *
+   * @throws ChannelShort, and what `reserve` throws
+   */
+  pay(call: WantedCall): Promise<ChannelPayment> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...call, resolve, reject })
+      if (this.#isTurning) return
+      this.#isTurning = true
+      setImmediate(() => void this.#turns())
+    })
+  }
+
+  /** The payment of a call that is in flight, with a voucher that covers all of them. @throws ChannelShort, StoreError */
+  async again(asked: bigint): Promise<ChannelPayment> {
+    const plan = () => planCalls({ ...this.#channel, stopped: undefined }, [], 0n)
+    const first = plan()
+    if (first.ok && 'mark' in first && first.mark !== undefined) await this.#raise(first.mark)
+    const planned = plan()
+    if (!planned.ok) throw new ChannelShort(planned.reason)
+    const voucher = 'voucher' in planned ? planned.voucher : this.#sign(planned.ceiling)
+    this.#channel = sendCalls(this.#channel, new Map(), voucher)
+    return this.#paymentOf(asked, voucher)
+  }
+
+  /** What a request about the money of the channel carries: the smallest voucher that the seller can want. */
+  forFunds(): Pick<ChannelPayment, 'voucher' | 'counted'> {
+    const { voucher: last, mark, charged: total, seq } = this.#channel
+    const voucher = last ?? this.#sign(smallest(largest(owedAtMost(this.#channel), 1n), mark))
+    return { voucher, counted: { total, seq } }
+  }
+
+  /** Counts the charge of a call, as its seller states it. The ledger counts it by itself. */
+  count(call: string, counted: { asked: bigint; charge: Charge | undefined }, now: number): void {
+    this.#isKnown = true
+    this.usedAt = now
+    this.#set(countStated(this.#channel, { call, ...counted }))
+  }
+
+  /** Counts a call as in flight that was reserved, and may have been sent. */
+  hold(call: string, asked: bigint): void {
+    if (this.#channel.inFlight.has(call)) return
+    this.#channel = { ...this.#channel, inFlight: new Map(this.#channel.inFlight).set(call, asked) }
+  }
+
+  /** Ends a call that was not charged. */
+  drop(call: string): void {
+    this.#channel = dropCall(this.#channel, call)
+  }
+
+  /** The seller does not know the terms of the channel. */
+  forget(): void {
+    this.#isKnown = false
+  }
+
+  seen(onChain: BuyerChannel['onChain'], deposit: DepositUnderWay | undefined): void {
+    this.#channel = seenByBuyer(this.#channel, onChain)
+    this.deposit = deposit
+  }
+
+  stop(why: string): void {
+    this.#set({ ...this.#channel, stopped: this.#channel.stopped ?? why })
+  }
+
+  /** Takes over the seller's count, if a voucher above the mark proves that this node has lost records. */
+  async adopt({ counted, voucher }: ChannelStatement): Promise<boolean> {
+    if (counted === undefined || voucher === undefined) return false
+    const verdict = checkVoucher(this.#channel.config, voucher, this.#deps.chainId)
+    if (!verdict.ok) return false
+    const statement = { charged: counted.total, seq: counted.seq, voucher: verdict.voucher }
+    const adopted = adoptStatement(this.#channel, statement)
+    if (adopted === undefined) return false
+    await this.#deps.store.adopt(adopted)
+    this.#channel = adoptStatement(this.#channel, statement) ?? this.#channel
+    return true
+  }
+
+  /** True if what the seller states cannot come from calls of this node. */
+  isOverstated({ counted }: ChannelStatement): boolean {
+    return counted !== undefined && counted.total > owedAtMost(this.#channel)
+  }
+
+  async #turns(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#turn(this.#waiting.splice(0, TURN_MAX))
+    this.#isTurning = false
+  }
+
+  async #turn(calls: readonly WaitingCall[]): Promise<void> {
+    const fitting = this.#fitting(calls)
+    const plan = this.#plan(fitting)
+    const mark = plan.ok && 'mark' in plan ? plan.mark : undefined
+    // All of it goes to disk at once. What was reserved in a turn without its mark is never sent.
+    const marked = mark === undefined ? undefined : this.#raise(mark)
+    const reserved = await Promise.all(
+      fitting.map(async (call) => {
+        try {
+          await Promise.all([call.reserve(), marked])
+          return [call]
+        } catch (error) {
+          call.reject(error)
+          return []
+        }
+      }),
+    )
+    faultPoint('buyer:call-reserved')
+    this.#sendAll(reserved.flat())
+  }
+
+  async #raise(mark: bigint): Promise<void> {
+    await this.#deps.store.raiseMark(this.id, mark)
+    this.#channel = raiseMark(this.#channel, mark)
+  }
+
+  /** The calls that the deposits cover, in their order. The others are refused. */
+  #fitting(calls: readonly WaitingCall[]): WaitingCall[] {
+    const fitting: WaitingCall[] = []
+    for (const call of calls) {
+      const asked = [...fitting, call].map((each) => each.asked)
+      const plan = planCalls(this.#channel, asked, 0n)
+      if (plan.ok) fitting.push(call)
+      else call.reject(new ChannelShort(plan.reason))
+    }
+    return fitting
+  }
+
+  #plan(calls: readonly WaitingCall[]) {
+    const ahead = largest(0n, ...calls.map((call) => call.ahead))
+    const asked = calls.map((call) => call.asked)
+    return planCalls(this.#channel, asked, ahead)
+  }
+
+  #sendAll(calls: readonly WaitingCall[]): void {
+    if (calls.length === 0) return
+    try {
+      const plan = this.#plan(calls)
+      if (!plan.ok) throw new ChannelShort(plan.reason)
+      const { mark } = this.#channel
+      // Charges that came meanwhile do not raise it. What is above the mark waits for the next turn.
+      const voucher = 'voucher' in plan ? plan.voucher : this.#sign(smallest(plan.ceiling, mark))
+      faultPoint('buyer:call-signed')
+      this.#channel = sendCalls(this.#channel, new Map(calls.map(({ id, asked }) => [id, asked])), voucher)
+      for (const { asked, resolve } of calls) resolve(this.#paymentOf(asked, voucher))
+    } catch (error) {
+      for (const { reject } of calls) reject(error)
+    }
+  }
+
+  #sign(ceiling: bigint): SignedVoucher {
+    const voucher = { channelId: this.id, maxClaimableAmount: ceiling }
+    if (ceiling > this.#channel.mark)
+      throw new Error(`a ceiling of ${ceiling} is above the mark of ${this.#channel.mark}`)
+    return { ...voucher, signature: this.#deps.signer.sign(voucherDigest(voucher, this.#deps.chainId)) }
+  }
+
+  #paymentOf(asked: bigint, voucher: SignedVoucher): ChannelPayment {
+    const { charged: total, seq, config } = this.#channel
+    return { ...(!this.#isKnown && { config }), voucher, counted: { total, seq }, asked }
+  }
+
+  #set(next: BuyerChannel): void {
+    const isNew = this.#channel.stopped === undefined && next.stopped !== undefined
+    this.#channel = next
+    if (isNew) this.#deps.stopped(this, next.stopped!)
+  }
+}

@@ -1,0 +1,265 @@
+import { randomBytes } from 'node:crypto'
+import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { Chain } from '../../chain/chain.ts'
+import type { Trading } from '../../ledger/trading.ts'
+import { largest, smallest } from '../../lib/bigints.ts'
+import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import type { Service } from '../../lib/lifecycle.ts'
+import type { Logger } from '../../lib/logger.ts'
+import { type Periodic, periodic } from '../../lib/periodic.ts'
+import { sameAddress } from '../../payments/assets.ts'
+import { channelId } from '../../payments/channel-digests.ts'
+import { openAtBuyer } from '../../payments/channels/buyer-channel.ts'
+import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
+import { troubleForBuyer } from '../../payments/channels/terms.ts'
+import type { Wallet } from '../../payments/wallet.ts'
+import type { StreamPool } from '../../protocols/streams.ts'
+import { parsePrice } from '../../schema/amount.ts'
+import type { ChannelConfig } from '../../schema/channel.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { AgentStats } from '../../schema/standing.ts'
+import type { BuyerChannels, LoadedChannel, StoredChannel } from '../../store/buyer-channels.ts'
+import type { Terms } from '../guard.ts'
+import type { WalletFunds } from '../wallet-checks.ts'
+import { ChannelLine } from './channel-line.ts'
+import { lockedIn, lookAtDeposit, signedDeposit } from './deposits.ts'
+
+/** What a node does with payment channels. Amounts are atomic units. */
+export type ChannelOptions = {
+  /** `off`: opens none, and pays no new calls by those that are open. */
+  mode: 'off' | 'auto'
+  /** Calls that a voucher may cover ahead, at a seller with a good record. */
+  aheadCalls: number
+  /** The most that is deposited at one seller. */
+  depositMax: bigint
+}
+
+/** The most that lies in channels to all sellers. */
+const DEPOSITS_MAX = parsePrice('5')
+/** Below this price a channel pays for itself at once. */
+const CHEAP = parsePrice('0.01')
+/** So many calls to one payee in this time are worth a channel. */
+const CALLS_MIN = 5
+const CALLS_MS = 60 * 60 * 1000
+/** Payees whose calls are counted. */
+const PAYEES_MAX = 1_000
+const DEPOSIT_CALLS = 20n
+/** The longest delay of a withdrawal that this node accepts. */
+const WITHDRAW_DELAY_SECONDS_MAX = 86_400
+const LOOK_MS = 1_000
+const FUNDS_MS = 5_000
+/** How long an offer that failed is left alone. */
+const AGAIN_MS = 10 * 60 * 1000
+/** A good record: so many calls, and so many of them successful. */
+const RECORD = { calls: 5, share: 0.9 }
+
+type Reader = Pick<ChannelReader, 'channels'>
+
+type ChannelsDeps = {
+  clock: Clock
+  logger: Logger
+  store: BuyerChannels
+  wallet: Wallet
+  streams: StreamPool
+  callerDid: string
+  /** Undefined: no RPC is configured. Then no channel is opened, because no deposit could be believed. */
+  onChain: { chain: Pick<Chain, 'authorizationAt'>; reader: Reader } | undefined
+  funds?: WalletFunds | undefined
+  trading?: Pick<Trading, 'check'> | undefined
+  /** What this node has seen of an agent. */
+  stats(agentId: string): Pick<AgentStats, 'calls' | 'success_rate'>
+  addrsOf(agentId: string): readonly string[]
+}
+
+/** The payment channels of this process, as a buyer. */
+export interface Channels {
+  /** The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel. */
+  lineFor(terms: Terms, wish: { wantsChannel?: boolean | undefined }): ChannelLine | undefined
+  line(id: Hex): ChannelLine | undefined
+  /** How much may be signed beyond the calls to this agent. */
+  aheadOf(terms: Terms, price: bigint): bigint
+  /** Goes on with the channels that this process has in the ledger. */
+  load(): Promise<void>
+  readonly service: Service
+}
+
+/** Whom a channel pays, and by whose leave. */
+type Offer = Terms & { channel: NonNullable<Terms['channel']> }
+
+export function createChannels(options: ChannelOptions, deps: ChannelsDeps): Channels {
+  return new ChannelBook(options, deps)
+}
+
+class ChannelBook implements Channels {
+  readonly #options: ChannelOptions
+  readonly #deps: ChannelsDeps
+  readonly #signer: ChannelSigner
+  readonly #lines = new Map<Hex, ChannelLine>()
+  /** When each payee was called last, by the monotonic clock. */
+  readonly #calls = new Map<string, number[]>()
+  /** Sellers with a deposit under way, or that are left alone until then. */
+  readonly #busy = new Map<string, number>()
+  /** An agent of each channel's seller. A restart forgets it. */
+  readonly #agents = new Map<Hex, string>()
+  readonly service: Periodic
+
+  constructor(options: ChannelOptions, deps: ChannelsDeps) {
+    this.#options = options
+    this.#deps = deps
+    this.#signer = deps.wallet.channelSigner('vouchers')
+    const onError = (err: unknown) => deps.logger.warn({ err }, 'payment channels could not be looked after')
+    const times = { firstMs: LOOK_MS, everyMs: LOOK_MS }
+    this.service = periodic({ name: 'payment channels', ...times }, { work: () => this.#look(), onError })
+  }
+
+  lineFor(terms: Terms, { wantsChannel = false }: { wantsChannel?: boolean | undefined }): ChannelLine | undefined {
+    const { mode, depositMax } = this.#options
+    const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
+    if (mode === 'off' || terms.channel === undefined || isImported) return undefined
+    const { amount, network } = terms.listed
+    if (network !== this.#deps.wallet.asset.network) return undefined
+    const offer = { ...terms, channel: terms.channel }
+    const own = [...this.#lines.values()].filter((line) => line.channel.stopped === undefined && fits(line, offer))
+    const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
+    // A quarter is left.
+    const isLow = best === undefined || best.free * 4n < smallest(amount * DEPOSIT_CALLS, depositMax)
+    const isWanted = wantsChannel || best !== undefined
+    if (isLow && best?.deposit === undefined && this.#isWorth(terms, isWanted)) this.#fund(offer, best)
+    return best !== undefined && best.free >= amount ? best : undefined
+  }
+
+  line(id: Hex): ChannelLine | undefined {
+    return this.#lines.get(id)
+  }
+
+  aheadOf({ agentId }: Terms, price: bigint): bigint {
+    const { calls: made, success_rate: rate } = this.#deps.stats(agentId)
+    const isGood = made >= RECORD.calls && rate !== null && rate >= RECORD.share
+    return isGood ? price * BigInt(this.#options.aheadCalls) : 0n
+  }
+
+  async load(): Promise<void> {
+    for (const stored of await this.#deps.store.ofProcess()) this.#open(stored)
+  }
+
+  #open(stored: LoadedChannel): void {
+    if (this.#lines.has(stored.id)) return
+    const { store, wallet } = this.#deps
+    const { chainId } = wallet.asset
+    const stopped = (line: ChannelLine, why: string) => this.#noteStop(line, why)
+    this.#lines.set(stored.id, new ChannelLine(stored, { store, signer: this.#signer, chainId, stopped }))
+  }
+
+  #noteStop({ id, sellerId }: ChannelLine, why: string): void {
+    const { logger, store, clock } = this.#deps
+    const ids = { channel_id: id, peer_id: sellerId }
+    logger.error({ ...ids, reason: why }, 'a payment channel has stopped: it signs no more')
+    Promise.resolve(store.stop(id, why, clock.now())).catch((err: unknown) => {
+      logger.warn({ ...ids, err }, 'that a payment channel has stopped could not be stored')
+    })
+  }
+
+  /** True if a channel to this payee is worth its transaction. Notes the call. */
+  #isWorth({ listed: { payTo, amount } }: Terms, isWanted: boolean): boolean {
+    const now = monotonicOf(this.#deps.clock)
+    const calls = this.#calls
+    const recent = [...(calls.get(payTo) ?? []).filter((at) => now - at < CALLS_MS), now].slice(-CALLS_MIN)
+    calls.delete(payTo)
+    calls.set(payTo, recent)
+    if (calls.size > PAYEES_MAX) calls.delete(calls.keys().next().value!)
+    return isWanted || amount < CHEAP || recent.length >= CALLS_MIN
+  }
+
+  /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */
+  #fund(offer: Offer, line: ChannelLine | undefined): void {
+    const { onChain, clock, logger } = this.#deps
+    const { peerId } = offer.seller
+    const now = monotonicOf(clock)
+    if (onChain === undefined || (this.#busy.get(peerId) ?? Number.NEGATIVE_INFINITY) > now) return
+    this.#busy.set(peerId, now + AGAIN_MS)
+    this.#deposit(offer, line, onChain.reader).catch((err: unknown) => {
+      logger.warn({ peer_id: peerId, err }, 'no deposit was made into a payment channel; calls are paid for one by one')
+    })
+  }
+
+  async #deposit(offer: Offer, line: ChannelLine | undefined, reader: Reader): Promise<void> {
+    const { store, wallet, clock, funds, trading } = this.#deps
+    const { network, chainId } = wallet.asset
+    const amount = amountFor(offer, this.#options.depositMax)
+    trading?.check()
+    await funds?.check(amount, AbortSignal.timeout(FUNDS_MS))
+    const config = line?.channel.config ?? newConfig(offer, wallet.address, this.#signer.address)
+    const id = channelId(config, chainId)
+    const onChain = (await reader.channels([id]))[0]!
+    const now = clock.now()
+    const { mark, charged, seq, statedSeq, early, stopped } = line?.channel ?? openAtBuyer(id, config, onChain)
+    const deposit = signedDeposit({ id, amount, balanceBefore: onChain.balance, now }, wallet)
+    // A seller takes a deposit with a voucher. The smallest one is enough: it is what this node risks before it.
+    const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
+    const times = { createdAt: now, usedAt: now }
+    const stored = { id, config, sellerId: offer.seller.peerId, network, onChain, ...sums, deposit, ...times }
+    const isAllowed = (all: readonly StoredChannel[]) => this.#isAllowed(stored, amount, all)
+    if (!(await store.putDeposit(stored, isAllowed))) throw new Error('this node gives no more into channels')
+    this.#agents.set(id, offer.agentId)
+    if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
+    else line.deposit = deposit
+    this.service.soon()
+  }
+
+  /** Judges a deposit by all channels of the wallet, whatever process has them. */
+  #isAllowed({ id, sellerId, network }: StoredChannel, amount: bigint, all: readonly StoredChannel[]): boolean {
+    if (all.some((other) => other.id === id && other.deposit !== undefined)) return false
+    const atSeller = all.filter((other) => other.sellerId === sellerId)
+    return (
+      lockedIn(all, network) + amount <= DEPOSITS_MAX &&
+      lockedIn(atSeller, network) + amount <= this.#options.depositMax
+    )
+  }
+
+  async #look(): Promise<void> {
+    const { onChain, store, clock, logger } = this.#deps
+    if (onChain === undefined) return
+    for (const line of this.#lines.values()) {
+      if (line.deposit === undefined) continue
+      const ids = { channel_id: line.id, peer_id: line.sellerId }
+      const deps = { ...this.#deps, ...onChain, agentId: this.#agents.get(line.id) }
+      const found = await lookAtDeposit(line, deps).catch((err: unknown) => {
+        logger.debug({ ...ids, err }, 'the chain does not show a deposit into a payment channel yet')
+        return undefined
+      })
+      if (found === undefined) continue
+      const { hasLanded, ...seen } = found
+      await store.seen(line.id, seen, clock.now())
+      line.seen(seen.onChain, seen.deposit)
+      if (hasLanded) this.#busy.delete(line.sellerId)
+      logger.info(ids, hasLanded ? 'a deposit into a payment channel has landed' : 'a deposit never reached the chain')
+    }
+  }
+}
+
+/** True if a channel pays this seller, by the key that the seller names. */
+function fits({ channel: { config }, sellerId }: ChannelLine, { seller, listed, channel: offer }: Offer): boolean {
+  return (
+    sellerId === seller.peerId &&
+    sameAddress(config.receiver, listed.payTo) &&
+    sameAddress(config.token, listed.asset) &&
+    sameAddress(config.receiverAuthorizer, offer.receiver_authorizer)
+  )
+}
+
+/** @throws Error if the seller wants what this node does not give */
+function amountFor({ listed, channel: terms }: Offer, depositMax: bigint): bigint {
+  const wanted = { withdrawDelay: terms.withdraw_delay, minDeposit: terms.min_deposit }
+  const trouble = troubleForBuyer(wanted, { withdrawDelaySecondsMax: WITHDRAW_DELAY_SECONDS_MAX, depositMax })
+  if (trouble !== undefined) throw new Error(trouble)
+  return largest(smallest(listed.amount * DEPOSIT_CALLS, depositMax), terms.min_deposit)
+}
+
+function newConfig({ listed, channel }: Offer, payer: Hex, payerAuthorizer: Hex): ChannelConfig {
+  return {
+    ...{ payer, payerAuthorizer, receiver: listed.payTo as Hex, receiverAuthorizer: channel.receiver_authorizer },
+    ...{ token: listed.asset as Hex, withdrawDelay: channel.withdraw_delay },
+    // Each process has its own channels: two on one channel would not know of each other's vouchers.
+    salt: `0x${randomBytes(32).toString('hex')}`,
+  }
+}

@@ -1,0 +1,116 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
+import type { Chain } from '../../chain/chain.ts'
+import type { Clock, UnixMs } from '../../lib/clock.ts'
+import { depositNonce } from '../../payments/channel-digests.ts'
+import type { Wallet } from '../../payments/wallet.ts'
+import type { StreamPool } from '../../protocols/streams.ts'
+import { sendX402Funds } from '../../protocols/x402/client.ts'
+import { CHANNEL_SCHEME, type ChannelPayment } from '../../schema/channel.ts'
+import type { Hex, Network } from '../../schema/primitives.ts'
+import type { DepositUnderWay, StoredChannel } from '../../store/buyer-channels.ts'
+import { onStream } from '../stream-lease.ts'
+import type { ChannelLine } from './channel-line.ts'
+
+/** How long a deposit may be sent. */
+const WINDOW_SECONDS = 600n
+/** The clock of the chain may lag: an authorization is valid from some time before it was signed. */
+const BACKDATE_SECONDS = 60n
+/** A seller needs some time to send a deposit, so it is not sent later than this before its end. */
+const MARGIN_SECONDS = 30n
+/** A block this far past the window shows that the deposit will never happen. */
+const FINAL_MARGIN_MS = 30_000
+const ASK_TIMEOUT_MS = 20_000
+
+/** Signs a deposit. The caller has it on disk before it leaves, and signs no second one while the chain may take it. */
+export function signedDeposit(
+  { id, amount, balanceBefore, now }: { id: Hex; amount: bigint; balanceBefore: bigint; now: UnixMs },
+  wallet: Pick<Wallet, 'signDeposit'>,
+): DepositUnderWay {
+  const seconds = BigInt(Math.floor(now / 1000))
+  const salt: Hex = `0x${randomBytes(32).toString('hex')}`
+  const terms = { amount, validAfter: seconds - BACKDATE_SECONDS, validBefore: seconds + WINDOW_SECONDS, salt }
+  return { ...terms, signature: wallet.signDeposit({ channelId: id, ...terms }), balanceBefore }
+}
+
+/** What lies in channels and was not spent, with deposits under way: the most that their sellers could keep back. */
+export function lockedIn(channels: readonly StoredChannel[], network: string): bigint {
+  return channels
+    .filter((channel) => channel.network === network)
+    .reduce((sum, { onChain, charged, deposit }) => {
+      const left = onChain.balance > charged ? onChain.balance - charged : 0n
+      return sum + left + (deposit?.amount ?? 0n)
+    }, 0n)
+}
+
+type DepositDeps = {
+  clock: Clock
+  wallet: Pick<Wallet, 'asset' | 'address'>
+  chain: Pick<Chain, 'authorizationAt'>
+  reader: Pick<ChannelReader, 'channels'>
+  streams: StreamPool
+  callerDid: string
+  addrsOf(agentId: string): readonly string[]
+  /** An agent of the seller, if one is known. */
+  agentId: string | undefined
+}
+
+/** What the chain shows of a deposit that has ended. */
+type DepositEnd = { onChain: ChannelState; deposit: undefined; hasLanded: boolean }
+
+/**
+ * Looks what became of a deposit. The own RPC is believed, never the seller. While the chain does not show it, the same
+ * deposit is sent to the seller again: it can happen once.
+ *
+ * @returns undefined while it may still happen
+ * @throws ChainError, or the error of the seller
+ */
+export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promise<DepositEnd | undefined> {
+  const { deposit } = line
+  if (deposit === undefined) return undefined
+  const { wallet, chain, reader, clock } = deps
+  const [onChain] = await reader.channels([line.id])
+  if (onChain!.balance >= deposit.balanceBefore + deposit.amount)
+    return { onChain: onChain!, deposit: undefined, hasLanded: true }
+  const untilMs = Number(deposit.validBefore) * 1000
+  if (clock.now() < untilMs - Number(MARGIN_SECONDS) * 1000) {
+    await sendDeposit(line, deposit, deps)
+    const [after] = await reader.channels([line.id])
+    const isShown = after!.balance >= deposit.balanceBefore + deposit.amount
+    return isShown ? { onChain: after!, deposit: undefined, hasLanded: true } : undefined
+  }
+  const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
+  const { use, timeMs } = await chain.authorizationAt(wallet.asset.address, wallet.address, nonce)
+  const isDead = use.state === 'canceled' || (use.state === 'unused' && timeMs > untilMs + FINAL_MARGIN_MS)
+  return isDead ? { onChain: onChain!, deposit: undefined, hasLanded: false } : undefined
+}
+
+async function sendDeposit(line: ChannelLine, deposit: DepositUnderWay, deps: DepositDeps): Promise<void> {
+  const { amount, validAfter, validBefore, salt, signature } = deposit
+  const { voucher, counted } = line.forFunds()
+  const channel = {
+    ...{ config: line.channel.config, voucher, counted },
+    deposit: { amount, authorization: { validAfter, validBefore, salt, signature } },
+  }
+  await sendFunds(line, { method: 'deposit', channel }, deps)
+}
+
+/** Sends a request about the money of a channel, which runs no agent. */
+async function sendFunds(
+  line: ChannelLine,
+  { method, channel }: { method: 'deposit' | 'refund'; channel: ChannelPayment },
+  deps: DepositDeps,
+): Promise<void> {
+  const { streams, callerDid, addrsOf, agentId } = deps
+  const seller = { peerId: line.sellerId, addrs: agentId === undefined ? [] : addrsOf(agentId) }
+  const call = { correlationId: randomUUID(), resource: agentId ?? 'any', callerDid }
+  const signal = AbortSignal.timeout(ASK_TIMEOUT_MS)
+  const payment = envelopeOf(deps.wallet, channel)
+  await onStream({ seller, streams }, ({ stream }) => sendX402Funds(stream, call, { method, payment }, signal), signal)
+}
+
+function envelopeOf({ asset, address }: Pick<Wallet, 'asset' | 'address'>, channel: ChannelPayment) {
+  const [x402_version, server_nonce] = [2, 'preemptive'] as const
+  const network: Network = asset.network
+  return { x402_version, scheme: CHANNEL_SCHEME, network, server_nonce, payer: address, channel }
+}

@@ -1,0 +1,38 @@
+import type { Logger } from '../lib/logger.ts'
+import type { ReceivedResponse } from '../protocols/x402/answers.ts'
+import type { Call } from '../protocols/x402/client.ts'
+import type { PurchasePayment, Reservation } from '../store/purchases.ts'
+import type { BoughtOnChannel } from './channels/buy-on-channel.ts'
+import { type Delivery, notesOf, paidFor, readResponse } from './response.ts'
+
+export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: PurchasePayment }
+
+type Asked = { order: { id: string; task: string }; call: Call }
+
+/** Step 6 of a purchase. Takes the result of any readable response, and notes what is odd in it. */
+export function received(
+  response: ReceivedResponse,
+  { call, order, reservation: made }: Asked & { reservation: Reservation | undefined },
+  logger: Logger,
+): PurchaseResult {
+  const delivery = readResponse(response)
+  if (made === undefined) return { ...delivery, reservation: undefined }
+  const reservation = { ...made, agentId: call.resource }
+  const notes = notesOf(response, reservation, delivery)
+  if (notes.length > 0) {
+    const ids = { order_id: order.id, correlation_id: response.correlation_id }
+    logger.warn({ ...ids, reason: notes.join('; ') }, 'a seller sent an unusual response; its result is accepted')
+  }
+  return { ...delivery, notes, reservation, paid: paidFor(response, reservation, order.task, logger) }
+}
+
+/** The same for a call that a channel has paid. Its charge is its price. */
+export function receivedOnChannel(
+  { response, reservation, onChannel }: BoughtOnChannel,
+  asked: Asked,
+  logger: Logger,
+): PurchaseResult {
+  const { paid, ...result } = received(response, { ...asked, reservation }, logger)
+  const amount = onChannel.charge?.amount ?? reservation.amount
+  return { ...result, reservation: { ...reservation, amount }, paid: { ...paid!, amount, onChannel } }
+}
