@@ -7,7 +7,15 @@ import { circuitRelayTransport } from '@libp2p/circuit-relay-v2'
 import type { Connection, PeerId, Stream, Transport } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Inside } from './inside.ts'
+import { boundAnswers, boundFirstMessage } from './relay-messages.ts'
+import { relayAddresses } from './reservation-addresses.ts'
+
+/** Relays remembered that gave an answer which no honest relay gives. Beyond it the oldest is forgotten. */
+const DISHONEST_MAX = 200
+/** For how long no reservation is made there. */
+const DISHONEST_MS = 60 * 60 * 1000
 
 /** The reservations that this node holds at relays. */
 export type Reservations = {
@@ -16,7 +24,11 @@ export type Reservations = {
   take(peerId: string): Promise<void>
   /** Gives up a reservation, as far as the protocol allows: it is no longer renewed or announced. */
   release(peerId: string): void
+  /** True if the relay lately gave an answer that was too long, or that named addresses of another peer. */
+  isDishonest(peerId: string): boolean
 }
+
+type Reservation = { timeout: NodeJS.Timeout; reservation: { addrs: Uint8Array[] } }
 
 /** The parts of the library's transport used here. Its types do not declare all of them. */
 type CircuitTransport = Transport & {
@@ -25,7 +37,8 @@ type CircuitTransport = Transport & {
     hasReservation(peer: PeerId): boolean
     addRelay(peer: PeerId, type: 'configured'): Promise<unknown>
     reservations: {
-      get(peer: PeerId): { timeout: NodeJS.Timeout } | undefined
+      get(peer: PeerId): Reservation | undefined
+      set(peer: PeerId, reservation: Reservation): unknown
       delete(peer: PeerId): void
     }
     safeDispatchEvent(type: 'relay:removed', event: { detail: { relay: PeerId; details: object } }): void
@@ -40,15 +53,21 @@ export function createRelayTransport(): {
   reservations(libp2p: ConnectedNode): Reservations
 } {
   let circuit: CircuitTransport | undefined
+  const dishonest = new BoundedMap<string, number>(DISHONEST_MAX)
+  const blame = (relay: string) => void dishonest.set(relay, performance.now())
   const create = circuitRelayTransport({ reservationCompletionTimeout: 5_000 })
 
   return {
     transport: (components) => {
-      circuit = create(components) as unknown as CircuitTransport
+      circuit = create(boundAnswers(components, blame)) as unknown as CircuitTransport
       refuseStrangers(circuit)
+      boundAddresses(circuit, blame)
       return circuit as unknown as Create
     },
-    reservations: (libp2p) => createReservations(libp2p, circuit!),
+    reservations: (libp2p) => ({
+      ...createReservations(libp2p, circuit!),
+      isDishonest: (peerId) => performance.now() - (dishonest.get(peerId) ?? Number.NEGATIVE_INFINITY) < DISHONEST_MS,
+    }),
   }
 }
 
@@ -59,12 +78,40 @@ export function createRelayTransport(): {
 function refuseStrangers(circuit: CircuitTransport): void {
   const onStop = circuit.onStop
   circuit.onStop = async (stream, connection) => {
-    if (circuit.reservationStore.hasReservation(connection.remotePeer)) return await onStop(stream, connection)
-    stream.abort(new Error('this node has no reservation here'))
+    if (!circuit.reservationStore.hasReservation(connection.remotePeer)) {
+      stream.abort(new Error('this node has no reservation here'))
+      return
+    }
+    boundFirstMessage(stream)
+    await onStop(stream, connection)
   }
 }
 
-function createReservations(libp2p: ConnectedNode, { reservationStore }: CircuitTransport): Reservations {
+/**
+ * Keeps the best few addresses of each reservation, the first and all renewals. The library announces every address that
+ * the relay names. Where an address is of another peer, it gives up the reservation.
+ */
+function boundAddresses(
+  { reservationStore: { reservations } }: CircuitTransport,
+  blame: (relay: string) => void,
+): void {
+  const set = reservations.set.bind(reservations)
+  reservations.set = (peer, held) => {
+    try {
+      held.reservation.addrs = relayAddresses(held.reservation.addrs, peer.toString())
+    } catch (error) {
+      clearTimeout(held.timeout)
+      blame(peer.toString())
+      throw error
+    }
+    return set(peer, held)
+  }
+}
+
+function createReservations(
+  libp2p: ConnectedNode,
+  { reservationStore }: CircuitTransport,
+): Omit<Reservations, 'isDishonest'> {
   const { transportManager } = libp2p.services.inside
   /** Relays with a libp2p listener. The listener notices a new reservation there without our help. */
   const listening = new Set<string>()

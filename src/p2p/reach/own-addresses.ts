@@ -4,6 +4,9 @@ import type { Logger } from '../../lib/logger.ts'
 import type { Node } from '../modules.ts'
 import { announceable, bestFirst } from '../multiaddrs.ts'
 
+/** Own addresses told to others, the best of them. A machine with many networks has some dozens. */
+const OWN_ADDRESSES_MAX = 64
+
 /** The addresses of this node, and the listeners for their changes. */
 export class OwnAddresses {
   readonly #libp2p: Node
@@ -21,7 +24,11 @@ export class OwnAddresses {
 
   /** Each ends in `/p2p/<peerId>`: public, then private, then loopback addresses. */
   list(): string[] {
-    return bestFirst(this.#libp2p.getMultiaddrs()).map(String)
+    return this.#best().map(String)
+  }
+
+  #best(): Multiaddr[] {
+    return bestFirst(this.#libp2p.getMultiaddrs()).slice(0, OWN_ADDRESSES_MAX)
   }
 
   onChange(listener: () => void): () => void {
@@ -38,7 +45,7 @@ export class OwnAddresses {
     if (last === undefined || (last.length === now.length && last.every((address, at) => address === now[at]))) return
     if (last.some((address) => !now.includes(address))) this.movedAt = performance.now()
     const { peerStore, peerId } = this.#libp2p
-    peerStore.patch(peerId, { multiaddrs: this.#libp2p.getMultiaddrs() }).catch((error: unknown) => {
+    peerStore.patch(peerId, { multiaddrs: this.#best() }).catch((error: unknown) => {
       this.#logger.warn({ err: error }, 'peers could not be informed of the new addresses')
     })
     for (const listener of this.#listeners) listener()

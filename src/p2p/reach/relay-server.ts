@@ -1,6 +1,7 @@
 import { type CircuitRelayServerComponents, circuitRelayServer } from '@libp2p/circuit-relay-v2'
-import type { PeerId } from '@libp2p/interface'
+import type { Connection, PeerId, Stream } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import { boundFirstMessage } from '../libp2p-fixes/relay-messages.ts'
 import { hostIn, siteOf } from '../networks.ts'
 
 /**
@@ -30,6 +31,7 @@ type Server = {
     }
     reserve(peer: PeerId, address: Multiaddr, limit?: Limit): { status: string; expire?: number }
   }
+  onHop(stream: Stream, connection: Connection): Promise<void>
   handleHopProtocol(hop: Hop, options: object): Promise<void>
   stopHop(stop: Stop, options: object): Promise<unknown>
 }
@@ -54,6 +56,7 @@ export function createRelayServer(components: Components): RelayServer {
   })
   const server = create(components) as unknown as Server
   limitSites(server)
+  limitRequests(server)
   saySeconds(server)
   const { reservations } = server.reservationStore
   components.events.addEventListener('peer:disconnect', (event) => {
@@ -71,6 +74,15 @@ function limitSites({ reservationStore: store }: Server): void {
     const held = [...store.reservations.values()].filter(({ addr }) => siteOf(hostIn(addr)) === site).length
     if (!store.reservations.has(peer) && held >= RESERVATIONS_PER_SITE_MAX) return { status: 'RESERVATION_REFUSED' }
     return reserve.call(store, peer, address, limit)
+  }
+}
+
+/** The library would read and check each address of a request of 4 MiB. */
+function limitRequests(server: Server): void {
+  const onHop = server.onHop
+  server.onHop = (stream, connection) => {
+    boundFirstMessage(stream)
+    return onHop.call(server, stream, connection)
   }
 }
 

@@ -69,7 +69,10 @@ export class Relays {
     for (const peerId of this.#held) {
       if (this.#deps.reservations.has(peerId)) continue
       this.#held.delete(peerId)
-      this.#deps.logger.warn({ peer_id: peerId }, 'a relay was lost; looking for another')
+      const lost = this.#deps.reservations.isDishonest(peerId)
+        ? 'a relay sent too much or addresses of others: it is not used for an hour; looking for another'
+        : 'a relay was lost; looking for another'
+      this.#deps.logger.warn({ peer_id: peerId }, lost)
       this.#deps.changed()
     }
   }
@@ -94,14 +97,18 @@ export class Relays {
         this.#deps.changed()
       } catch (error) {
         this.#noteFailure(peerId)
-        this.#deps.logger.debug({ peer_id: peerId, err: error }, 'a relay gave no reservation')
+        const { logger, reservations } = this.#deps
+        logger[reservations.isDishonest(peerId) ? 'warn' : 'debug'](
+          { peer_id: peerId, err: error },
+          'a relay gave no reservation',
+        )
       }
     }
   }
 
   /** Connected relays, the best first: named relays, then those with public addresses. */
   #candidates(): string[] {
-    const { libp2p, book, isConfigured } = this.#deps
+    const { libp2p, book, isConfigured, reservations } = this.#deps
     const rank = new Map<string, number>()
     for (const { remotePeer, remoteAddr, direction } of libp2p.getConnections()) {
       const peerId = remotePeer.toString()
@@ -110,7 +117,12 @@ export class Relays {
       const named = isConfigured(peerId)
       // A relay of the public network would cut off a call after 128 KiB.
       if (!named && !book.speaks(peerId, DHT_PROTOCOL)) continue
-      if (this.#held.has(peerId) || (this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) continue
+      if (
+        this.#held.has(peerId) ||
+        reservations.isDishonest(peerId) ||
+        (this.#failed.get(peerId)?.againAt ?? 0) > performance.now()
+      )
+        continue
       const reach = isLoopback(remoteAddr) ? 3 : isPrivate(remoteAddr) ? 2 : 1
       rank.set(peerId, Math.min(rank.get(peerId) ?? reach, named ? 0 : reach))
     }
