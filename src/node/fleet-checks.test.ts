@@ -165,3 +165,18 @@ test('doctor names a worker that is not connected, and one whose agents match no
     },
   ])
 })
+
+test('processes on copies of one data directory are told, and one that was killed and started again is not', async () => {
+  const copy = await found({ home: 'h', upMs: 60_000 }, { home: 'h' })
+  expect(copy).toContainEqual(
+    expect.objectContaining({
+      state: 'fail',
+      text: 'own, process 1 and other, process 1 run on copies of one data directory: they have the same market.key',
+    }),
+  )
+  const texts = async (other: Said, own: Said) => (await found(other, own)).map(({ text }) => text).join()
+  // The one before was last heard of 12 s ago, and this one began 5 s ago.
+  expect(await texts({ home: 'h', silentMs: 12_000 }, { home: 'h', upMs: 5_000 })).not.toContain('copies')
+  expect(await texts({ home: 'h' }, { home: 'i' })).not.toContain('copies')
+  expect(await texts({}, {})).not.toContain('copies')
+})

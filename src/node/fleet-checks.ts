@@ -5,7 +5,7 @@ import { dialTcp, placeOf } from '../lib/tcp-dial.ts'
 import type { WorkerRecord } from '../schema/worker.ts'
 import type { FleetSight, LedgerProcess, ProcessReport } from '../store/postgres/processes.ts'
 import { agentsText, differencesOf } from './differences.ts'
-import { missingOf } from './missing.ts'
+import { copiesAmong, missingOf } from './missing.ts'
 
 /** Far below the difference at which a process stops trading. */
 const CLOCK_MS_MAX = 5_000
@@ -31,6 +31,7 @@ export async function checkProcesses(sight: FleetSight, own: string, signal: Abo
         `start it again there: ${PAGE}`,
       ),
     ),
+    ...copied(alive),
     ...alive.flatMap(silence),
     ...behind(reporting),
     ...reporting.flatMap(clock),
@@ -49,6 +50,14 @@ export async function checkProcesses(sight: FleetSight, own: string, signal: Abo
 function addressText(report: ProcessReport | undefined): string {
   const [address] = report?.addresses ?? []
   return address === undefined ? '' : `, at ${address.replace(/\/p2p\/[^/]+$/, '')},`
+}
+
+/** On the market they are one node at two places: each loses messages that are meant for the other. */
+function copied(alive: readonly LedgerProcess[]): Finding[] {
+  const places = copiesAmong(alive).map(({ place }) => place)
+  if (places.length === 0) return []
+  const fix = 'stop all but one, delete market.key in the data directories of the others, and start them again'
+  return [fail(`${places.join(' and ')} run on copies of one data directory: they have the same market.key`, fix)]
 }
 
 function silence({ place, silentMs, leaseMs, report }: LedgerProcess): Finding[] {

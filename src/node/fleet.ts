@@ -12,11 +12,15 @@ import type { FleetSight, LedgerProcess, OwnReport, Processes } from '../store/p
 import type { WorkerPool } from '../workers/worker-pool.ts'
 import { reportOn } from './fleet-report.ts'
 import type { Foundation } from './foundation.ts'
+import { copiesAmong } from './missing.ts'
 import type { Uptime } from './node-views.ts'
 import type { Selling } from './selling.ts'
 
 /** Shorter than the lease of a process: what a dead one left is taken over soon after its end. */
 const LOOK_EVERY_MS = 3_000
+
+const COPIED =
+  'another process of this seller has the same market.key: a data directory was copied while it was in use; stoa doctor says what to do'
 
 export type Fleet = {
   /** Whether this process cleans the ledger up: one of those that share it does. */
@@ -125,6 +129,7 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
     siblings.note(await processes.alive())
   }
   siblings.tellBy(tell)
+  let wasCopy = false
   const watch = watchFleet({
     ...{ logger, processes, trading, report },
     async takeOver() {
@@ -137,6 +142,9 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
     changed: siblings.note,
     seen(now) {
       sight = now
+      const isCopy = copiesAmong(now.alive).some(({ id }) => id === database.process)
+      if (isCopy && !wasCopy) logger.warn({}, COPIED)
+      wasCopy = isCopy
     },
   })
   // The others show a worker, and know who can run its agents, when it has come.

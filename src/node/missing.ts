@@ -32,6 +32,17 @@ export function missingOf({ alive, ended }: FleetSight): EndedProcess[] {
   })
 }
 
+/**
+ * Processes that run at the same time with one `market.key`: a data directory was copied with it. A process that was
+ * killed and started again is none: the one before was not heard of since.
+ */
+export function copiesAmong(alive: readonly LedgerProcess[]): LedgerProcess[] {
+  const together = (a: LedgerProcess, b: LedgerProcess) => a.silentMs < b.upMs && b.silentMs < a.upMs
+  const isCopy = (one: LedgerProcess, other: LedgerProcess) =>
+    one.id !== other.id && homeOf(one) !== undefined && homeOf(one) === homeOf(other) && together(one, other)
+  return alive.filter((one) => alive.some((other) => isCopy(one, other)))
+}
+
 const homeOf = ({ report }: Pick<LedgerProcess, 'report'>) => report?.home
 
 /** True if it started after the other was last heard of. */

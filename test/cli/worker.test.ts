@@ -9,7 +9,7 @@ const dataDir = useDataDir()
 const worker: WorkerRecord = {
   ...{ id: 'abc', name: 'gpu\u001b[2J-1', state: 'connected', agents: ['Painter'], running: 1, runs_max: 2 },
   ...{ created_at: '2026-01-01T00:00:00.000Z', expires_at: '2026-01-02T00:00:00.000Z' },
-  ...{ connected_at: '2026-01-01T00:00:00.000Z', seen_at: '2026-01-01T00:00:00.000Z' },
+  ...{ connected_at: '2026-01-01T00:00:00.000Z', processes: ['0123456789abcdef'], seen_at: '2026-01-01T00:00:00.000Z' },
 }
 
 async function node() {
@@ -43,7 +43,7 @@ test('stoa worker invite prints the token alone, and takes a time for its first 
 test('stoa worker list and revoke show workers, and no control characters of theirs', async () => {
   const { run } = await node()
   const list = await run('list')
-  expect(list.stdout).toMatch(/^abc +connected +1 of 2 .*Painter$/m)
+  expect(list.stdout).toMatch(/^abc +connected +1 of 2 +01234567 .*Painter$/m)
   expect(list.stdout).not.toContain('\u001b[2J')
   expect(JSON.parse((await run('list', '--json')).stdout)).toMatchObject([{ id: 'abc' }])
   expect(await run('revoke', 'abc')).toMatchObject({ code: 0, stdout: expect.stringContaining('revoked gpu') })

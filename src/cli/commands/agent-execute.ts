@@ -123,7 +123,7 @@ async function execute(
         signal.throwIfAborted()
         find()
       }
-      spinner?.update(`${printableLine(listing.name, 40)} is working`)
+      spinner?.update(`${printableLine(listing.name, 40)} was asked`)
       if (request.onProgress !== undefined) spinner?.stop()
       return await orAborted(own.execute({ ...request, agentId: listing.id }), signal)
     })

@@ -58,9 +58,11 @@ export const workerList = command({
     const now = context.parts.clock.now()
     printList(context, workers, {
       none: 'no workers: invite one with `stoa worker invite`',
-      headings: ['WORKER', 'STATE', 'RUNS', 'SINCE', 'SEEN', 'NAME', 'AGENTS'],
+      headings: ['WORKER', 'STATE', 'RUNS', 'PROCESS', 'SINCE', 'SEEN', 'NAME', 'AGENTS'],
       cells: (one) => [
         ...[one.id, one.state, one.state === 'connected' ? `${one.running} of ${one.runs_max}` : ''],
+        // As `stoa status` names it.
+        (one.processes ?? []).map((id) => id.slice(0, 8)).join(', '),
         ...[one.connected_at, one.seen_at].map((at) => (at === undefined ? '' : age(at, now))),
         ...[printableLine(one.name, 40), printableLine(one.agents.join(', '))],
       ],
