@@ -46,6 +46,18 @@ test('D6 a listing has the fields of the API and passes its schema', () => {
   expect(z.decode(Listing, body)).toEqual(listing)
 })
 
+test('what a seller wants of payment channels is shown with its listing', () => {
+  const channel = {
+    receiver_authorizer: `0x${'1'.repeat(40)}` as const,
+    withdraw_delay: 86_400,
+    min_deposit: 2n ** 100n,
+  }
+  const listing = catalogOf(listingRecord(other.peerId, 'echo', NOW, { channel })).all()[0]!
+  const body = z.encode(Listing, listing)
+  expect(body.channel).toEqual({ ...channel, min_deposit: (2n ** 100n).toString() })
+  expect(z.decode(Listing, JSON.parse(JSON.stringify(body)))).toEqual(listing)
+})
+
 test('T18 every price of a listing is exact', () => {
   for (const price_atomic of [1n, 249n, 15_700n, 1_001_000n, 999_999_999_999n, 1_000_000_000_000n]) {
     const record = listingRecord(other.peerId, 'echo', NOW, { price_atomic })

@@ -179,7 +179,8 @@ export class OwnListings {
     this.#hosted.delete(id)
     if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
     // Leave out the fields that a tombstone does not need. It is kept and sent as long as a listing.
-    const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
+    const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, ...shorter } = held
+    const { seller_name: _sellerName, channel: _channel, ...rest } = shorter
     const times = await this.#times(id)
     await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...times })
   }

@@ -19,7 +19,7 @@ const createTestRuntime = async ({ description }: AgentDefinition): Promise<Agen
   run: async ({ input, history }) => `${description} ${input} after ${history.length}`,
 })
 
-function setup(createRuntime = createTestRuntime) {
+function setup(createRuntime = createTestRuntime, channel?: OwnListing['channel']) {
   const listed = new Map<string, OwnListing>()
   const left: string[] = []
   const persisted: string[] = []
@@ -60,6 +60,7 @@ function setup(createRuntime = createTestRuntime) {
     slots: new RunSlots({ concurrentMax: 2, waitingMax: 2 }),
     asset: usdc,
     payTo,
+    channel,
     isAhead: async () => false,
     soldElsewhere: () => elsewhere,
     async tellOthers() {
@@ -87,6 +88,14 @@ test('D6: a paid agent is listed for the payment protocol only, a free one for b
   expect(listed.get(paid)).toMatchObject({ price_atomic: 10_000n, protocols: ['/x402/libp2p/1.0.0'], pay_to: payTo })
   expect(listed.get(free)?.protocols).toEqual(['/node/marketplace/1.0.0', '/x402/libp2p/1.0.0'])
   expect(persisted).toEqual(['a'])
+})
+
+test('what a seller wants of payment channels is in the listings of its paid agents', async () => {
+  const terms = { receiver_authorizer: payTo, withdraw_delay: 86_400, min_deposit: 100_000n }
+  const { agents, listed } = setup(createTestRuntime, terms)
+  const paid = await agents.register(define(), { persist: false })
+  const free = await agents.register(define({ name: 'free', price: 0 }), { persist: false })
+  expect([listed.get(paid)?.channel, listed.get(free)?.channel]).toEqual([terms, undefined])
 })
 
 test('the identity an agent has on the chain, also the first, is in its listing and in its responses', async () => {

@@ -9,6 +9,7 @@ import type { Asset } from '../payments/assets.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { ServedAgent, ServedAgents } from '../protocols/x402/exchange.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
+import type { ListingRecord } from '../schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
@@ -24,6 +25,8 @@ type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
+  /** What this node wants of payment channels. Undefined: it offers none. */
+  channel?: ListingRecord['channel']
   sellerName?: string | undefined
   /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
   isAhead(agentId: string): Promise<boolean>
@@ -214,7 +217,7 @@ export function createServedAgents(
 function listingOf(
   { id, definition, model, timeoutMs }: HostedAgent,
   token_id: string | undefined,
-  { asset, payTo, sellerName }: OwnAgentsDeps,
+  { asset, payTo, sellerName, channel }: OwnAgentsDeps,
 ) {
   const free = definition.price === 0n
   return {
@@ -231,6 +234,7 @@ function listingOf(
     ...(token_id !== undefined && { token_id }),
     timeout_seconds: Math.ceil(timeoutMs / 1000),
     ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
+    ...(!free && channel !== undefined && { channel }),
     ...(sellerName !== undefined && { seller_name: sellerName }),
   }
 }

@@ -104,6 +104,16 @@ test('D45 what is not settled, not known or signed for is not paid back', async 
   expect([open.sent, poor.sent, (await poor.payments.get(poor.payment.id))?.refundTx]).toEqual([[], [], undefined])
 })
 
+test('a call on a channel is not paid back: it has no payment of its own', async () => {
+  const { refunds, payments, sent, settle, payment } = await seller()
+  await settle()
+  const { get } = payments
+  payments.get = async (id) => ({ ...(await get(id))!, channel: { id: randomHex(), charge: undefined } })
+  const refund = refunds.refund(payment.id, AbortSignal.timeout(5_000))
+  await expect(refund).rejects.toMatchObject({ code: 'PAYMENT_FINAL', message: expect.stringContaining('channel') })
+  expect(sent).toEqual([])
+})
+
 test('D45 T13 what the chain can still take back is not paid back before the depth at which it stays', async () => {
   const { refund, settle, settlement, payment, payments, sent } = await seller()
   await settle()

@@ -63,6 +63,12 @@ export function createRefunds(deps: RefundsDeps): Refunds {
         `the payment is on ${network}, and this node runs on ${wallet.asset.network}`,
       )
     }
+    if (payment.channel !== undefined) {
+      throw new CodedError(
+        'PAYMENT_FINAL',
+        'this call was paid on a payment channel, and has no payment of its own that could be paid back',
+      )
+    }
     if (payment.state !== 'settled') {
       throw new CodedError('PAYMENT_FINAL', 'only a settled payment can be refunded: see the state of this payment')
     }
