@@ -31,6 +31,7 @@ function direct(steps: ChannelStep[] = []): ChannelRelay {
   const send = async (step: ChannelStep) => {
     steps.push(step)
     await seller.channels.send(seller.channels.stranger, dataOf(step))
+    return undefined
   }
   return { trouble: async () => undefined, send }
 }
@@ -144,7 +145,10 @@ describe('hazard 4.8: a facilitator cannot give the escrow back', () => {
   it('to anybody who asks for it: only this seller has the key', async () => {
     const channel = kept.put(await seller.owing(40_000n))
     const steps: ChannelStep[] = []
-    const send = async (step: ChannelStep) => void steps.push(step)
+    const send = async (step: ChannelStep) => {
+      steps.push(step)
+      return undefined
+    }
     await seller.keeper(kept, { relay: { ...direct(), send } }).refunds.refund(channel.id, undefined, never)
     const body = JSON.parse(bodyOf(steps[0]!, CHANNEL_ASSET))
     delete body.paymentPayload.payload.refundAuthorizerSignature

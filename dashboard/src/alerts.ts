@@ -73,6 +73,10 @@ export function alertOf(alarm: Alarm): Alert {
       return { ...about, title: withAmount(alarm), to: '/payments?book=lost', action: 'See the payments' }
     case 'settlement_stuck':
       return { ...about, title: withAmount(alarm), to: '/payments?book=owed', action: 'See the outbox' }
+    case 'channel_withdrawal':
+    case 'channel_claim_failing':
+    case 'channel_lost':
+      return { ...about, title: withAmount(alarm), to: '/wallet', action: 'See the wallet' }
     case 'agent_broken':
       return { ...about, to: ofAgent, action: 'See the agent' }
     case 'agent_failing':

@@ -23,6 +23,8 @@ const facilitatorUrls: Record<Network, string | undefined> = {
 const P2P_PORT = 4001
 const API_PORT = 8424
 const CONCURRENT_RUNS_MAX = 16
+/** One day: a seller that is away for hours still claims in time. */
+const CHANNEL_WITHDRAW_DELAY_SECONDS = 86_400
 const DRAIN_SECONDS = 2
 /** A paid call takes two requests. One peer at this rate leaves more than half of a core to the others. */
 const PEER_REQUESTS_PER_SECOND = 2000
@@ -154,6 +156,12 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       unsettledPerPayerAtomic: settings.unsettledPerPayerAtomic,
       unsettledMaxAtomic: settings.unsettledMaxAtomic,
       checkFundsFromAtomic: settings.checkFundsFromAtomic,
+      /** What a payment channel may owe before it is claimed at once. */
+      channelClaimThresholdAtomic: settings.channelClaimThresholdAtomic ?? parsePrice('1'),
+      /** Seconds that a payer's withdrawal from a channel must take at least. */
+      channelWithdrawDelaySeconds: settings.channelWithdrawDelay ?? CHANNEL_WITHDRAW_DELAY_SECONDS,
+      /** The smallest deposit into a channel that this node sends to the chain. */
+      channelMinDepositAtomic: settings.channelMinDepositAtomic ?? parsePrice('0.1'),
       block: settings.block,
     },
     webhooks: settings.webhooks ?? [],

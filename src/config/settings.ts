@@ -25,6 +25,7 @@ import {
   UrlList,
   UrlText,
   UsdcText,
+  WithdrawDelayText,
 } from './values.ts'
 
 /** How a setting is given: its key in config.yaml, its values, its variable, and what changes it in a running node. */
@@ -94,6 +95,9 @@ const settingRows = {
   unsettledPerPayerAtomic: { key: 'seller.unsettled_per_payer', schema: UsdcText },
   unsettledMaxAtomic: { key: 'seller.unsettled_max', schema: UsdcText },
   checkFundsFromAtomic: { key: 'seller.check_funds_from', schema: UsdcText },
+  channelClaimThresholdAtomic: { key: 'seller.channel_claim_threshold', schema: UsdcText },
+  channelWithdrawDelay: { key: 'seller.channel_withdraw_delay', schema: WithdrawDelayText },
+  channelMinDepositAtomic: { key: 'seller.channel_min_deposit', schema: UsdcText },
   block: { key: 'seller.block', schema: PartyList },
   keepListed: { key: 'seller.keep_listed', schema: SwitchText, flag: '--keep-listed' },
   drainSeconds: { key: 'seller.drain_seconds', schema: countText(3_600) },

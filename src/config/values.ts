@@ -64,6 +64,12 @@ export function countText(max: number) {
   return fromText(`a whole number from 1 to ${max}`, (text) => wholeNumber(text, max) || undefined)
 }
 
+/** Bounds of the contract of payment channels. */
+export const WithdrawDelayText = fromText('seconds from 900 to 2592000', (text) => {
+  const seconds = wholeNumber(text, 2_592_000)
+  return seconds !== undefined && seconds >= 900 ? seconds : undefined
+})
+
 export const SwitchText = fromText('true or false', (text) =>
   /^(true|yes|on|1)$/i.test(text) ? true : /^(false|no|off|0)$/i.test(text) ? false : undefined,
 )

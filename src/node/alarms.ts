@@ -4,12 +4,14 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
 import { MarketError } from '../listings/market-error.ts'
+import type { ChannelsSummary } from '../payments/channels/channels-summary.ts'
 import type { AlarmKind, AlarmRecord } from '../schema/alarm.ts'
 import { formatPrice } from '../schema/amount.ts'
-import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { AlarmStore, Dismissal, FailedPayments } from '../store/alarms.ts'
+import { channelAlarms } from './channel-alarms.ts'
 import { type Differences, namesText } from './differences.ts'
+import { type AlarmStatus, stoppedTrading, unreached } from './state-alarms.ts'
 
 type AlarmsDeps = {
   clock: Clock
@@ -18,10 +20,12 @@ type AlarmsDeps = {
   /** Several processes may share the ledger, and each has states of its own. */
   isShared: boolean
   agents(): OwnAgent[]
-  status(): Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
+  status(): AlarmStatus
   /** What the processes of this seller have configured in different ways. */
   differences(): Differences | undefined
   nameOf(agentId: string): string | undefined
+  /** Undefined: this node takes no payment channels. */
+  channels?(): ChannelsSummary | undefined
 }
 
 /** Problems that need a person, grouped. A dismissed alarm returns only if something new happens (D42). */
@@ -53,6 +57,7 @@ const HELD_MS = 10 * 60_000
 const states: readonly AlarmKind[] = [
   ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
   ...(['unreachable', 'no_peers'] as const),
+  ...(['channel_withdrawal', 'channel_claim_failing', 'channel_lost'] as const),
 ]
 
 type OpenAlarm = Omit<AlarmRecord, 'dismissed_at'>
@@ -76,6 +81,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       ...failing,
       ...unlikeProcesses(deps.differences()),
       ...unreached(deps.status()),
+      ...channelAlarms(deps.channels?.()),
     ]
     return found
       .map((alarm) => {
@@ -243,40 +249,6 @@ function unlikeProcesses(found: Differences | undefined): OpenAlarm[] {
   ]
   const text = `${what.join(' ')} Give all the same agents.yaml and config.yaml, and restart them one by one. stoa doctor names them.`
   return [{ ...{ id: 'processes_differ', kind: 'processes_differ', severity: 'warn', title, text, count: 1 }, mark }]
-}
-
-function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {
-  if (trading?.state !== 'stopped') return []
-  const title = 'This node has stopped trading'
-  const text = `${sentence(trading.reason ?? 'Its ledger cannot be trusted')}. ${sentence(trading.fix ?? 'See the log')}.`
-  return [
-    { ...{ id: 'trading_stopped', kind: 'trading_stopped', severity: 'bad', title, text, count: 1 }, mark: 'now' },
-  ]
-}
-
-/** `Wait a minute` from `wait a minute`. */
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
-}
-
-function unreached({
-  reachability,
-  connected_peers: peers,
-  agents,
-  search,
-}: ReturnType<AlarmsDeps['status']>): OpenAlarm[] {
-  if (peers === 0) {
-    const tried = search?.tried.join(', ') || 'nothing'
-    const fix = search?.fix ?? 'Start the node with --bootstrap and the address of a peer.'
-    const text = `The node cannot buy or sell until it meets a peer. Tried so far: ${tried}. ${sentence(fix)}`
-    const title = 'This node is connected to no peer'
-    return [{ ...{ id: 'no_peers', kind: 'no_peers', severity: 'warn', title, text, count: 1 }, mark: 'none' }]
-  }
-  if (reachability.state !== 'unreachable' || agents.local === 0) return []
-  const { reason = 'Buyers outside this network cannot call your agents.', fix = '' } = reachability
-  const title = 'Buyers cannot reach this node'
-  const text = `${reason} ${fix}`.trim()
-  return [{ ...{ id: 'unreachable', kind: 'unreachable', severity: 'bad', title, text, count: 1 }, mark: 'none' }]
 }
 
 /** `reason` is that of the newest payment. */

@@ -23,6 +23,7 @@ import { createAgentProtocols } from './agent-protocols.ts'
 import type { Ports, StoaNode } from './api.ts'
 import { createBooks } from './books.ts'
 import { createBuying } from './buying.ts'
+import { createChannelSettlement } from './channel-settlement.ts'
 import { joinFleet } from './fleet.ts'
 import { type Foundation, layFoundation } from './foundation.ts'
 import { housekeeping } from './housekeeping.ts'
@@ -65,6 +66,18 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
 type Lock = { release(): void }
 
+/** What this node sells, and what settles its payment channels: each needs the other. */
+function createSold(
+  config: Config,
+  secrets: Secrets,
+  deps: Parameters<typeof createSelling>[2] & Omit<Parameters<typeof createChannelSettlement>[1], 'channels'>,
+) {
+  const channels = createChannelSettlement(config, { ...deps, channels: () => selling.channels! })
+  const selling = createSelling(config, secrets, { ...deps, channelParts: channels?.parts })
+  const services = selling.channels === undefined ? [] : [selling.channels, ...(channels?.services ?? [])]
+  return { selling, channels, services }
+}
+
 /** Builds the parts in the order in which they need each other. */
 async function assemble(config: Config, secrets: Secrets, base: Foundation, lock: Lock): Promise<StoaNode> {
   const { database, localDatabase, clock, logger, identity, asset, chain, feed, version, runTime } = base
@@ -83,9 +96,11 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const hosting = createHosting(config, base)
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
   const { agentPurchases } = buyer
-  const selling = createSelling(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases })
+  const sender = () => trust.sender()
+  const sold = createSold(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases, sender })
+  const { selling, channels } = sold
   const joining = { ...base, ...hosting, selling, buyer, uptime, budget: budgetRules(config.buyer) }
-  const fleet = await joinFleet({ ...joining, taken: () => trust.takeOver() })
+  const fleet = await joinFleet({ ...joining, taken: () => [trust.takeOver(), channels?.soon()] })
   const workers = createWorkers({ ...base, ...hosting, selling, fleet })
   const { agents, registry } = selling
   const { ownAgents, register } = createOwnAgentsApi({ ...base, catalog, selling })
@@ -94,7 +109,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
-    ...{ ...base, ...books },
+    ...{ ...base, ...books, channels: () => channels?.summary() },
     ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })
   const { node: view } = reporting.api
@@ -117,7 +132,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
 
   const stack = new ServiceStack([
     ...base.services,
-    ...[selling.exposure, selling.settler, selling.unrun, streams],
+    ...[selling.exposure, selling.settler, selling.unrun, streams, ...sold.services],
     together('market', [
       ...[replica, ...market.services, measures.service, ...reporting.services, ...trust.services],
       ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, ...fleet }),

@@ -12,6 +12,7 @@ import { nodeFeed } from '../ledger/node-feed.ts'
 import type { Earnings } from '../ledger/stats.ts'
 import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
+import type { ChannelsSummary } from '../payments/channels/channels-summary.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus } from '../schema/api.ts'
@@ -64,6 +65,8 @@ type ReportingDeps = Pick<
   earnings: Earnings
   fleet: Pick<Fleet, 'sight' | 'look'>
   workers: Pick<WorkerRoll, 'list'>
+  /** Undefined: this node takes no payment channels. */
+  channels(): ChannelsSummary | undefined
 }
 
 /**
@@ -100,6 +103,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     ...{ clock, logger, agents: troubledAgents, store: createAlarmStore(database), isShared, status: condition },
     differences: () => differencesAmong(deps.fleet.sight().alive),
     nameOf: (agentId) => catalog.resolve(agentId)?.name,
+    channels: deps.channels,
   })
   const counts = lastKnown(() => Promise.all([payments.counts(), alarms.count()]))
   async function status(): Promise<NodeStatus> {
@@ -120,7 +124,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const budget = () => buyer.budget.view()
   const metrics: MetricSources = {
     ...{ meters, status, peers, budget, agents },
-    ...{ lagMs: tail.lagMs, latency: deps.latency, workers: deps.workers.list },
+    ...{ lagMs: tail.lagMs, latency: deps.latency, workers: deps.workers.list, channels: deps.channels },
     fleet: () => fleetView(deps.fleet.sight(), [], around),
     approvals: (state) => buyer.approvals.list(state),
     async oldestOwedSeconds() {

@@ -18,6 +18,7 @@ import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
 import { Reruns } from '../protocols/x402/reruns.ts'
 import { SettledWork } from '../protocols/x402/settled-work.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
+import type { Hex } from '../schema/primitives.ts'
 
 type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> & {
   exposure: ExposureOptions
@@ -49,7 +50,7 @@ type SalesDeps = Pick<X402ServerDeps, 'clock' | 'logger' | 'asset' | 'didOf' | '
     handle: HandleStreams
   }
 
-type ChannelParts = {
+export type ChannelParts = {
   reader: Pick<ChannelReader, 'channels'>
   withdrawDelaySecondsMin: number
   funds?: ChannelFunds | undefined
@@ -94,9 +95,12 @@ export function createSales(
   const nameOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOf(caller))
   const settledWork = new SettledWork({ ...x402, didOf: nameOf, sellersOf, chance })
   ledger.listen((change) => settledWork.changed(change))
-  // Another process has given its work to this one.
+  // Another process has given its work to this one, or asks for a payment channel.
   deps.tail?.listen({
-    changed: ({ record }) => record === 'run' && settledWork.wake(),
+    changed({ record, id }) {
+      if (record === 'run') settledWork.wake()
+      if (record === 'channel') channels?.wanted(id as Hex)
+    },
     missed: () => settledWork.wake(),
   })
   return {

@@ -18,7 +18,7 @@ import { dataFile } from '../store/data-dir.ts'
 import { WorkerPool } from '../workers/worker-pool.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
-import { createSales } from './sales.ts'
+import { type ChannelParts, createSales } from './sales.ts'
 
 /** Agents that a node hosts. */
 const AGENTS_MAX = 64
@@ -47,6 +47,8 @@ type SellingDeps = Pick<
     ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'sellerChannels' | 'listen'>
     listings: Pick<Listings, 'replica'>
     agentPurchases: AgentPurchases
+    /** Undefined: this node takes no payment channels. */
+    channelParts?: ChannelParts | undefined
   }
 
 /**
@@ -115,7 +117,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   })
   const { seller } = config
   const { perPayerMax, totalMax, checkFrom } = exposureLimits
-  const { x402, exposure, settler, unrun, settledWork, protocols } = createSales(
+  const { x402, exposure, settler, unrun, channels, settledWork, protocols } = createSales(
     {
       exposure: {
         perPayerMax: seller.unsettledPerPayerAtomic ?? perPayerMax,
@@ -138,13 +140,14 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       seal: createChallengeSeal(identity.privateKey.raw, random),
       noteCall: () => deps.pace.noteCall(),
       sellersOf: siblings.sellersOf,
+      channels: deps.channelParts,
       tail: deps.tail,
       handle: (...args) => host.handle(...args),
     },
   )
   return {
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
-    ...{ agents, functions, registry, exposure, settler, unrun, x402, doors: [settledWork, protocols] },
+    ...{ agents, functions, registry, exposure, settler, unrun, channels, x402, doors: [settledWork, protocols] },
     /** Goes on with the sales of processes that have ended. */
     async takeOver() {
       await settler.takeOver()

@@ -116,6 +116,8 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
     api: { receipts, reputation, transfers },
     refund,
     standing,
+    /** The only sender of this node's transactions. */
+    sender: async () => (await registries()).transactions,
     /** Goes on with the transactions of processes that have ended. */
     takeOver: left.wake,
     // Without a chain nothing can be sent.

@@ -5,6 +5,9 @@ export const alarmKinds = [
   'trading_stopped',
   'work_unpaid',
   'settlement_stuck',
+  'channel_withdrawal',
+  'channel_claim_failing',
+  'channel_lost',
   'agent_broken',
   'agent_failing',
   'processes_differ',
@@ -14,6 +17,7 @@ export const alarmKinds = [
 const AlarmKind = z.enum(alarmKinds).meta({
   description:
     '`trading_stopped`: the node does not buy or sell, because another node uses its identity; `work_unpaid`: lost payments, one alarm per reason; `settlement_stuck`: owed payments whose settlement fails; ' +
+    '`channel_withdrawal`: a payer takes money out of a payment channel that owes some; `channel_claim_failing`: what channels owe cannot be claimed or settled; `channel_lost`: charges that no deposit covers any more; ' +
     '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `processes_differ`: the processes of this seller have other agents or budgets than one another; `unreachable`: nobody can dial this ' +
     'node; `no_peers`: the node has no connected peers',
 })

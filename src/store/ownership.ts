@@ -17,7 +17,7 @@ const TAKE_ROLE = `
     roles.owner NOT IN (SELECT id FROM processes WHERE ended_at IS NULL)`
 
 /** What one process does for all that share a ledger. Who has a role keeps it until it ends. */
-type Role = 'housekeeping' | 'webhooks'
+type Role = 'housekeeping' | 'webhooks' | 'channels'
 
 /** Whether this process has a role. Takes the role if nobody has it. */
 export async function hasRole(database: LedgerDatabase, role: Role): Promise<boolean> {

@@ -221,6 +221,7 @@ export function fakeDeps({
       agents: () => [ownAgentFixture],
       lagMs: () => 0,
       latency: () => undefined,
+      channels: () => undefined,
       books: () => earnings.stats({ days: 0 }),
     },
     alarms: fakeAlarms(),

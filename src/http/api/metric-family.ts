@@ -1,4 +1,5 @@
 import type { Labels, Meters } from '../../lib/meters.ts'
+import type { ChannelsSummary } from '../../payments/channels/channels-summary.ts'
 import type { NodeStatus, PeerStatus } from '../../schema/api.ts'
 import type { BudgetRecord } from '../../schema/budget.ts'
 import type { Fleet } from '../../schema/fleet.ts'
@@ -28,6 +29,8 @@ export type MetricSources = {
   /** For how long this process may not know what others have changed. */
   lagMs(): number
   latency(): LedgerLatency | undefined
+  /** Undefined: this node takes no payment channels. */
+  channels(): ChannelsSummary | undefined
 }
 
 type BudgetSum = `${'paid' | 'held'}_${'today' | 'month'}` | 'left_today' | 'left_month'

@@ -32,11 +32,11 @@ const BURIED_MS = 60_000
 const LOOKS = { firstMs: 100, mostMs: 2_000 }
 
 /**
- * `landed`: the channel as the chain has it, at the depth at which this seller believes. `refused`: it cannot happen.
+ * `landed`: the channel as the chain has it, at the depth at which this seller believes. `txHash`: as somebody named it. `refused`: it cannot happen.
  * `pending`: it may happen yet. The same deposit may be asked for again.
  */
 type DepositOutcome =
-  | { kind: 'landed'; onChain: ChannelState }
+  | { kind: 'landed'; onChain: ChannelState; txHash: Hex | undefined }
   | { kind: 'refused'; reason: string }
   | { kind: 'pending'; reason: string }
 
@@ -136,23 +136,30 @@ async function land(deposit: AskedDeposit, deps: DepositsDeps, signal: AbortSign
   const { amount } = deposit.deposit
   const step: ChannelStep = { type: 'deposit', config, voucher, deposit: { amount, authorization } }
   const isUsed = async (each: AbortSignal) => (await look(deposit, deps, { depth: 0, signal: each })).isUsed
+  let txHash: Hex | undefined
   for (let attempt = 1; !(await isUsed(signal)); attempt++) {
     const refusal = await simulate(step, deps, signal)
     // Somebody else may have sent it since the look.
     if (refusal !== undefined && !(await isUsed(signal))) {
       return { kind: 'refused', reason: `the chain refuses the deposit: ${refusal}` }
     }
-    const failure = await deps.relay.send(step, isUsed, signal).then(() => undefined, reasonOf)
+    const failure = await deps.relay.send(step, isUsed, signal).then((hash) => {
+      txHash = hash
+    }, reasonOf)
     if (failure === undefined) break
     signal.throwIfAborted()
     if (attempt >= ATTEMPTS_MAX) return { kind: 'pending', reason: failure }
     await pause(backoffMs(attempt, deps.waits?.attempts ?? ATTEMPT_WAITS), signal)
   }
-  return buried(deposit, deps, signal)
+  return buried({ ...deposit, txHash }, deps, signal)
 }
 
 /** Waits until the chain shows the deposit at the depth at which this seller believes. */
-async function buried(deposit: AskedDeposit, deps: DepositsDeps, signal: AbortSignal): Promise<DepositOutcome> {
+async function buried(
+  deposit: AskedDeposit & { txHash: Hex | undefined },
+  deps: DepositsDeps,
+  signal: AbortSignal,
+): Promise<DepositOutcome> {
   const { chain, asset, depth, waits } = deps
   const end = performance.now() + (waits?.buriedMs ?? BURIED_MS)
   for (let looks = 1; ; looks++) {
@@ -161,7 +168,7 @@ async function buried(deposit: AskedDeposit, deps: DepositsDeps, signal: AbortSi
       // The payer can cancel an authorization. It is used up then, too.
       const use = await chain.authorizationUse(asset.address, deposit.config.payer as Hex, deposit.nonce, signal)
       if (use.state === 'canceled') return { kind: 'refused', reason: 'the payer has canceled the deposit' }
-      return { kind: 'landed', onChain }
+      return { kind: 'landed', onChain, txHash: deposit.txHash }
     }
     const waitMs = doubledMs(looks, LOOKS)
     if (performance.now() + waitMs > end) {

@@ -53,7 +53,7 @@ type KeeperDeps = {
 /** `claimThreshold`: a channel that owes more is claimed at once. In atomic units. */
 type KeeperOptions = { claimThreshold: bigint; readEveryMs?: number; stopMs?: number }
 
-/** What the channels of this seller looked like at the last reading. @internal Exported for its test. */
+/** What the channels of this seller looked like at the last reading. */
 export type ChannelsSight = {
   channels: readonly KeptChannel[]
   /** The time of the chain then, in Unix milliseconds. It decides when a withdrawal can end. */
@@ -130,9 +130,10 @@ export class ChannelKeeper implements Service {
   async turn(when: 'start' | 'watch' | 'stop', signal: AbortSignal): Promise<void> {
     const { chain, isKeeper } = this.#deps
     const channels = await this.#readings.read(signal)
-    const chainTimeMs = await chain.blockTimeMs(signal)
-    this.#sight = { ...this.#sight, channels, chainTimeMs }
+    this.#sight = { ...this.#sight, channels }
     if (channels.length === 0) return
+    const chainTimeMs = await chain.blockTimeMs(signal)
+    this.#sight = { ...this.#sight, chainTimeMs }
     const isMine = await isKeeper()
     const due = isMine ? this.#due(channels, when) : channels.filter((one) => isLeft(one, chainTimeMs))
     await this.#claim(due, signal)

@@ -19,7 +19,7 @@ type ReadingsDeps = {
 }
 
 /** What escrow no longer covers of the charges of a channel. A later deposit may cover it again. */
-function lostOf({ channel }: KeptChannel): bigint {
+export function lostOf({ channel }: KeptChannel): bigint {
   const { charged, onChain } = channel
   return charged > onChain.balance ? charged - onChain.balance : 0n
 }

@@ -16,7 +16,7 @@ const REFUND_MIN = 1_000n
 
 /** `pending`: it is signed and may happen yet. Asked for again, it is the same refund. */
 type RefundOutcome =
-  | { kind: 'refunded'; amount: bigint; onChain: ChannelState }
+  | { kind: 'refunded'; amount: bigint; onChain: ChannelState; txHash: Hex | undefined }
   | { kind: 'refused' | 'pending'; reason: string }
 
 type RefundsDeps = {
@@ -57,9 +57,8 @@ export function createChannelRefunds(deps: RefundsDeps): ChannelRefunds {
     if (agreed === undefined) return { kind: 'refused', reason: `less than ${REFUND_MIN} is free in this channel` }
     const { refund } = agreed
     const isDone = async (each: AbortSignal) => (await look(id, each)).refundNonce > refund.nonce
-    const failure = await send(agreed, deps, { isDone, signal })
-    if (failure !== undefined) return { kind: 'pending', reason: failure }
-    return { kind: 'refunded', amount: refund.amount, onChain: await look(id, signal) }
+    const txHash = await send(agreed, deps, { isDone, signal })
+    return { kind: 'refunded', amount: refund.amount, onChain: await look(id, signal), txHash }
   }
 
   return {
@@ -78,18 +77,21 @@ export function createChannelRefunds(deps: RefundsDeps): ChannelRefunds {
 type Agreed = NonNullable<Awaited<ReturnType<KeptChannels['agreeToRefund']>>>
 type Sending = { isDone(signal: AbortSignal): Promise<boolean>; signal: AbortSignal }
 
-/** @returns why the chain does not show it */
+/** @returns the transaction that somebody names @throws CodedError CHANNEL_STEP_FAILED if the chain does not show it */
 async function send({ channel, refund }: Agreed, deps: RefundsDeps, { isDone, signal }: Sending) {
   const digest = refundDigest({ channelId: channel.id, ...refund }, deps.chainId)
   const signed = { ...refund, signature: deps.authorizer.sign(digest) }
   const terms = { type: 'refund', config: channel.config, voucher: voucherOf(channel), refund: signed } as const
   const step = (claim: (ChannelStep & { type: 'refund' })['claim']): ChannelStep => ({ ...terms, claim })
   const owed = claimOf(channel) === undefined ? undefined : signClaim([channel], deps)
-  const failure = await deps.relay.send(step(owed), isDone, signal).then(() => undefined, reasonOf)
-  signal.throwIfAborted()
-  if (failure === undefined || owed === undefined) return failure
-  // A claim that the contract refuses must not hold the buyer's money: the refund leaves what is charged.
-  return deps.relay.send(step(undefined), isDone, signal).then(() => undefined, reasonOf)
+  try {
+    return await deps.relay.send(step(owed), isDone, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (owed === undefined) throw error
+    // A claim that the contract refuses must not hold the buyer's money: the refund leaves what is charged.
+    return deps.relay.send(step(undefined), isDone, signal)
+  }
 }
 
 /** Facilitators want a voucher beside a refund, and do not check it. */

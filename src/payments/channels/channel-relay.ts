@@ -43,9 +43,14 @@ export interface ChannelRelay {
    * Sends a step until the chain shows it, in each way once. What anybody answers decides only what is tried next.
    *
    * @param isDone asks the chain
+   * @returns the transaction that somebody names. It is for people: nothing depends on it
    * @throws CodedError CHANNEL_STEP_FAILED if the chain does not show it, ChainError, the signal's reason
    */
-  send(step: ChannelStep, isDone: (signal: AbortSignal) => Promise<boolean>, signal: AbortSignal): Promise<void>
+  send(
+    step: ChannelStep,
+    isDone: (signal: AbortSignal) => Promise<boolean>,
+    signal: AbortSignal,
+  ): Promise<Hex | undefined>
 }
 
 /** Found in the lane of transactions: the step has happened in the meantime. */
@@ -90,9 +95,12 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
       return { purpose: `channel ${step.type}`, to: batchSettlementAddress, data: dataOf(step) }
     }
     const sender = await own.sender()
-    await sender.send(make, signal).catch((error: unknown) => {
-      if (!(error instanceof AlreadyDone)) throw error
-    })
+    try {
+      return (await sender.send(make, signal)).hash
+    } catch (error) {
+      if (error instanceof AlreadyDone) return undefined
+      throw error
+    }
   }
 
   return {
@@ -120,12 +128,13 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
         const outcome = await one.settle(bodyOf(step, asset), limit)
         signal.throwIfAborted()
         const isSent = outcome.kind === 'settled' || outcome.kind === 'unclear'
-        if (await isShown(isDone, isSent ? shownMs : 0, signal)) return
+        const named = outcome.kind === 'settled' ? outcome.txHash : undefined
+        if (await isShown(isDone, isSent ? shownMs : 0, signal)) return named
         reasons.push(outcome.kind === 'settled' ? 'the facilitator says that it is done' : outcome.reason)
       }
       try {
-        await sendOwn(step, isDone, signal)
-        if (await isShown(isDone, shownMs, signal)) return
+        const hash = await sendOwn(step, isDone, signal)
+        if (await isShown(isDone, shownMs, signal)) return hash
         reasons.push('this node has sent it')
       } catch (error) {
         signal.throwIfAborted()

@@ -157,13 +157,17 @@ export class SellerChannels implements Service, KeptChannels {
     return opening
   }
 
-  /** A channel of this process, or that no living process has. */
+  /** A channel of this process, or that no living process has. That of another process stays there. */
   async #own(id: Hex): Promise<OpenChannel | undefined> {
-    const opened = this.#open.get(id) ?? this.#once(id, () => this.#known(id))
+    const left = async () => {
+      const taken = await this.#deps.store.take(id)
+      if (taken?.isOwn !== true) return undefined
+      return troubleForSeller(taken.channel.config, this.#deps.terms) ? undefined : this.#opened(taken.channel)
+    }
     try {
-      return await opened
+      return this.#open.get(id) ?? (await this.#once(id, left))
     } catch (error) {
-      if (error instanceof ChannelRefused) return undefined
+      if (error instanceof ChannelRefused || error instanceof ChannelsBusy) return undefined
       throw error
     }
   }

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import { summarize } from '../payments/channels/channels-summary.ts'
+import type { KeptChannel } from '../payments/channels/kept-channels.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { channelAlarms } from './channel-alarms.ts'
+
+const account = (digit: string): Hex => `0x${digit.repeat(40)}`
+const START = 1_800_000_000
+
+function channelWith(charged: bigint, onChain: Partial<KeptChannel['channel']['onChain']>): KeptChannel {
+  const id: Hex = `0x${charged.toString(16).padStart(64, '0')}`
+  const config = {
+    ...{ payer: account('1'), payerAuthorizer: account('2'), receiver: account('3'), receiverAuthorizer: account('4') },
+    ...{ token: account('5'), withdrawDelay: 3_600, salt: id },
+  }
+  const state = { balance: 1_000_000n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n, ...onChain }
+  const channel = { id, config, onChain: state, best: undefined, charged, seq: 1, asked: 0n }
+  return { channel, isOwn: true, owedSince: undefined, usedAt: 0 }
+}
+
+const alarmsOf = (channels: KeptChannel[], failing?: { count: number; reason: string }) =>
+  channelAlarms(summarize({ channels, chainTimeMs: (START + 600) * 1000, failing }))
+
+test('a withdrawal from a channel that owes something is an alarm with its clock, by the time of the chain', () => {
+  const withdrawal = { amount: 500_000n, initiatedAt: START }
+  const [alarm, ...others] = alarmsOf([
+    channelWith(200_000n, { withdrawal }),
+    channelWith(300_000n, { withdrawal, totalClaimed: 300_000n }),
+    channelWith(400_000n, {}),
+  ])
+  expect(others).toEqual([])
+  expect(alarm).toMatchObject({ kind: 'channel_withdrawal', severity: 'bad', count: 1, amount: '0.2' })
+  expect(alarm!.text).toMatch(/^The first withdrawal can end in 50 min\./)
+  const late = { amount: 1n, initiatedAt: START - 3_600 }
+  expect(alarmsOf([channelWith(1n, { withdrawal: late })])[0]!.text).toMatch(
+    /^The first withdrawal can end at any moment/,
+  )
+})
+
+test('charges without escrow are lost, and a claim that fails twice needs a person', () => {
+  expect(alarmsOf([channelWith(1_200_000n, { totalClaimed: 1_000_000n })])).toMatchObject([
+    { kind: 'channel_lost', count: 1, amount: '0.2' },
+  ])
+  const owing = channelWith(300_000n, {})
+  expect(alarmsOf([owing], { count: 1, reason: 'no gas' })).toEqual([])
+  expect(alarmsOf([owing], { count: 2, reason: 'no gas' })).toMatchObject([
+    { kind: 'channel_claim_failing', amount: '0.3', text: expect.stringContaining('no gas') },
+  ])
+})

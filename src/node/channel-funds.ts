@@ -1,0 +1,55 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { ChannelDeposits } from '../payments/channels/channel-deposits.ts'
+import type { ChannelFunds } from '../payments/channels/channel-funds.ts'
+import type { ChannelRefunds } from '../payments/channels/channel-refunds.ts'
+import { ChannelRefused } from '../payments/channels/channel-refused.ts'
+import type { ChannelRelay } from '../payments/channels/channel-relay.ts'
+import type { KeptChannels } from '../payments/channels/kept-channels.ts'
+import { elsewhere } from '../payments/channels/open-channel.ts'
+import type { SellerChannelStore } from '../store/seller-channels.ts'
+
+type ChannelFundsDeps = {
+  clock: Clock
+  logger: Logger
+  store: Pick<SellerChannelStore, 'take'>
+  kept: Pick<KeptChannels, 'seen'>
+  relay: Pick<ChannelRelay, 'trouble'>
+  deposits: Pick<ChannelDeposits, 'deposit'>
+  refunds: Pick<ChannelRefunds, 'refund'>
+}
+
+/** Answers peers that bring a deposit or ask for a refund. */
+export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
+  const { clock, logger, store, kept, relay, deposits, refunds } = deps
+  const unknown = () => new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')
+  return {
+    async deposit({ channelId, config: sent, voucher, deposit }, signal) {
+      const config = sent ?? (await store.take(channelId))?.channel.config
+      if (config === undefined) throw unknown()
+      const trouble = await relay.trouble(signal)
+      if (trouble !== undefined) {
+        logger.warn({ channel_id: channelId, reason: trouble }, 'the deposit of a buyer cannot be sent to the chain')
+        throw new ChannelRefused('refused', 'this seller cannot send deposits now: send it to the chain yourself')
+      }
+      const outcome = await deposits.deposit({ config, voucher, deposit })
+      if (outcome.kind === 'refused') throw new ChannelRefused('refused', outcome.reason)
+      if (outcome.kind === 'pending') throw new ChannelRefused('balance', `not on the chain yet: ${outcome.reason}`)
+      await kept.seen(channelId, outcome.onChain, clock.now())
+      return { txHash: outcome.txHash }
+    },
+
+    async refund({ peerId, channelId }, signal) {
+      const taken = await store.take(channelId)
+      if (taken === undefined) throw unknown()
+      if (!taken.isOwn) throw elsewhere()
+      // What is free goes to the payer, but a stranger must not close the channel that somebody works with.
+      if (taken.channel.peerId !== peerId) {
+        throw new ChannelRefused('refused', 'another peer uses this channel: a call of this peer takes it over')
+      }
+      const outcome = await refunds.refund(channelId, undefined, signal)
+      if (outcome.kind === 'refunded') return { txHash: outcome.txHash }
+      throw new ChannelRefused('refused', outcome.reason)
+    },
+  }
+}

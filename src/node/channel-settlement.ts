@@ -1,0 +1,73 @@
+import { createChannelReader } from '../chain/batch-settlement.ts'
+import type { Config } from '../config/config.ts'
+import { believedReader } from '../payments/channels/believed-reader.ts'
+import { createChannelDeposits } from '../payments/channels/channel-deposits.ts'
+import { ChannelKeeper } from '../payments/channels/channel-keeper.ts'
+import { createChannelRefunds } from '../payments/channels/channel-refunds.ts'
+import { createChannelRelay } from '../payments/channels/channel-relay.ts'
+import { type ChannelsSummary, summarize } from '../payments/channels/channels-summary.ts'
+import type { KeptChannels } from '../payments/channels/kept-channels.ts'
+import type { Sender } from '../payments/sender.ts'
+import type { Network } from '../schema/primitives.ts'
+import { hasRole } from '../store/ownership.ts'
+import { createSellerChannelStore } from '../store/seller-channels.ts'
+import { createChannelFunds } from './channel-funds.ts'
+import type { Foundation } from './foundation.ts'
+
+/** Blocks above the one whose deposits count. Base takes 2 s for each; a devnet makes blocks only for transactions. */
+const DEPTHS: Record<Network, number> = { 'eip155:8453': 2, 'eip155:84532': 0 }
+
+type ChannelSettlementDeps = Pick<
+  Foundation,
+  'clock' | 'logger' | 'database' | 'isShared' | 'chain' | 'facilitator' | 'wallet' | 'asset'
+> & {
+  /** The channels that this process has. They are built later, and so is the sender. */
+  channels(): KeptChannels
+  /** The only sender of this node's transactions. */
+  sender(): Promise<Pick<Sender, 'send'>>
+}
+
+/** What payment channels to this node need of the chain. Undefined without an RPC: then this node takes no channels. */
+export function createChannelSettlement({ network, seller }: Config, deps: ChannelSettlementDeps) {
+  const { clock, logger, database, isShared, chain, facilitator, wallet, asset } = deps
+  if (chain === undefined) return undefined
+  const depth = DEPTHS[network]
+  const newest = createChannelReader(chain)
+  const reader = believedReader(newest, { chain, depth })
+  const authorizer = wallet.channelSigner('claims')
+  const relay = createChannelRelay({
+    ...{ asset, clock, chain, facilitators: facilitator?.channels ?? [] },
+    own: { address: wallet.address, sender: deps.sender },
+  })
+  const kept: KeptChannels = {
+    list: () => deps.channels().list(),
+    seen: (...reading) => deps.channels().seen(...reading),
+    agreeToRefund: (...asked) => deps.channels().agreeToRefund(...asked),
+  }
+  const withdrawDelaySecondsMin = seller.channelWithdrawDelaySeconds
+  const parties = { receiver: wallet.address, receiverAuthorizer: authorizer.address }
+  const deposits = createChannelDeposits({
+    ...{ asset, clock, chain, reader: newest, relay, depth },
+    terms: { ...parties, token: asset.address, withdrawDelaySecondsMin },
+    depositMin: seller.channelMinDepositAtomic,
+  })
+  const common = { clock, logger, chain, reader, relay, kept, authorizer, chainId: asset.chainId }
+  const refunds = createChannelRefunds(common)
+  const keeper = new ChannelKeeper(
+    { claimThreshold: seller.channelClaimThresholdAtomic },
+    {
+      ...{ ...common, refunds, receiver: wallet.address, token: asset.address },
+      isKeeper: async () => !isShared || hasRole(database, 'channels'),
+    },
+  )
+  const funds = createChannelFunds({ ...common, deposits, refunds, store: createSellerChannelStore(database) })
+  const stopping = { name: 'channel deposits', start: async () => {}, stop: async () => deposits.stop() }
+  return {
+    /** What selling on channels needs. */
+    parts: { reader, withdrawDelaySecondsMin, funds },
+    summary: (): ChannelsSummary => summarize(keeper.sight()),
+    /** Claims what processes that have ended have left. */
+    soon: () => keeper.soon(),
+    services: [stopping, keeper],
+  }
+}

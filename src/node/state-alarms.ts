@@ -1,0 +1,36 @@
+import type { AlarmRecord } from '../schema/alarm.ts'
+import type { NodeStatus } from '../schema/api.ts'
+
+/* Alarms about the state of a node. */
+
+type StateAlarm = Omit<AlarmRecord, 'dismissed_at'>
+export type AlarmStatus = Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
+
+export function stoppedTrading({ trading }: AlarmStatus): StateAlarm[] {
+  if (trading?.state !== 'stopped') return []
+  const title = 'This node has stopped trading'
+  const text = `${sentence(trading.reason ?? 'Its ledger cannot be trusted')}. ${sentence(trading.fix ?? 'See the log')}.`
+  return [
+    { ...{ id: 'trading_stopped', kind: 'trading_stopped', severity: 'bad', title, text, count: 1 }, mark: 'now' },
+  ]
+}
+
+export function unreached({ reachability, connected_peers: peers, agents, search }: AlarmStatus): StateAlarm[] {
+  if (peers === 0) {
+    const tried = search?.tried.join(', ') || 'nothing'
+    const fix = search?.fix ?? 'Start the node with --bootstrap and the address of a peer.'
+    const text = `The node cannot buy or sell until it meets a peer. Tried so far: ${tried}. ${sentence(fix)}`
+    const title = 'This node is connected to no peer'
+    return [{ ...{ id: 'no_peers', kind: 'no_peers', severity: 'warn', title, text, count: 1 }, mark: 'none' }]
+  }
+  if (reachability.state !== 'unreachable' || agents.local === 0) return []
+  const { reason = 'Buyers outside this network cannot call your agents.', fix = '' } = reachability
+  const title = 'Buyers cannot reach this node'
+  const text = `${reason} ${fix}`.trim()
+  return [{ ...{ id: 'unreachable', kind: 'unreachable', severity: 'bad', title, text, count: 1 }, mark: 'none' }]
+}
+
+/** `Wait a minute` from `wait a minute`. */
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+}
