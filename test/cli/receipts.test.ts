@@ -155,3 +155,11 @@ test('receipts list and export ask the running node', async () => {
     'the format is missing or given twice: choose --csv or --json',
   )
 })
+
+test('a text is compared with one receipt: of several, it would contradict all others', async () => {
+  const several = await file('export.json', [receiptFixture, receiptFixture])
+  expect(await verify(several, '--task', await file('task', 'a task'))).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('has 2: give the payment id of the receipt'),
+  })
+})

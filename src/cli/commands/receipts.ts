@@ -116,6 +116,10 @@ export const receiptsVerify = command({
   async run(context, { task, result, signer, ...flags }, given) {
     const isId = isPaymentId(given)
     const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
+    if (receipts.length > 1 && (task ?? result) !== undefined) {
+      const fix = 'give the payment id of the receipt, or a file with this receipt alone'
+      throw new UsageError(`--task and --result compare one receipt, and ${given} has ${receipts.length}: ${fix}`)
+    }
     const files = {
       task: task === undefined ? undefined : await readBytes(task),
       result: result === undefined ? undefined : await readBytes(result),
