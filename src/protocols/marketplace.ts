@@ -7,7 +7,7 @@ import { PeerError, peerErrorFrom } from './peer-error.ts'
 import { RawReader } from './raw-reader.ts'
 import type { InboundStream, X402ServerDeps } from './x402/exchange.ts'
 import { runFree } from './x402/free-run.ts'
-import { jsonOf, readFrame } from './x402/messages.ts'
+import { checkTask, jsonOf, readFrame } from './x402/messages.ts'
 
 const LENGTH_BYTES = 4
 
@@ -80,6 +80,7 @@ async function execute(
     throw new PeerError('PAYMENT_REQUIRED', 'this agent is paid: call it over /x402/libp2p/1.0.0')
   }
   const { input, correlationId } = request
+  checkTask(input)
   return runFree(agent, input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
 }
 

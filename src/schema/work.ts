@@ -22,13 +22,13 @@ const addrs = z
   .meta({ description: 'where the seller is reached now: all its processes' })
 const run = z.uuid().meta({ description: 'the run, as the seller named it' })
 
-/** Reasons for which a worker is not let in, or is let go. After those that are `final` it does not come back. */
+/** Reasons for which a worker is not let in, or is let go. After those that are `final` it does not come back, and after INVALID_MESSAGE only a few times. */
 export const workRefusals = {
   TOKEN_UNKNOWN: { final: true },
   TOKEN_USED: { final: true },
   TOKEN_EXPIRED: { final: true },
   REVOKED: { final: true },
-  INVALID_MESSAGE: { final: true },
+  INVALID_MESSAGE: { final: false },
   REPLACED: { final: false },
   WORKERS_TOO_MANY: { final: false },
   OVERLOADED: { final: false },

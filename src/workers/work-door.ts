@@ -98,6 +98,8 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
       logger[isCutOff ? 'warn' : 'info']({ peer_id: peerId, ...why }, `worker ${name} left`)
       if (reason !== undefined) await refuse(stream, reason)
     } finally {
+      // The ledger may have failed before the link was served: a task that waits for it must not hang.
+      link.cut(new Error('the connection to the worker ended'))
       deps.pool.leave(link)
       await deps.roll.noteSeen(id)
     }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { openWorkshop, task } from '../../test/support/workshop.ts'
+import { WorkError } from './work-error.ts'
 
 test('a worker whose connection is lost comes back by itself, and its runs are stopped', async () => {
   const shop = await openWorkshop()
@@ -59,4 +60,15 @@ test('a failure of the agent comes back with its code, and unexplained errors wi
   })
   const result = shop.pool.run('paint', task('a tree'))
   await expect(result).rejects.toMatchObject({ code: 'AGENT_FAILED', message: 'the agent failed' })
+})
+
+test('a worker comes back after an invalid message, and ends when it repeats', async () => {
+  const shop = await openWorkshop()
+  const worker = await shop.worker({ paint: async () => 'painted' })
+  for (const left of [2, 1, 0]) {
+    const link = await until(() => shop.pool.link(worker.id))
+    link.cut(new WorkError('INVALID_MESSAGE', 'wrong'))
+    if (left > 0) await until(() => shop.pool.link(worker.id) !== undefined && shop.pool.link(worker.id) !== link)
+  }
+  await expect(worker.ended).rejects.toMatchObject({ code: 'INVALID_MESSAGE' })
 })

@@ -8,6 +8,8 @@ import { WorkError } from './work-error.ts'
 import { type SessionDeps, type SessionOptions, WorkSession } from './work-session.ts'
 
 const RETRY: Backoff = { firstMs: 1_000, mostMs: 60_000 }
+/** A seller or worker may break a rule once by a defect that one task shows. Only from so many in a row on does it not pass. */
+const INVALID_MAX = 3
 /** After so long a session, the next failure counts as the first. */
 const SOUND_MS = 30_000
 
@@ -25,6 +27,7 @@ type WorkDeps = SessionDeps & {
 export async function workFor(options: SessionOptions, deps: WorkDeps, signal: AbortSignal): Promise<void> {
   const { logger, retry = RETRY } = deps
   let failures = 0
+  let invalid = 0
   while (!signal.aborted) {
     const from = performance.now()
     try {
@@ -32,7 +35,10 @@ export async function workFor(options: SessionOptions, deps: WorkDeps, signal: A
       logger.warn({}, 'the seller ended the connection; connecting again')
     } catch (error) {
       if (signal.aborted) return
+      const isSound = performance.now() - from >= SOUND_MS
+      if (error instanceof WorkError && error.code === 'INVALID_MESSAGE') invalid = isSound ? 1 : invalid + 1
       if (error instanceof WorkError && workRefusals[error.code].final) throw error
+      if (invalid >= INVALID_MAX) throw error
       logger.warn({ reason: reasonOf(error), count: failures + 1 }, 'not connected to the seller; trying again')
     }
     failures = performance.now() - from >= SOUND_MS ? 1 : failures + 1

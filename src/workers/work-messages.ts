@@ -1,5 +1,5 @@
 import { parseJson } from '../lib/json.ts'
-import type { Frame } from '../protocols/frame.ts'
+import { encodeTextFrame, type Frame } from '../protocols/frame.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import type { fromSeller, fromWorker, WorkMessage, WorkMessageType } from '../schema/work.ts'
 import { workMessages } from '../schema/work.ts'
@@ -31,6 +31,11 @@ export function writeWork<T extends WorkMessageType>(
   signal: AbortSignal,
 ): Promise<void> {
   return stream.writeText(type, JSON.stringify(message), signal)
+}
+
+/** A message as the bytes of its frame. @throws FrameError if no frame can carry it */
+export function encodeWork<T extends WorkMessageType>(type: T, message: WorkMessage<T>): Uint8Array {
+  return encodeTextFrame(type, JSON.stringify(message))
 }
 
 export function bodyOf(text: string): string {

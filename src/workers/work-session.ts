@@ -110,6 +110,8 @@ export class WorkSession {
   }
 
   #show(run: string, text: string): void {
+    // An agent may show more after its result. For the seller the run has ended.
+    if (!this.#runs.has(run)) return
     for (let from = 0; from < text.length; ) {
       const piece = pieceOf(text, from)
       from += piece.length

@@ -7,7 +7,7 @@ import { oneLine } from '../lib/text/one-line.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { fromWorker, type WorkMessage } from '../schema/work.ts'
 import { revoked, WorkError, WorkerGone } from './work-error.ts'
-import { bodyOf, parseWork, textOf, writeWork } from './work-messages.ts'
+import { bodyOf, encodeWork, parseWork, textOf, writeWork } from './work-messages.ts'
 
 /** A worker that was let in: who it is and what it said that it can do. */
 type JoinedWorker = {
@@ -27,6 +27,9 @@ const CANCEL_MS_MAX = 15_000
 const HELD_MS = 1_000
 /** Characters of a caller's history that a worker is told. A language model reads no more. */
 const HISTORY_LENGTH_MAX = 100_000
+
+/** Ended runs remembered, whose late output is dropped. */
+const ENDED_MAX = 256
 
 /** Characters of a failure that are passed on. */
 const FAILURE_LENGTH_MAX = 1_000
@@ -48,6 +51,8 @@ export class WorkerLink {
   readonly #stream: FramedStream
   readonly #options: LinkOptions
   readonly #runs = new Map<string, Run>()
+  /** Runs that ended, newest last, with the bytes that each may still show: output may cross a limit or the result. */
+  readonly #ended = new Map<string, number>()
   readonly #ending = new AbortController()
   /** Slots that are given away, whether their runs have begun or not. */
   #taken = 0
@@ -115,11 +120,18 @@ export class WorkerLink {
       this.#free()
       throw task.signal.aborted ? runCanceled() : gone(this.#ending.signal.reason)
     }
+    let frames: Uint8Array[]
+    try {
+      frames = this.#framesOf(id, agent, task)
+    } catch (error) {
+      this.#free()
+      throw error
+    }
     this.#runs.set(id, { task, outputBytes: 0, isCanceled: false, resolve, reject })
     const onCancel = () => this.#cancel(id)
     task.signal.addEventListener('abort', onCancel, { once: true })
     try {
-      await this.#send(id, agent, task)
+      await this.#send(frames)
       return await promise
     } finally {
       task.signal.removeEventListener('abort', onCancel)
@@ -158,17 +170,25 @@ export class WorkerLink {
     }
   }
 
-  async #send(run: string, agent: string, task: WorkerTask): Promise<void> {
-    const { signal } = this.#ending
+  /** @throws AgentError for a task that no frame can carry: the fault of the task, so the link and its other runs stay. */
+  #framesOf(run: string, agent: string, task: WorkerTask): Uint8Array[] {
     const { input, callerId, history, onOutput, timeoutSeconds, outputBytesMax } = task
     const exchanges = this.worker.agents.get(agent)?.readsHistory === true ? latest(history) : []
+    const message = {
+      ...{ run, agent, caller: callerId.slice(0, 256), stream: onOutput !== undefined },
+      ...{ timeout_seconds: timeoutSeconds, output_bytes_max: outputBytesMax },
+    }
     try {
-      if (exchanges.length > 0) await writeWork(this.#stream, 'work.history', { run, exchanges }, signal)
-      const message = {
-        ...{ run, agent, caller: callerId.slice(0, 256), body: bodyOf(input), stream: onOutput !== undefined },
-        ...{ timeout_seconds: timeoutSeconds, output_bytes_max: outputBytesMax },
-      }
-      await writeWork(this.#stream, 'work.task', message, signal)
+      const told = exchanges.length > 0 ? [encodeWork('work.history', { run, exchanges })] : []
+      return [...told, encodeWork('work.task', { ...message, body: bodyOf(input) })]
+    } catch (cause) {
+      throw new AgentError('AGENT_FAILED', 'the task is too long for a worker', { cause })
+    }
+  }
+
+  async #send(frames: readonly Uint8Array[]): Promise<void> {
+    try {
+      for (const frame of frames) await this.#stream.writeRaw(frame, this.#ending.signal)
     } catch (error) {
       this.cut(error)
     }
@@ -186,6 +206,11 @@ export class WorkerLink {
   }
 
   #takeOutput({ run: id, text }: WorkMessage<'work.output'>): void {
+    const left = this.#ended.get(id)
+    if (left !== undefined && left >= Buffer.byteLength(text)) {
+      this.#ended.set(id, left - Buffer.byteLength(text))
+      return
+    }
     const run = this.#runOf(id)
     run.outputBytes += Buffer.byteLength(text)
     if (run.outputBytes > run.task.outputBytesMax) throw this.#tooLarge(id, run)
@@ -223,6 +248,8 @@ export class WorkerLink {
   #end(id: string, run: Run): void {
     clearTimeout(run.cancelTimer)
     this.#runs.delete(id)
+    this.#ended.set(id, run.task.outputBytesMax)
+    if (this.#ended.size > ENDED_MAX) this.#ended.delete(this.#ended.keys().next().value!)
     this.#free()
   }
 

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { parseJson } from '../../lib/json.ts'
 import type { Charge } from '../../schema/channel.ts'
+import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
 import { type Settlement, type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
@@ -139,11 +140,22 @@ export function respond(
   return writeMessage(exchange.stream, 'x402.response', message, exchange.signal)
 }
 
-/** Reads the task: base64 of UTF-8 text, plain or wrapped. A wrapped task gets a wrapped answer. */
+/**
+ * Reads the task: base64 of UTF-8 text, plain or wrapped. A wrapped task gets a wrapped answer.
+ * @throws PeerError INVALID_MESSAGE
+ */
 export function readTask(body: string, resource: string, exchange: Exchange): { input: string; exchange: Exchange } {
   const text = textOf(body)
   const unwrapped = unwrapTask(text, resource)
+  checkTask(unwrapped ?? text)
   return { input: unwrapped ?? text, exchange: { ...exchange, isWrapped: unwrapped !== undefined } }
+}
+
+/** A task travels on to a worker, in a frame with other fields beside it. @throws PeerError INVALID_MESSAGE */
+export function checkTask(input: string): void {
+  const bytes = Buffer.byteLength(input)
+  if (bytes <= TASK_BYTES_MAX) return
+  throw new PeerError('INVALID_MESSAGE', `the task has ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`)
 }
 
 /**
