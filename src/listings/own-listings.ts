@@ -6,6 +6,7 @@ import type { Logger } from '../lib/logger.ts'
 import type { Identity } from '../p2p/identity.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
 import type { ListingVersions } from '../store/listing-versions.ts'
+import { AddressChanges } from './address-changes.ts'
 import type { ListingGossip } from './gossip.ts'
 import type { ReplicaState } from './replica-state.ts'
 import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX } from './set.ts'
@@ -54,6 +55,7 @@ export class OwnListings {
   readonly #hosted = new Map<string, OwnAgent>()
   #lastVersion: number
   #isCopied = false
+  readonly #addressChanges = new AddressChanges()
   readonly #inTurn = createLane()
 
   constructor(deps: OwnListingsDeps) {
@@ -131,7 +133,7 @@ export class OwnListings {
     const hosted = this.#hosted.get(id)
     if (hosted === undefined) return
     // An agent is on the market while any process sells it.
-    hosted.refreshAt = state === 'delisted' ? version : this.#refreshAt(version)
+    hosted.refreshAt = state === 'delisted' ? this.#deps.clock.now() : this.#refreshAt(version)
     // It answered a listing that no process of this seller signed. What comes later still is of a running copy.
     if (hosted.overtaken === 'heard') hosted.overtaken = 'answered'
   }
@@ -162,6 +164,7 @@ export class OwnListings {
     const addrs = listedAddresses(host.addresses(own.id), identity.peerId)
     const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
     await this.#commit(record)
+    this.#addressChanges.note(own.id, addrs, this.#deps.clock.now(), true)
     // A peer may have brought a still later version, which then stands instead of ours. Sign again at once.
     const stands = state.set.get(own.id)?.record.version === times.version
     const overtaken = this.#hosted.get(own.id)?.overtaken
@@ -224,10 +227,14 @@ export class OwnListings {
     return version + (LISTING_TTL_MS * randomInt(45, 56)) / 100
   }
 
+  /** True if the listing is due because its addresses are no longer those of the node. */
   #hasMoved(id: string): boolean {
     const listed = new Set(this.#deps.state.record(id)?.addrs)
     const current = listedAddresses(this.#deps.host.addresses(id), this.#deps.identity.peerId)
-    return listed.size !== current.length || current.some((address) => !listed.has(address))
+    const now = this.#deps.clock.now()
+    const differs = listed.size !== current.length || current.some((address) => !listed.has(address))
+    if (!differs) this.#addressChanges.note(id, current, now)
+    return differs && this.#addressChanges.isDue(id, current, now)
   }
 
   /**

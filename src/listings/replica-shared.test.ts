@@ -82,6 +82,39 @@ test('two processes list one agent, and neither takes the other for a copy', asy
   expect([...shop.first.log, ...shop.second.log]).toEqual([])
 })
 
+test('T31 processes that see different addresses do not sign against each other without end', async () => {
+  const shop = await openShop()
+  const { first, second, buyer } = shop
+  first.host.move(at(shop, 1, 2))
+  second.host.move(at(shop, 2))
+  const own = ownListing(shop.seller, 'echo')
+  await first.replica.publish(own)
+  const version = (await second.replica.publish(own)).version
+  await settled(shop, own.id, version)
+  const signed = () => first.host.published.length + second.host.published.length
+  const looks = [first, second].map(({ host }) => {
+    const addresses = host.addresses.bind(host)
+    const look = { count: 0 }
+    host.addresses = () => {
+      look.count += 1
+      return addresses()
+    }
+    return look
+  })
+  for (let minute = 0; minute < 100; minute++) {
+    first.clock.advance(60_000)
+    for (const look of looks) look.count = 0
+    await until(() => looks.every(({ count }) => count > 1), { everyMs: 1 })
+  }
+  expect(signed()).toBeLessThan(16)
+  expect(shop.copied).toEqual([])
+  // A change of what is sold goes out at once, and addresses that both see too.
+  await second.replica.publish({ ...own, description: 'dearer' })
+  await until(() => buyer.replica.get(own.id)?.description === 'dearer')
+  moveTo(shop, at(shop, 5))
+  await until(() => buyer.replica.get(own.id)?.addrs.join() === at(shop, 5).join())
+})
+
 test('a listing that one process refreshed is not due at the other', async () => {
   const shop = await openShop()
   const own = ownListing(shop.seller, 'echo')

@@ -46,6 +46,36 @@ test('processes that share a ledger see one another, and what each says of itsel
   expect(await processesOf(first).endDead()).toContain(second.process)
 })
 
+test('T31 a process with very many or long addresses says the first 64 that fit, and all else', async () => {
+  const [first, second] = (await openMany(2)) as [LedgerDatabase, LedgerDatabase]
+  const addresses = Array.from({ length: 100 }, (_, at) => `/ip4/9.9.9.9/tcp/${at}`)
+  await processesOf(first).report({ ...said, addresses: [`/dns4/${'a'.repeat(600)}/tcp/1`, ...addresses] })
+  const [report] = (await processesOf(second).alive()).map((one) => one.report)
+  expect(report).toMatchObject({ ...said, addresses: addresses.slice(0, 64) })
+})
+
+test('of a report of another version everything is read that can be', async () => {
+  const [first] = (await openMany(1)) as [LedgerDatabase]
+  const read = async (report: unknown) => {
+    await first.commit(run('UPDATE processes SET report = ? WHERE id = ?', JSON.stringify(report), first.process))
+    return (await processesOf(first).alive())[0]!.report
+  }
+  const addresses = Array.from({ length: 100 }, (_, at) => `/ip4/9.9.9.9/tcp/${at}`)
+  const later = {
+    ...said,
+    aheadMs: 1,
+    addresses,
+    latency: 'low',
+    workers: [{ id: 'w', agents: 7 }],
+    lagMs: 3,
+    more: {},
+  }
+  const { more: _, latency: __, workers: ___, ...rest } = later
+  expect(await read(later)).toEqual({ ...rest, addresses: addresses.slice(0, 64) })
+  expect(await read({ agents: ['a'] })).toMatchObject({ agents: ['a'], addresses: [], isDraining: false })
+  for (const none of ['text', [said], 7]) expect(await read(none)).toBeUndefined()
+})
+
 test('a look shows who is alive, who stopped, who was lost, and who has which role', async () => {
   const [first, stopped, lost] = (await openMany(3)) as [LedgerDatabase, LedgerDatabase, LedgerDatabase]
   await hasRole(first, 'housekeeping')

@@ -8,8 +8,8 @@ import { bestFirst, isRelayed } from '../multiaddrs.ts'
 
 /** Addresses kept of one relay. An honest relay may name more, two for each network of its machine. */
 const RELAY_ADDRESSES_MAX = 8
-/** Bytes of an address, and its characters as listings and reports have them. */
-const ADDRESS_LENGTH_MAX = 512
+/** Characters of an address, as the reports of processes have them. Listings have 512. */
+const ADDRESS_LENGTH_MAX = 500
 /** What this node appends: `/p2p-circuit/p2p/` and its own peer id. */
 const APPENDED_LENGTH = 80
 

@@ -6,6 +6,10 @@ import { all, nothing, one, type Query, run, steps, together } from '../query.ts
 import { END_DEAD, END_DEAD_AT_START, LEASE_MS, NOW } from './holder.ts'
 import { migrations } from './migrations.ts'
 
+/** The most addresses of a process, and characters of each. */
+const ADDRESSES_MAX = 64
+const ADDRESS_LENGTH_MAX = 500
+
 const Latency = z.object({ p50Ms: z.number(), p99Ms: z.number(), count: z.int() })
 const ConnectedWorker = z.object({
   id: z.string().max(64),
@@ -19,7 +23,7 @@ const ConnectedWorker = z.object({
 export const ProcessReport = z.object({
   version: z.string().max(100),
   /** Where buyers reach it: multiaddresses with the peer id of the seller. */
-  addresses: z.array(z.string().max(500)).max(64),
+  addresses: z.array(z.string().max(ADDRESS_LENGTH_MAX)).max(ADDRESSES_MAX),
   /** The ids of its agents. */
   agents: z.array(z.string().max(200)).max(1_000),
   /** Tells its data directory, which one process at a time has, from others: the peer id of its market host. */
@@ -146,7 +150,13 @@ export function createProcesses(
     async report(report) {
       return database.commit(
         steps(function* () {
-          const said: ProcessReport = { ...report, aheadMs: yield* readAhead(clock), schema: migrations.length }
+          const addresses = addressesIn(report.addresses)
+          const said: ProcessReport = {
+            ...report,
+            addresses,
+            aheadMs: yield* readAhead(clock),
+            schema: migrations.length,
+          }
           yield* run(REPORT, JSON.stringify(said), database.process)
           return said.aheadMs
         }),
@@ -179,7 +189,27 @@ function silentMs(leaseMs: number): number {
   return Math.max(0, LEASE_MS - leaseMs)
 }
 
-/** Undefined: it has said nothing yet, or a later version says it in another way. */
+/** What a report says that cannot be read. */
+const UNREAD = { version: '', addresses: [], agents: [], running: 0, isDraining: false, aheadMs: 0 }
+
+/**
+ * Undefined: it has said nothing yet. A field that cannot be read, as another version may say it, does not take the
+ * others with it: a process that looked as if it said nothing would be left out of the listings.
+ */
 function readReport(text: string | null): ProcessReport | undefined {
-  return text === null ? undefined : ProcessReport.safeParse(parseJson(text)).data
+  const said: unknown = text === null ? undefined : parseJson(text)
+  if (typeof said !== 'object' || said === null || Array.isArray(said)) return undefined
+  const { data, error } = ProcessReport.safeParse(said)
+  if (error === undefined) return data
+  const bad = new Set(error.issues.map(({ path }) => path[0]))
+  const good = Object.entries(said).filter(([name]) => !bad.has(name))
+  const addresses = addressesIn('addresses' in said ? said.addresses : [])
+  return ProcessReport.safeParse({ ...UNREAD, ...Object.fromEntries(good), addresses }).data
+}
+
+/** The best addresses, which come first, as many as a report takes. */
+function addressesIn(addresses: unknown): string[] {
+  const all: unknown[] = Array.isArray(addresses) ? addresses : []
+  const fit = all.filter((one): one is string => typeof one === 'string' && one.length <= ADDRESS_LENGTH_MAX)
+  return fit.slice(0, ADDRESSES_MAX)
 }
