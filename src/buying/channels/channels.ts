@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
@@ -48,6 +49,8 @@ const DEPOSIT_CALLS = 20n
 const WITHDRAW_DELAY_SECONDS_MAX = 86_400
 const LOOK_MS = 1_000
 const FUNDS_MS = 5_000
+/** How often all channels are read. */
+const REFRESH_MS = 60_000
 /** How long an offer that failed is left alone. */
 const AGAIN_MS = 10 * 60 * 1000
 /** A good record: so many calls, and so many of them successful. */
@@ -101,6 +104,7 @@ class ChannelBook implements Channels {
   readonly #busy = new Map<string, number>()
   /** An agent of each channel's seller. A restart forgets it. */
   readonly #agents = new Map<Hex, string>()
+  #refreshedAt = Number.NEGATIVE_INFINITY
   readonly service: Periodic
 
   constructor(options: ChannelOptions, deps: ChannelsDeps) {
@@ -216,9 +220,26 @@ class ChannelBook implements Channels {
     )
   }
 
+  /** Reads the channels again from time to time: a seller gives back, and a withdrawal takes out. */
+  async #refresh(reader: Reader): Promise<void> {
+    const { store, clock } = this.#deps
+    const now = monotonicOf(clock)
+    if (now - this.#refreshedAt < REFRESH_MS) return
+    this.#refreshedAt = now
+    const lines = [...this.#lines.values()].filter(({ deposit }) => deposit === undefined)
+    const states = await reader.channels(lines.map(({ id }) => id))
+    for (const [index, line] of lines.entries()) {
+      const onChain = states[index]!
+      if (line.deposit !== undefined || isDeepStrictEqual(onChain, line.channel.onChain)) continue
+      await store.seen(line.id, { onChain, deposit: undefined }, clock.now())
+      line.seen(onChain, undefined)
+    }
+  }
+
   async #look(): Promise<void> {
     const { onChain, store, clock, logger } = this.#deps
     if (onChain === undefined) return
+    await this.#refresh(onChain.reader)
     for (const line of this.#lines.values()) {
       if (line.deposit === undefined) continue
       const ids = { channel_id: line.id, peer_id: line.sellerId }
