@@ -21,15 +21,19 @@ const TABLES = `
     AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
   ORDER BY c.relname`
 const VERSION = 'SELECT version FROM schema_version'
+const ENCODING = "SELECT current_setting('server_encoding') AS encoding"
 const VERSION_TABLE = 'schema_version'
 
 /**
  * Looks whose ledger is in a database, without changing anything.
  *
- * @throws StoreError `STORE_UNREADABLE` if it holds tables of another program and no ledger, `STORE_AWAY`
+ * @throws StoreError `STORE_UNREADABLE` if its encoding lacks characters, or if it holds tables of another program and no
+ * ledger, `STORE_AWAY`
  */
 export async function lookAt(connection: Connection, settings: PostgresSettings): Promise<FoundLedger> {
   const rows = (text: string) => rowsOf(connection, settings, text)
+  const encoding = String((await rows(ENCODING))[0]?.encoding)
+  if (encoding !== 'UTF8') throw wrongEncoding(encoding, settings)
   // The tables before the version: another process may be making them, one step after the other.
   const tables = (await rows(TABLES)) as { name: string; ours: number }[]
   const isOurs = tables.some(({ name, ours }) => name === VERSION_TABLE && Number(ours) === 2)
@@ -48,6 +52,12 @@ function foreign(tables: readonly string[], { name }: PostgresSettings): StoreEr
     'STORE_UNREADABLE',
     `${what}: give stoa a database of its own (CREATE DATABASE …) and name that one. Nothing was changed`,
   )
+}
+
+/** A result with a character that the database lacks could never be stored, and would be shown for nothing. */
+function wrongEncoding(encoding: string, { name }: PostgresSettings): StoreError {
+  const fix = "make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, and name that one in DATABASE_URL"
+  return new StoreError('STORE_UNREADABLE', `${name} has the encoding ${encoding}, and stoa needs UTF8: ${fix}`)
 }
 
 async function rowsOf(connection: Connection, settings: PostgresSettings, text: string) {
