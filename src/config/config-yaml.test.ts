@@ -33,7 +33,7 @@ buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget
   channel_ahead: 5, channel_deposit_max: 0.5, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, drain_seconds: 30, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a],
-  channel_claim_threshold: 3, channel_withdraw_delay: 3600, channel_min_deposit: 0.2}
+  channels: auto, channel_claim_threshold: 3, channel_withdraw_delay: 3600, channel_min_deposit: 0.2}
 log: {level: warn}
 `)
   expect(settings).toEqual({
@@ -85,6 +85,7 @@ log: {level: warn}
     unsettledPerPayerAtomic: 2_000_000n,
     unsettledMaxAtomic: 20_000_000n,
     checkFundsFromAtomic: 500_000n,
+    sellerChannels: 'auto',
     channelClaimThresholdAtomic: 3_000_000n,
     channelWithdrawDelay: 3_600,
     channelMinDepositAtomic: 200_000n,

@@ -156,6 +156,8 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       unsettledPerPayerAtomic: settings.unsettledPerPayerAtomic,
       unsettledMaxAtomic: settings.unsettledMaxAtomic,
       checkFundsFromAtomic: settings.checkFundsFromAtomic,
+      /** `auto`: payment channels are offered where an RPC is configured. */
+      channels: settings.sellerChannels ?? ('off' as const),
       /** What a payment channel may owe before it is claimed at once. */
       channelClaimThresholdAtomic: settings.channelClaimThresholdAtomic ?? parsePrice('1'),
       /** Seconds that a payer's withdrawal from a channel must take at least. */

@@ -95,6 +95,7 @@ const settingRows = {
   unsettledPerPayerAtomic: { key: 'seller.unsettled_per_payer', schema: UsdcText },
   unsettledMaxAtomic: { key: 'seller.unsettled_max', schema: UsdcText },
   checkFundsFromAtomic: { key: 'seller.check_funds_from', schema: UsdcText },
+  sellerChannels: { key: 'seller.channels', schema: ChannelsText },
   channelClaimThresholdAtomic: { key: 'seller.channel_claim_threshold', schema: UsdcText },
   channelWithdrawDelay: { key: 'seller.channel_withdraw_delay', schema: WithdrawDelayText },
   channelMinDepositAtomic: { key: 'seller.channel_min_deposit', schema: UsdcText },

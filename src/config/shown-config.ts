@@ -51,6 +51,7 @@ const values: Readonly<Record<SettingName, (config: Config) => Setting['value']>
   unsettledPerPayerAtomic: ({ seller }) => price(seller.unsettledPerPayerAtomic),
   unsettledMaxAtomic: ({ seller }) => price(seller.unsettledMaxAtomic),
   checkFundsFromAtomic: ({ seller }) => price(seller.checkFundsFromAtomic),
+  sellerChannels: ({ seller }) => seller.channels,
   channelClaimThresholdAtomic: ({ seller }) => price(seller.channelClaimThresholdAtomic),
   channelWithdrawDelay: ({ seller }) => seller.channelWithdrawDelaySeconds,
   channelMinDepositAtomic: ({ seller }) => price(seller.channelMinDepositAtomic),

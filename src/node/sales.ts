@@ -53,6 +53,8 @@ type SalesDeps = Pick<X402ServerDeps, 'clock' | 'logger' | 'asset' | 'didOf' | '
 export type ChannelParts = {
   reader: Pick<ChannelReader, 'channels'>
   withdrawDelaySecondsMin: number
+  /** False: only channels that are in the ledger. Undefined: new ones too. */
+  takesNew?: boolean
   funds?: ChannelFunds | undefined
 }
 
@@ -118,6 +120,7 @@ function createChannels(
   {
     reader,
     withdrawDelaySecondsMin,
+    takesNew = true,
     isBlocked,
     peerLimits,
   }: ChannelParts & { isBlocked: IsBlocked; peerLimits: PeerLimits },
@@ -126,5 +129,6 @@ function createChannels(
   const parties = { receiver: wallet.address, receiverAuthorizer: wallet.channelSigner('claims').address }
   const terms = { ...parties, token: asset.address, withdrawDelaySecondsMin }
   const blame = (peerId: string) => peerLimits.blame(peerId)
-  return new SellerChannels({ clock, logger, asset, store: ledger.sellerChannels, reader, terms, isBlocked, blame })
+  const store = ledger.sellerChannels
+  return new SellerChannels({ clock, logger, asset, store, reader, terms, takesNew, isBlocked, blame })
 }

@@ -13,6 +13,7 @@ import { didOfPeer } from '../p2p/identity.ts'
 import { createChallengeSeal } from '../payments/challenge-seal.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { withPause } from '../payments/facilitator-pause.ts'
+import type { ListingRecord } from '../schema/listing.ts'
 import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
 import { WorkerPool } from '../workers/worker-pool.ts'
@@ -104,6 +105,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     slots,
     asset,
     payTo: wallet.address,
+    channel: deps.channelParts && offeredChannels(config, deps),
     sellerName: config.nodeName,
     // A function cannot be stored. An agent whose function is missing must not be stored.
     persist: async (definition) => {
@@ -140,7 +142,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       seal: createChallengeSeal(identity.privateKey.raw, random),
       noteCall: () => deps.pace.noteCall(),
       sellersOf: siblings.sellersOf,
-      channels: deps.channelParts,
+      channels: deps.channelParts && { ...deps.channelParts, takesNew: config.seller.channels === 'auto' },
       tail: deps.tail,
       handle: (...args) => host.handle(...args),
     },
@@ -162,5 +164,15 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       const sought = text.toLowerCase()
       return registry.list().flatMap(({ id, definition: { name } }) => (name.toLowerCase().includes(sought) ? id : []))
     },
+  }
+}
+
+/** What this node wants of payment channels, in its listings. Undefined: it offers none. */
+function offeredChannels({ seller }: Config, { wallet }: Pick<SellingDeps, 'wallet'>): ListingRecord['channel'] {
+  if (seller.channels === 'off') return undefined
+  return {
+    receiver_authorizer: wallet.channelSigner('claims').address,
+    withdraw_delay: seller.channelWithdrawDelaySeconds,
+    min_deposit: seller.channelMinDepositAtomic,
   }
 }

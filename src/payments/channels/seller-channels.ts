@@ -40,6 +40,8 @@ type SellerChannelsDeps = {
   /** Reads the chain, at the depth at which this seller believes a deposit. */
   reader: Pick<ChannelReader, 'channels'>
   terms: SellerTerms
+  /** False: only channels that are in the ledger. */
+  takesNew: boolean
   isBlocked: IsBlocked
   blame(peerId: string): void
   limits?: Partial<SellerChannelLimits>
@@ -66,6 +68,11 @@ export class SellerChannels implements Service, KeptChannels {
     this.#deps = deps
     this.#limits = { ...LIMITS, ...deps.limits }
     this.#looks = new ChannelLooks(deps.reader)
+  }
+
+  /** False: only channels that are in the ledger. */
+  get takesNew(): boolean {
+    return this.#deps.takesNew
   }
 
   async start(): Promise<void> {}
@@ -136,6 +143,7 @@ export class SellerChannels implements Service, KeptChannels {
     const id = call.payment.voucher.channelId.toLowerCase() as Hex
     const known = this.#open.get(id) ?? (await this.#once(id, () => this.#known(id)))
     if (known !== undefined) return known
+    if (!this.takesNew) throw new ChannelRefused('refused', 'this seller takes no new payment channels')
     const { config } = call.payment
     if (config === undefined)
       throw new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')

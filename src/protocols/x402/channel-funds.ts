@@ -12,9 +12,10 @@ export async function answerChannelFunds(
   exchange: Exchange,
   deps: X402ServerDeps,
 ): Promise<void> {
-  channelsOf(deps)
+  const { takesNew } = channelsOf(deps)
   if (envelope === null) throw new PeerError('PAYMENT_REQUIRED', `to ask for a ${method}, send the channel`)
   const { config, voucher, deposit } = channelPaymentOf(envelope, deps)
+  if (method === 'deposit' && !takesNew) throw new PeerError('PAYMENT_INVALID', 'this seller takes no new deposits')
   const { channelFunds } = deps
   if (channelFunds === undefined) {
     throw new PeerError('PAYMENT_INVALID', `this seller sends no ${method}s: send it to the chain yourself`)

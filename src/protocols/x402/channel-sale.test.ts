@@ -178,6 +178,21 @@ test('a blocked payer is refused, and so is a seller without channels and a call
   expect(told(await peer.request(asked))).toBe('PAYMENT_INVALID')
 })
 
+test('a seller that offers no channels any more goes on with those it has, and takes no new ones', async () => {
+  const { seller, buyer, peer, chain } = await openChannel()
+  await buyer.call(peer, PRICE)
+  const channels = { reader: chain, ...channelTerms, takesNew: false }
+  const later = await new TestSeller({ database: seller.database, channels }).start()
+  onTestFinished(() => later.stop())
+  const again = await later.connect()
+  expect(told(await buyer.call(again, 2n * PRICE))).toBe('re: task')
+  const other = new ChannelBuyer()
+  chain.set(other.id, DEPOSIT)
+  expect(refusal(await other.call(again, PRICE))).toBe('refused')
+  const asked = { method: 'deposit', payment: other.payment(PRICE), body: '' }
+  expect((await again.request(asked))?.message).toMatchObject({ message: 'this seller takes no new deposits' })
+})
+
 test('a seller that lost records takes over what the buyer has counted, and never lowers its sum', async () => {
   const { seller, buyer, peer } = await openChannel()
   const counted = { total: 30n * PRICE, seq: 30 }
