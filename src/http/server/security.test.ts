@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type Caller, OPERATOR } from '../../schema/caller.ts'
+import { StoreError } from '../../store/store-error.ts'
 import { createGuard, type GuardOptions } from './security.ts'
 
 const options: GuardOptions = {
@@ -273,4 +274,33 @@ test('T11 what no budget bounds needs a token on loopback too', async () => {
     OPERATOR,
   )
   expect(() => guard.checkOrigin({ ...local, origin: 'https://evil.example' }, 'token', 'POST')).toThrow()
+})
+
+/** A guard that is open to the network, whose ledger knows one token. `asked`: what the ledger was asked for. */
+function guardOfLedger(identify = async (text: string) => (text === 'stored' ? OPERATOR : undefined)) {
+  const asked: string[] = []
+  const known = (text: string) => {
+    asked.push(text)
+    return identify(text)
+  }
+  return { asked, guard: createGuard({ ...options, host: '0.0.0.0' }, { identify: known }) }
+}
+
+test('T11 made-up tokens of one address have the ledger read a bounded number of times, and lock out no valid token', async () => {
+  const { asked, guard: remote } = guardOfLedger()
+  const ask = (token: string) => remote.identify(bearer(token), 'private', { address: '10.0.0.1' }, 0)
+  await expect(ask('stored')).resolves.toBe(OPERATOR)
+  for (let n = 0; n < 200; n += 1) await ask(`made-up-${n}`).catch(() => {})
+  expect(asked.length).toBeLessThanOrEqual(1 + 20 + 20)
+  await expect(ask('stored')).resolves.toBe(OPERATOR)
+  await expect(ask(options.token)).resolves.toBe(OPERATOR)
+})
+
+test('T11 who has no token is not told which database the node cannot reach', async () => {
+  const { guard: remote } = guardOfLedger(async () => {
+    throw new StoreError('STORE_AWAY', 'the database "ledger" of stoa at 10.1.2.3:5432 does not answer')
+  })
+  const error = await remote.identify(bearer('made-up'), 'private', { address: '10.0.0.1' }, 0).catch((e: unknown) => e)
+  expect(error).toMatchObject({ code: 'STORE_AWAY' })
+  expect(String(error)).not.toMatch(/10\.1\.2\.3|"ledger"|of stoa/)
 })

@@ -2,9 +2,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { UnixMs } from '../../lib/clock.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
 import { type Caller, OPERATOR } from '../../schema/caller.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
 import { isLoopback, needsToken, parseHost } from './host-name.ts'
 import { HttpError } from './problem.ts'
 
@@ -61,6 +63,10 @@ const ANYONE: Caller = { scope: 'read', tokenId: undefined }
 /** Wrong tokens that one address may send at once. It regains one every 6 s. */
 const WRONG_TOKENS_MAX = 20
 const WRONG_TOKENS_PER_SECOND = 1 / 6
+/** Tokens of addresses over that limit for which the ledger is asked, at all addresses together. */
+const LOOKUPS = { burst: 20, perSecond: 20, keysMax: 1 }
+/** Tokens that were found valid, and so are asked for without a limit. Beyond it the oldest is dropped. */
+const FOUND_MAX = 1_000
 /** Addresses remembered. Beyond it the least recently used is dropped. */
 const ADDRESSES_MAX = 10_000
 
@@ -90,9 +96,19 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
     return name !== undefined && isLoopback(name)
   }
 
+  const lookups = new TokenBuckets(LOOKUPS)
+  const found = new BoundedMap<string, true>(FOUND_MAX)
+
+  const nameOf = (token: string) => digest(token).toString('base64')
+  const isOwn = (given: string) => ownTokens.map((token) => timingSafeEqual(digest(given), token)).includes(true)
+  const isFound = (given: string) => isOwn(given) || found.has(nameOf(given))
+
   async function callerOf(given: string): Promise<Caller | undefined> {
-    const isOwn = ownTokens.map((token) => timingSafeEqual(digest(given), token)).includes(true)
-    return isOwn ? OPERATOR : deps.identify(given)
+    if (isOwn(given)) return OPERATOR
+    const caller = await deps.identify(given).catch(untold)
+    if (caller === undefined) found.delete(nameOf(given))
+    else found.set(nameOf(given), true)
+    return caller
   }
 
   return {
@@ -146,18 +162,18 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
           { headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' } },
         )
       }
-      // A valid token is never rate limited. Clients behind a proxy share an address, and one must not lock out the
-      // others. The token is too long to guess.
-      const caller = await callerOf(given)
-      if (caller !== undefined) return caller
-      const key = attemptKey(address)
+      // A valid token is not rate limited. Clients behind a proxy share an address, and one must not lock out the others.
+      // The token is too long to guess. But strangers must not keep the ledger busy with tokens that they make up.
+      const isTaken = isFound(given) || wrongTokens.take(attemptKey(address), 1, now)
       // If no token is needed, nobody guesses one. A program with an old token must not lock out the others.
-      if (isClosed && !wrongTokens.has(key, 1, now)) {
+      const isOver = isClosed && !isTaken
+      const caller = isOver && !lookups.take('all', 1, now) ? undefined : await callerOf(given)
+      if (caller !== undefined) return caller
+      if (isOver) {
         throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address. Wait a minute', {
           headers: { 'retry-after': '60', connection: 'close' },
         })
       }
-      wrongTokens.take(key, 1, now)
       throw new HttpError(
         'TOKEN_WRONG',
         'the token is not the one in api.token (or NODE_API_TOKEN) of the node, and not one that stoa token list shows',
@@ -171,6 +187,13 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       return given !== undefined && (await callerOf(given)) !== undefined
     },
   }
+}
+
+/** Who has no token yet learns nothing of the ledger: the error names its database, user and host. */
+function untold(error: unknown): never {
+  if (!isLedgerAway(error)) throw error
+  const how = 'ask again later; the operator finds the reason in the log of the node and by stoa doctor'
+  throw new HttpError('STORE_AWAY', `the node cannot read its ledger now, so it knows no token: ${how}`)
 }
 
 /** Headers that proxies, load balancers, tunnels and CDNs add. Programs on this machine do not send them. */
