@@ -206,14 +206,13 @@ export class ChannelLine {
 
   /** The calls that the deposits cover, in their order. The others are refused. */
   #fitting(calls: readonly WaitingCall[]): WaitingCall[] {
-    const fitting: WaitingCall[] = []
-    for (const call of calls) {
-      const asked = [...fitting, call].map((each) => each.asked)
-      const plan = planCalls(this.#channel, asked, 0n)
-      if (plan.ok) fitting.push(call)
+    let asked = 0n
+    return calls.filter((call) => {
+      const plan = planCalls(this.#channel, [asked + call.asked], 0n)
+      if (plan.ok) asked += call.asked
       else call.reject(new ChannelShort(plan.reason))
-    }
-    return fitting
+      return plan.ok
+    })
   }
 
   #plan(calls: readonly WaitingCall[]) {
