@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import * as z from 'zod'
+import type { ServerSentEvent } from '../../lib/event-stream.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Caller, Scope } from '../../schema/caller.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
 import type { Page } from '../../schema/page.ts'
-import type { ServerSentEvent } from '../server/event-stream.ts'
 import { HttpError, invalid, type ProblemCode } from '../server/problem.ts'
 import type { Access } from '../server/security.ts'
 

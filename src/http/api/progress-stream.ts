@@ -1,8 +1,8 @@
 import * as z from 'zod'
+import type { ServerSentEvent } from '../../lib/event-stream.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { ExecutionResult } from '../../schema/api.ts'
 import type { ExecutionProgress, OnProgress } from '../../schema/execution.ts'
-import type { ServerSentEvent } from '../server/event-stream.ts'
 import { problemFor } from '../server/problem.ts'
 import { EventStream } from './operation.ts'
 

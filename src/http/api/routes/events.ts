@@ -1,10 +1,10 @@
 import * as z from 'zod'
 import { mayFollowOf } from '../../../buying/may-follow.ts'
 import type { NodeFeed } from '../../../ledger/ledger-feed.ts'
+import type { ServerSentEvent } from '../../../lib/event-stream.ts'
 import type { FeedEvent, FeedReset } from '../../../lib/feed.ts'
 import type { Logger } from '../../../lib/logger.ts'
 import { EventsQuery, EventTypes, type NodeEvents, nodeEvents } from '../../../schema/events.ts'
-import type { ServerSentEvent } from '../../server/event-stream.ts'
 import { EventStream, type Operation, operation } from '../operation.ts'
 
 /** What decides which events a caller may see (D48). */

@@ -2,7 +2,14 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 
 /** One event of a stream. An event without data only sets the id from which a client resumes. */
-export type ServerSentEvent = { id?: string; event?: string; data?: unknown }
+export type ServerSentEvent = {
+  id?: string
+  event?: string
+  /** Sent as JSON. */
+  data?: unknown
+  /** Sent as it is, in place of `data`: one line. */
+  text?: string
+}
 
 export const eventStreamHeaders = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -51,12 +58,12 @@ export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => Prom
   }
 }
 
-function eventText({ id, event, data }: ServerSentEvent): string {
+function eventText({ id, event, data, text = JSON.stringify(data) }: ServerSentEvent): string {
   const lines = [
     ...(id === undefined ? [] : [`id: ${id}`]),
     ...(event === undefined ? [] : [`event: ${event}`]),
     // JSON text has no line breaks.
-    ...(data === undefined ? [] : [`data: ${JSON.stringify(data)}`]),
+    ...(text === undefined ? [] : [`data: ${text}`]),
   ]
   return `${lines.join('\n')}\n\n`
 }
