@@ -33,13 +33,15 @@ type SentCall = {
   call: Call
   seller: StreamPeer
   streams: StreamPool
+  /** False: a call that the seller never saw is not sent again, because it is over. Default: true. */
+  mayRun?: boolean
 }
 
 /** What to do next about a call. */
 type Next = { method: 'execute' | 'result'; instead?: FramedStream; wait?: boolean } | { end: Error }
 
 /** What was learned while a call was asked for. */
-type Progress = { elsewhere: number; isCorrected: boolean; hasSentTerms: boolean }
+type Progress = { elsewhere: number; isCorrected: boolean; hasSentTerms: boolean; mayRun: boolean }
 
 /**
  * Sends a call that its channel pays, and takes the result. The id of the call guards the work: it may be sent as often as
@@ -55,7 +57,8 @@ export async function sendOnChannel(
   payment: PaymentEnvelope | undefined,
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
-  const progress: Progress = { elsewhere: 0, isCorrected: false, hasSentTerms: payment?.channel?.config !== undefined }
+  const hasSentTerms = payment?.channel?.config !== undefined
+  const progress: Progress = { elsewhere: 0, isCorrected: false, hasSentTerms, mayRun: sent.mayRun ?? true }
   let next: Next = { method: payment === undefined ? 'result' : 'execute' }
   let first = payment
   for (let turn = 1; ; turn++) {
@@ -124,7 +127,7 @@ async function after(
   switch (said.reason) {
     case 'unknown':
       line.forget()
-      if (progress.hasSentTerms && method === 'execute') return { end: new ChannelRefused(error) }
+      if (!progress.mayRun || (progress.hasSentTerms && method === 'execute')) return { end: new ChannelRefused(error) }
       progress.hasSentTerms = true
       return { method: 'execute' }
     case 'elsewhere':
@@ -156,7 +159,8 @@ function afterAnswer(
   switch (error.code) {
     case 'PAYMENT_REQUIRED':
       // The seller never saw the call.
-      return method === 'result' ? { method: 'execute', wait: true } : { end: new ChannelRefused(error) }
+      if (method === 'result' && progress.mayRun) return { method: 'execute', wait: true }
+      return { end: new ChannelRefused(error) }
     case 'PAYMENT_INVALID':
     case 'PAYMENT_AMOUNT_WRONG':
     case 'PAYMENT_NONCE_MISMATCH':

@@ -4,6 +4,7 @@ import { payTo, sellerWallet, testWallet } from '../../../test/support/payments.
 import { TestBuyer } from '../../../test/support/test-buyer.ts'
 import { until } from '../../../test/support/until.ts'
 import { silentLogger } from '../../lib/logger.ts'
+import { NodeStopping } from '../../listings/market-error.ts'
 import { PeerError } from '../../protocols/peer-error.ts'
 import { createBuyerChannels } from '../../store/buyer-channels.ts'
 import type { Database } from '../../store/database.ts'
@@ -197,4 +198,37 @@ test('after a restart a call in flight is asked for, counted once, and the mark 
   expect(await second.buyer.spent()).toBe(PRICE)
   expect(await second.buyer.execute()).toMatchObject({ output: 'result' })
   expect(await second.row()).toMatchObject({ charged: 2n * PRICE, seq: 2 })
+})
+
+test.each([
+  ['is over', { days: 1, elsewhere: false, status: 'failed', state: 'released', spent: 0n }],
+  [
+    'another process may still send',
+    { days: 0, elsewhere: true, status: 'executing', state: 'reserved', spent: PRICE },
+  ],
+] as const)('a call that %s, and that its seller never saw, is not sent again', async (_, expected) => {
+  const seller = new ChannelScript(PRICE)
+  const first = await marketOf(seller)
+  await first.open()
+  seller.faults.push(...Array.from({ length: 100 }, () => ({ deaf: true })))
+  const ending = new AbortController()
+  const left = first.buyer.execute({ cancel: ending.signal }).catch(() => {})
+  await until(() => seller.faults.length < 100)
+  ending.abort(new NodeStopping())
+  await left
+  seller.faults.length = 0
+  const { database } = first.buyer
+  const { buyer, row, channels, opened } = await marketOf(seller, { database })
+  buyer.clock.advance(expected.days * 86_400_000)
+  buyer.purchases.maySendElsewhere = async () => expected.elsewhere
+  await channels.load()
+  await buyer.recovery.look((await signedOf(buyer)).order.id)
+  expect(await signedOf(buyer)).toMatchObject({
+    order: { status: expected.status },
+    reservation: { state: expected.state },
+  })
+  expect(seller.runs).toEqual([])
+  expect(await row()).toMatchObject({ charged: 0n, seq: 0, stopped: undefined })
+  const inFlight = channels.line((await opened()).id)!.channel.inFlight.size
+  expect([await buyer.spent(), inFlight]).toEqual([expected.spent, expected.state === 'reserved' ? 1 : 0])
 })

@@ -41,11 +41,10 @@ export async function recoverCall(
   if (line === undefined || reservation.state !== 'reserved') return
   const { paymentId: id, amount: asked } = reservation
   const untilMs = reservation.validBeforeSeconds * 1000
-  const mayRun =
-    order.status === 'executing' &&
-    order.task !== undefined &&
-    clock.now() < untilMs &&
-    !(await purchases.maySendElsewhere(order.id))
+  const isOpen = order.status === 'executing' && order.task !== undefined && clock.now() < untilMs
+  // The process that signed may still send it. Who buys again meanwhile would pay twice.
+  const maySendElsewhere = isOpen && (await purchases.maySendElsewhere(order.id))
+  const mayRun = isOpen && !maySendElsewhere
   line.hold(id, asked)
   try {
     const sent = { line, reservation, call: { ...call, task: order.task ?? '' }, seller, streams, mayRun }
@@ -66,6 +65,7 @@ export async function recoverCall(
       await purchases.giveUpCall(reservation, NO_ANSWER, clock.now())
       return changed(order.id)
     }
+    if (maySendElsewhere && answer.code !== 'EXECUTION_FAILED') return
     if (order.status === 'executing') await failOrder(order, answer, deps)
     await purchases.resolve(reservation, 'released', undefined, clock.now())
     line.drop(id)
