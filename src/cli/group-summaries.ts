@@ -7,6 +7,7 @@ export const groupSummaries: Readonly<Record<string, string>> = {
   webhook: 'Send events of the node to other systems',
   workflow: 'Run several agents step by step',
   payment: 'Payments that this node received and made',
+  channel: 'Payment channels: many calls by one deposit',
   approvals: 'Purchases that wait for your decision',
   alarms: 'Problems that need you: unpaid work, failing agents …',
   worker: 'Machines that run agents of this node',

@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
+import type { ChannelCalls } from '../http/client/channels.ts'
 import type { ApiClient } from '../http/client/client.ts'
 import type { MarketCalls } from '../http/client/market.ts'
 import type { OperatorCalls } from '../http/client/operator.ts'
@@ -49,6 +50,7 @@ export interface OwnNode {
 /** What commands need of a node in another process: its HTTP API. */
 export type RemoteNode = MarketCalls &
   OperatorCalls &
+  ChannelCalls &
   WebhookCalls &
   WorkerCalls &
   StreamCalls &

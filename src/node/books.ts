@@ -1,10 +1,13 @@
 import type { Buyer } from '../buying/buyer.ts'
 import type { Config } from '../config/config.ts'
+import { type ChannelsApi, createChannelsApi } from '../ledger/channels-api.ts'
 import { createLedgerApi, type LedgerApi } from '../ledger/ledger-api.ts'
 import { createEarnings, type Earnings } from '../ledger/stats.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { retrySettlement } from '../payments/outbox-entry.ts'
+import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { createLedgerReader } from '../store/ledger-reader.ts'
+import { createSellerChannelStore } from '../store/seller-channels.ts'
 import type { Foundation } from './foundation.ts'
 import type { Selling } from './selling.ts'
 import type { Trust } from './trust.ts'
@@ -16,7 +19,9 @@ type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
   trust: Pick<Trust, 'refund'>
 }
 
-export function createBooks({ network }: Config, deps: BooksDeps): { ledger: LedgerApi; earnings: Earnings } {
+type Books = { ledger: LedgerApi; earnings: Earnings; channels: ChannelsApi }
+
+export function createBooks({ network }: Config, deps: BooksDeps): Books {
   const { database, clock, asset, catalog, selling, buyer, trust } = deps
   const hasChain = deps.chain !== undefined
   const reader = createLedgerReader(database, { hasChain, network })
@@ -28,5 +33,7 @@ export function createBooks({ network }: Config, deps: BooksDeps): { ledger: Led
     isReceived: async (orderId) => buyer.isReceived(orderId),
     retrySettlement: (id) => retrySettlement(id, { ...selling.outbox, clock, hasChain }),
   })
-  return { ledger, earnings: createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf }) }
+  const earnings = createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf })
+  const paying = createBuyerChannels(database)
+  return { ledger, earnings, channels: createChannelsApi({ paying, paid: createSellerChannelStore(database) }) }
 }

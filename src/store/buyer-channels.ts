@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ChannelConfig, Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
+import { type ChannelPlace, channelPage } from './channel-page.ts'
 import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
@@ -64,6 +65,8 @@ export interface BuyerChannels {
   ofProcess(): Promise<LoadedChannel[]>
   /** The channels of all processes, newest first. */
   list(): Promise<StoredChannel[]>
+  /** The channels of all processes after a place, newest first, with their calls in flight. */
+  page(limit: number, before: ChannelPlace | undefined): Promise<LoadedChannel[]>
   get(id: Hex): Promise<LoadedChannel | undefined>
   /** Stores what may be signed. Durable before a signature above the mark of before. */
   raiseMark(id: Hex, mark: bigint): Promise<unknown>
@@ -141,6 +144,8 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
         all<InFlightRow>(`${IN_FLIGHT} c.owner = ?`, process),
       ),
     list: async () => (await database.query(all<BuyerChannelRow>(`${SELECT} ORDER BY no DESC`))).map(toChannel),
+    page: (limit, before) =>
+      load(channelPage<BuyerChannelRow>('buyer_channels', limit, before), all<InFlightRow>(`${IN_FLIGHT} 1 = 1`)),
     get: async (id) =>
       (
         await load(all<BuyerChannelRow>(`${SELECT} WHERE id = ?`, id), all<InFlightRow>(`${IN_FLIGHT} c.id = ?`, id))

@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import { ChannelConfig, type SignedVoucher } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type ChannelCall, recordCall } from './channel-calls.ts'
+import { type ChannelPlace, channelPage } from './channel-page.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
@@ -68,6 +69,9 @@ export interface SellerChannelStore {
   ): Promise<boolean>
   /** All channels of a network, oldest first. */
   list(network: string): Promise<TakenChannel[]>
+  /** The channels of all networks after a place, newest first. */
+  page(limit: number, before: ChannelPlace | undefined): Promise<StoredSellerChannel[]>
+  get(id: Hex): Promise<StoredSellerChannel | undefined>
 }
 
 type ChannelRow = {
@@ -143,6 +147,14 @@ export function createSellerChannelStore(database: LedgerDatabase): SellerChanne
       return database.commit(stored, ...calls.map(({ id }) => ({ record: 'payment', id }) as const))
     },
     list: async (network) => (await database.query(all<ChannelRow>(LIST, network))).map(taken),
+    async page(limit, before) {
+      const place = before && { ...before, id: toBytes(before.id) }
+      return (await database.query(channelPage<ChannelRow>('seller_channels', limit, place))).map(fromRow)
+    },
+    async get(id) {
+      const row = await database.query(one<ChannelRow>(SELECT, toBytes(id)))
+      return row && fromRow(row)
+    },
   }
 }
 

@@ -8,6 +8,7 @@ import type { OwnNode, Parts, RemoteNode } from '../../src/cli/parts.ts'
 import { runCli } from '../../src/cli/program.ts'
 import type { Config } from '../../src/config/config.ts'
 import type { Secrets } from '../../src/config/secrets.ts'
+import type { ChannelCalls } from '../../src/http/client/channels.ts'
 import type { MarketCalls } from '../../src/http/client/market.ts'
 import type { OperatorCalls } from '../../src/http/client/operator.ts'
 import type { StreamCalls } from '../../src/http/client/stream.ts'
@@ -270,9 +271,11 @@ const unasked = Object.fromEntries(
       'workers',
       'inviteWorker',
       'revokeWorker',
+      'channels',
+      'channel',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
-) as unknown as MarketCalls & OperatorCalls & StreamCalls & WebhookCalls & WorkerCalls
+) as unknown as MarketCalls & OperatorCalls & ChannelCalls & StreamCalls & WebhookCalls & WorkerCalls
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {

@@ -18,6 +18,7 @@ describe.each(networks)('D37: %s is shown beside the amounts of a node on %s', (
       workflows: async () => ({ items: [], next: undefined }),
       approvals: async () => [],
       alarms: async () => [],
+      channels: async () => ({ items: [], next: undefined }),
       tokens: async () => [],
       searchAgents: async () => ({ items: [listing({ network })], next: undefined }),
       execute: async () => result({ payment: { ...resultFixture().payment!, network } }),
@@ -28,6 +29,7 @@ describe.each(networks)('D37: %s is shown beside the amounts of a node on %s', (
   test.each([
     [['order', 'list']],
     [['payment', 'list']],
+    [['channel', 'list']],
     [['receipts', 'list']],
     [['workflow', 'list']],
     [['approvals', 'list']],

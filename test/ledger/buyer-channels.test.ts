@@ -6,45 +6,18 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { type BuyerChannels, createBuyerChannels, type StoredChannel } from '../../src/store/buyer-channels.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createPurchases, type Order, type Purchases, type Reservation } from '../../src/store/purchases.ts'
+import { channelsSince as now, payingChannelOf } from '../support/buyer-channels.ts'
 import { asEnded, onBothEngines } from '../support/ledgers.ts'
-import { agentId, payTo, randomHex, requirements, testWallet, usdc } from '../support/payments.ts'
+import { agentId, randomHex, requirements, testWallet, usdc } from '../support/payments.ts'
 
-const now = Date.UTC(2026, 0, 1, 12)
 const day = '2026-01-01'
 const ASKED = 1_000n
 let database: LedgerDatabase
 let purchases: Purchases
 let channels: BuyerChannels
 
-function channelOf(changes: Partial<StoredChannel> = {}): StoredChannel {
-  const config = {
-    ...{
-      payer: testWallet().address,
-      payerAuthorizer: testWallet(2).address,
-      receiver: payTo,
-      receiverAuthorizer: payTo,
-    },
-    ...{ token: usdc.address, withdrawDelay: 900, salt: randomHex() },
-  }
-  const onChain = { balance: 100_000n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n }
-  const sums = { mark: 20_000n, charged: 0n, seq: 0, statedSeq: 0, early: new Map(), stopped: undefined }
-  const times = { createdAt: now, usedAt: now }
-  const { network } = usdc
-  return {
-    id: randomHex(),
-    config,
-    sellerId: 'seller',
-    network,
-    onChain,
-    ...sums,
-    deposit: undefined,
-    ...times,
-    ...changes,
-  }
-}
-
 async function opened(changes: Partial<StoredChannel> = {}, store = channels): Promise<StoredChannel> {
-  const channel = channelOf(changes)
+  const channel = payingChannelOf(changes)
   expect(await store.putDeposit(channel, () => true)).toBe(true)
   return channel
 }
@@ -115,7 +88,7 @@ onBothEngines((open) => {
   test('a deposit that the rules forbid is not stored', async () => {
     const first = await opened()
     const isAllowed = (all: readonly StoredChannel[]) => all.length === 0
-    expect(await channels.putDeposit(channelOf(), isAllowed)).toBe(false)
+    expect(await channels.putDeposit(payingChannelOf(), isAllowed)).toBe(false)
     expect((await channels.list()).map(({ id }) => id)).toEqual([first.id])
   })
 

@@ -176,7 +176,7 @@ export function fakeDeps({
 }: Partial<FakeParts> = {}): ApiDeps {
   const market = createFakeMarket(listings)
   const { orders, sessions, workflows, tokens, budget, approvals } = { ...market, ...changes }
-  const { ledger, earnings } = fakeLedger()
+  const { ledger, earnings, channels } = fakeLedger()
   // Services that wait for another service find no work in an empty store.
   for (const service of market.services) void service.start()
   return {
@@ -227,6 +227,7 @@ export function fakeDeps({
     alarms: fakeAlarms(),
     ledger,
     earnings,
+    channels,
     ownAgents: {
       register: registerAgent,
       models: async () => ({ servers: [], builtin: [{ model: 'builtin/echo', description: 'The task itself.' }] }),

@@ -123,7 +123,7 @@ test('D16 only /health and /.well-known need no token anywhere', () => {
 test('what is sent is what the document says', async () => {
   const buyer = await fakeMarket(fakeListings, { rules: { autoApproveBelowAtomic: 0n } })
   const { orders, workflows } = buyer
-  const { paymentId, ready, ...kept } = fakeLedger()
+  const { paymentId, channelId, ready, ...kept } = fakeLedger()
   await ready
   const { app } = fakeServer({ ...buyer, ...kept, execute: fakeDeps().buyer.execute })
   const agent = { name: 'A', description: 'B', price: 0 }
@@ -178,6 +178,7 @@ test('what is sent is what the document says', async () => {
     removeAgent: { url: `/agents/${localId}`, method: 'DELETE' },
     tryAgent: { url: '/agents/try', method: 'POST', payload: { agent, task: 'go' } },
     testAgent: { url: `/agents/${localId}/test`, method: 'POST', payload: { task: 'go' } },
+    getChannel: { url: `/channels/${channelId}` },
     getPayment: { url: `/payments/${paymentId}` },
     retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },
     getExecution: { url: '/executions/1' },

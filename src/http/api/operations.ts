@@ -2,6 +2,7 @@ import type { Buyer } from '../../buying/buyer.ts'
 import type { OrdersApi } from '../../buying/orders.ts'
 import type { Tokens } from '../../buying/tokens.ts'
 import type { WorkflowsApi } from '../../buying/workflow/workflows.ts'
+import type { ChannelsApi } from '../../ledger/channels-api.ts'
 import type { LedgerApi } from '../../ledger/ledger-api.ts'
 import type { NodeFeed } from '../../ledger/ledger-feed.ts'
 import type { Receipts } from '../../ledger/receipts.ts'
@@ -18,6 +19,7 @@ import type { Operation } from './operation.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { type AlarmsPart, alarmRoutes } from './routes/alarms.ts'
 import { type ApprovalsPart, type BudgetPart, budgetRoutes } from './routes/budget.ts'
+import { channelRoutes } from './routes/channels.ts'
 import { type CardsPart, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { eventRoutes } from './routes/events.ts'
@@ -54,6 +56,7 @@ export type ApiParts = {
     approvals: ApprovalsPart
   }
   ledger: LedgerApi
+  channels: ChannelsApi
   earnings: Earnings
   receipts: Receipts
   reputation: ReputationCalls
@@ -91,6 +94,7 @@ export function apiOperations(parts: ApiParts): Operation[] {
     ...alarmRoutes(parts.alarms),
     ...webhookRoutes(parts.webhooks),
     ...ledgerRoutes(ledger, parts.earnings),
+    ...channelRoutes(parts.channels),
     ...tokenRoutes(tokens),
     ...budgetRoutes(budget, approvals),
     ...discoveryRoutes(parts.cards),

@@ -18,6 +18,7 @@ import { EXECUTION_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
 import { RegisteredAgent } from '../../schema/own-agent.ts'
 import { ApiError } from './api-error.ts'
+import { type ChannelCalls, channelCalls } from './channels.ts'
 import { type MarketCalls, marketCalls } from './market.ts'
 import { type OperatorCalls, operatorCalls } from './operator.ts'
 import { bodyOf, type ExecuteCall, type Options, type Requests } from './requests.ts'
@@ -38,6 +39,7 @@ const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/
  */
 export type ApiClient = MarketCalls &
   OperatorCalls &
+  ChannelCalls &
   StreamCalls &
   WebhookCalls &
   WorkerCalls & {
@@ -130,6 +132,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
   return {
     ...marketCalls({ request, linked }),
     ...operatorCalls({ request, linked }),
+    ...channelCalls({ request, linked }),
     ...streamCalls(openStream),
     ...webhookCalls({ request, linked }),
     ...workerCalls({ request, linked }),

@@ -41,6 +41,7 @@ export const problems = {
   NOT_FOUND: { status: 404, title: 'No such path' },
   UNKNOWN_AGENT: { status: 404, title: 'No agent with this identifier is known' },
   UNKNOWN_ORDER: { status: 404, title: 'No order with this identifier is known' },
+  UNKNOWN_CHANNEL: { status: 404, title: 'No payment channel with this identifier is known' },
   UNKNOWN_PAYMENT: { status: 404, title: 'No payment with this identifier is known' },
   UNKNOWN_EXECUTION: { status: 404, title: 'No execution with this identifier is kept' },
   UNKNOWN_RECEIPT: { status: 404, title: 'No receipt of this payment is kept' },

@@ -1,0 +1,74 @@
+import type { ChannelRecord } from '../../schema/channel-record.ts'
+import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
+import { type Context, command, option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
+import { theOne } from '../node-access/references.ts'
+import { moneyNode } from '../node-access/remote-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import { channelLines, channelStateText } from '../text/channel-text.ts'
+import { age, oneOf, pageOptions, printList, tellMore } from '../text/market-text.ts'
+
+const CHANNEL = {
+  name: 'id',
+  description: 'id of the channel from `stoa channel list`, or the start of the id',
+  missing: 'the id of the channel is missing: `stoa channel list` lists the ids',
+}
+
+export const channelList = command({
+  name: 'channel list',
+  summary: 'List the payment channels of the running node, newest first',
+  details:
+    'A channel pays many calls by one deposit. BALANCE is what lies in the channel on the chain, FREE is what new ' +
+    'calls may cost, and UNCLAIMED is charged and not claimed yet.',
+  examples: ['stoa channel list', 'stoa channel list --role buyer', 'stoa channel list --json'],
+  options: {
+    role: option(
+      '--role <role>',
+      'only channels by which this node pays (buyer) or is paid (seller)',
+      oneOf(['buyer', 'seller']),
+    ),
+    ...pageOptions('channels'),
+  },
+  async run(context, { role, limit, cursor, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const { items, next } = await node.channels({ role, limit, cursor }, { signal: context.io.signal })
+    const now = context.parts.clock.now()
+    printList(context, items, {
+      none: 'no payment channels',
+      headings: ['ROLE', 'STATE', 'BALANCE', 'CHARGED', 'UNCLAIMED', 'FREE', 'CALLS', 'USED', 'CHANNEL'],
+      cells: (channel) => [
+        ...[channel.role, channelStateText(channel, now), channel.balance, channel.charged, channel.unclaimed],
+        ...[channel.free, `${channel.calls}`, age(channel.used_at, now), channel.id],
+      ],
+    })
+    tellMore(context, 'stoa channel list', next)
+  },
+})
+
+export const channelShow = command({
+  name: 'channel show',
+  summary: 'Show one payment channel: what lies in it, what was charged and claimed, and what is free',
+  examples: ['stoa channel show 0x…'],
+  argument: CHANNEL,
+  async run(context, flags, given) {
+    const node = await moneyNode(context, flags)
+    const id = await channelIdOf(node, given, context)
+    tell(context, await node.channel(id, { signal: context.io.signal }))
+  },
+})
+
+/** Resolves a channel id, or the start of an id among the newest channels. @throws UsageError */
+async function channelIdOf(node: RemoteNode, given: string, { io: { signal } }: Context): Promise<string> {
+  const start = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
+  if (/^0x[0-9a-f]{64}$/.test(start)) return start
+  if (!/^0x[0-9a-f]{6,63}$/.test(start)) {
+    throw new UsageError('a channel id is 0x and 64 hex digits; the first six or more digits are enough')
+  }
+  const { items } = await node.channels({ limit: PAGE_ITEMS_MAX }, { signal })
+  const found = items.map(({ id }) => id).filter((id) => id.startsWith(start))
+  return theOne(start, found, 'channel')
+}
+
+function tell(context: Context, channel: ChannelRecord): void {
+  context.printResult(channel, channelLines(channel, context.parts.clock.now()))
+}

@@ -1,0 +1,47 @@
+import type { UnixMs } from '../../lib/clock.ts'
+import type { ChannelRecord } from '../../schema/channel-record.ts'
+import { age } from './market-text.ts'
+import { columns, printableLine } from './terminal-text.ts'
+
+/** The state of a channel. A withdrawal has its clock. */
+export function channelStateText({ state, withdrawal }: ChannelRecord, now: UnixMs): string {
+  return withdrawal === undefined ? state : `${state} (${timeLeft(withdrawal.ends_at, now)})`
+}
+
+/** `ends in 23 h`, by the clock of this machine, or `can end now`. */
+function timeLeft(at: string, now: UnixMs): string {
+  const minutes = Math.floor((Date.parse(at) - now) / 60_000)
+  if (minutes < 1) return 'can end now'
+  return minutes < 120 ? `ends in ${minutes} min` : `ends in ${Math.floor(minutes / 60)} h`
+}
+
+/** A channel for people: one line for each fact, money first. */
+export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
+  const { role, peer_id, deposit, withdrawal, stopped, calls_under_way, owed_since } = channel
+  const isBuyer = role === 'buyer'
+  const rows: [string, string | undefined][] = [
+    ['channel', channel.id],
+    ['role', isBuyer ? 'buyer: this node pays' : 'seller: this node is paid'],
+    ['state', channelStateText(channel, now)],
+    ['stopped because', stopped],
+    ['balance', `${channel.balance} USDC`],
+    ['charged', `${channel.charged} USDC in ${channel.calls} calls`],
+    ['under way', calls_under_way === undefined || calls_under_way === 0 ? undefined : `${calls_under_way} calls`],
+    ['signed', `${channel.signed} USDC: ${isBuyer ? 'the seller' : 'this node'} can claim no more`],
+    ['claimed', `${channel.claimed} USDC`],
+    ['unclaimed', `${channel.unclaimed} USDC${owed_since === undefined ? '' : `, for ${age(owed_since, now)}`}`],
+    ['free', `${channel.free} USDC`],
+    ['deposit', deposit && `${deposit.amount} USDC is under way; it can happen until ${deposit.valid_before}`],
+    ['withdrawal', withdrawal && `${withdrawal.amount} USDC, from ${withdrawal.ends_at} on`],
+    [isBuyer ? 'seller' : 'buyer', peer_id],
+    ['payer', channel.payer],
+    ['receiver', channel.receiver],
+    ['network', channel.network],
+    ['asset', channel.asset],
+    ['withdraw delay', `${channel.withdraw_delay_seconds / 3600} h`],
+    ['opened', channel.created_at],
+    ['last charge', channel.used_at],
+  ]
+  const known = rows.flatMap(([name, value]) => (value === undefined ? [] : [[name, printableLine(value)]]))
+  return columns(known, { gap: 2 })
+}

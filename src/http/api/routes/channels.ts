@@ -1,0 +1,33 @@
+import type { ChannelsApi } from '../../../ledger/channels-api.ts'
+import { ChannelParams, ChannelQuery, ChannelRecord, ChannelRecords } from '../../../schema/channel-record.ts'
+import { type Operation, operation, paged } from '../operation.ts'
+
+const row = { tags: ['channels'], access: 'private', scope: 'read', method: 'GET' } as const
+
+export function channelRoutes(channels: ChannelsApi): Operation[] {
+  return [listChannels(channels), getChannel(channels)]
+}
+
+const listChannels = (channels: ChannelsApi) =>
+  operation({
+    ...row,
+    id: 'listChannels',
+    path: '/channels',
+    summary: 'Payment channels of this node, newest first',
+    description: 'Those by which it pays and those by which it is paid, as it last read them on the chain.',
+    query: ChannelQuery,
+    response: ChannelRecords,
+    handler: async ({ query }) => paged(await channels.list(query)),
+  })
+
+const getChannel = (channels: ChannelsApi) =>
+  operation({
+    ...row,
+    id: 'getChannel',
+    path: '/channels/{id}',
+    summary: 'One payment channel',
+    params: ChannelParams,
+    response: ChannelRecord,
+    errors: ['UNKNOWN_CHANNEL'],
+    handler: ({ params }) => channels.get(params.id),
+  })

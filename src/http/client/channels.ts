@@ -1,0 +1,20 @@
+import type * as z from 'zod'
+import { type ChannelQuery, ChannelRecord, ChannelRecords } from '../../schema/channel-record.ts'
+import type { Page } from '../../schema/page.ts'
+import { at, type Options, type PageOptions, type Requests } from './requests.ts'
+
+/** The payment channels of a running node. The functions throw the errors of ApiClient. */
+export type ChannelCalls = {
+  channels(query?: PageOptions & Partial<Pick<ChannelQuery, 'role'>>, options?: Options): Promise<Page<ChannelRecord>>
+  channel(id: string, options?: Options): Promise<ChannelRecord>
+}
+
+export function channelCalls({ request, linked }: Requests): ChannelCalls {
+  return {
+    async channels(query = {}, options) {
+      const { body, next } = await linked('/channels', query, ChannelRecords as z.ZodType<ChannelRecord[]>, options)
+      return { items: body, next }
+    },
+    channel: (id, options) => request(at('channels', id), ChannelRecord, options),
+  }
+}

@@ -1,0 +1,86 @@
+import { largest } from '../lib/bigints.ts'
+import { isoTime, type UnixMs } from '../lib/clock.ts'
+import { defined } from '../lib/defined.ts'
+import { owedAtMost } from '../payments/channels/buyer-channel.ts'
+import { spendableOf } from '../payments/channels/seller-channel.ts'
+import { formatPrice } from '../schema/amount.ts'
+import type { ChannelConfig } from '../schema/channel.ts'
+import type { ChannelRecord } from '../schema/channel-record.ts'
+import type { LoadedChannel } from '../store/buyer-channels.ts'
+import type { StoredSellerChannel } from '../store/seller-channels.ts'
+
+/** A channel by which this node pays, as people see it. */
+export function payingChannel(channel: LoadedChannel): ChannelRecord {
+  const { sellerId, mark, seq, stopped, deposit, inFlight } = channel
+  const left = spendableOf(channel) - owedAtMost(channel)
+  const free = stopped === undefined ? largest(left, 0n) : 0n
+  return {
+    ...common(channel, { role: 'buyer', peerId: sellerId, state: stateOf(channel), signed: mark, free }),
+    calls: seq,
+    calls_under_way: inFlight.size,
+    ...(deposit !== undefined && {
+      deposit: { ...amounts('amount', deposit.amount), valid_before: secondsTime(Number(deposit.validBefore)) },
+    }),
+    ...rest(channel),
+    ...defined({ stopped }),
+  }
+}
+
+/** A channel by which this node is paid, as people see it. */
+export function paidChannel(channel: StoredSellerChannel): ChannelRecord {
+  const { peerId, best, charged, seq, owedSince } = channel
+  const signed = best?.maxClaimableAmount ?? 0n
+  const free = largest(spendableOf(channel) - charged, 0n)
+  return {
+    ...common(channel, { role: 'seller', peerId, state: stateOf(channel), signed, free }),
+    calls: seq,
+    ...rest(channel),
+    ...(owedSince !== undefined && { owed_since: isoTime(owedSince) }),
+  }
+}
+
+type Common = Pick<LoadedChannel, 'id' | 'network' | 'config' | 'onChain' | 'charged' | 'createdAt' | 'usedAt'>
+type Seen = { role: ChannelRecord['role']; peerId: string; state: ChannelRecord['state']; signed: bigint; free: bigint }
+
+function common({ id, network, config, onChain, charged }: Common, { role, peerId, state, signed, free }: Seen) {
+  const { payer, receiver, token: asset } = config
+  const { balance, totalClaimed } = onChain
+  return {
+    ...{ id, role, state, peer_id: peerId, payer, receiver, network, asset },
+    ...{ ...amounts('balance', balance), ...amounts('charged', charged), ...amounts('signed', signed) },
+    ...amounts('claimed', totalClaimed),
+    ...amounts('unclaimed', largest(charged - totalClaimed, 0n)),
+    ...amounts('free', free),
+  }
+}
+
+function rest({ onChain: { withdrawal }, config, createdAt, usedAt }: Common) {
+  return {
+    ...(withdrawal !== undefined && { withdrawal: withdrawalOf(withdrawal, config) }),
+    withdraw_delay_seconds: config.withdrawDelay,
+    ...{ created_at: isoTime(createdAt), used_at: isoTime(usedAt) },
+  }
+}
+
+type Withdrawal = NonNullable<LoadedChannel['onChain']['withdrawal']>
+
+function withdrawalOf({ amount, initiatedAt }: Withdrawal, { withdrawDelay }: ChannelConfig) {
+  const times = { started_at: secondsTime(initiatedAt), ends_at: secondsTime(initiatedAt + withdrawDelay) }
+  return { ...amounts('amount', amount), ...times }
+}
+
+type Judged = Pick<LoadedChannel, 'onChain'> & Partial<Pick<LoadedChannel, 'deposit' | 'stopped'>>
+
+function stateOf({ onChain: { balance, totalClaimed, withdrawal }, deposit, stopped }: Judged): ChannelRecord['state'] {
+  if (withdrawal !== undefined) return 'withdrawing'
+  if (stopped !== undefined) return 'stopped'
+  if (balance > totalClaimed) return 'open'
+  return deposit === undefined ? 'empty' : 'opening'
+}
+
+function amounts<const Name extends string>(name: Name, amount: bigint) {
+  const both = { [name]: formatPrice(amount), [`${name}_atomic`]: amount.toString() }
+  return both as { [K in Name | `${Name}_atomic`]: string }
+}
+
+const secondsTime = (seconds: UnixMs) => isoTime(seconds * 1000)

@@ -1,0 +1,58 @@
+import { CodedError } from '../lib/errors.ts'
+import type { ChannelQuery, ChannelRecord } from '../schema/channel-record.ts'
+import type { Page } from '../schema/page.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { BuyerChannels } from '../store/buyer-channels.ts'
+import type { ChannelPlace } from '../store/channel-page.ts'
+import type { SellerChannelStore } from '../store/seller-channels.ts'
+import { paidChannel, payingChannel } from './channel-record.ts'
+
+/** The payment channels of this node, in both roles, as the API shows them. */
+export interface ChannelsApi {
+  list(query: ChannelQuery): Promise<Page<ChannelRecord>>
+  /** @throws CodedError UNKNOWN_CHANNEL */
+  get(id: string): Promise<ChannelRecord>
+}
+
+type ChannelsApiDeps = {
+  paying: Pick<BuyerChannels, 'page' | 'get'>
+  paid: Pick<SellerChannelStore, 'page' | 'get'>
+}
+
+/** Reads the ledger, so it shows the channels of all processes, also those of a node that takes none any more. */
+export function createChannelsApi({ paying, paid }: ChannelsApiDeps): ChannelsApi {
+  return {
+    async list({ role, limit, cursor }) {
+      const before = cursor === undefined ? undefined : placeIn(cursor)
+      const [bought, sold] = await Promise.all([
+        role === 'seller' ? [] : paying.page(limit + 1, before),
+        role === 'buyer' ? [] : paid.page(limit + 1, before),
+      ])
+      const rows = [
+        ...bought.map((channel) => ({ place: channel, show: () => payingChannel(channel) })),
+        ...sold.map((channel) => ({ place: channel, show: () => paidChannel(channel) })),
+      ].sort((a, b) => newestFirst(a.place, b.place))
+      const shown = rows.slice(0, limit)
+      const last = rows.length > limit ? shown.at(-1)!.place : undefined
+      return { items: shown.map(({ show }) => show()), next: last && `${last.createdAt}.${last.id}` }
+    },
+    async get(given) {
+      const id = given.toLowerCase() as Hex
+      const bought = await paying.get(id)
+      if (bought !== undefined) return payingChannel(bought)
+      const sold = await paid.get(id)
+      if (sold !== undefined) return paidChannel(sold)
+      throw new CodedError('UNKNOWN_CHANNEL', 'no payment channel has this id: GET /channels lists them')
+    },
+  }
+}
+
+/** By the time of the first use. Ids decide between equal times, as in the store. */
+function newestFirst(a: ChannelPlace, b: ChannelPlace): number {
+  return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1)
+}
+
+function placeIn(cursor: string): ChannelPlace {
+  const [createdAt, id] = cursor.split('.')
+  return { createdAt: Number(createdAt), id: id as Hex }
+}

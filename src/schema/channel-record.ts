@@ -1,0 +1,68 @@
+import * as z from 'zod'
+import { cursorOf, Limit } from './page.ts'
+import { Address, AnyNetwork, Hash32 } from './primitives.ts'
+
+/** An amount under two names: in USDC, and in atomic units. */
+function amountOf<const Name extends string>(name: Name, description: string) {
+  const usdc = z.string().meta({ description: `${description}, in USDC` })
+  const atomic = z.string().meta({ description: 'the same in atomic units' })
+  return { [name]: usdc, [`${name}_atomic`]: atomic } as { [K in Name | `${Name}_atomic`]: z.ZodString }
+}
+
+const states = ['opening', 'open', 'withdrawing', 'stopped', 'empty'] as const
+
+/** A payment channel as the API shows it. */
+export const ChannelRecord = z
+  .object({
+    id: Hash32,
+    role: z.enum(['buyer', 'seller']).meta({ description: '`buyer`: this node pays; `seller`: this node is paid' }),
+    state: z.enum(states).meta({
+      description:
+        '`opening`: the first deposit is not on the chain yet; `withdrawing`: the payer takes money out; `stopped`: ' +
+        'this node signs no more on it; `empty`: nothing lies in it',
+    }),
+    peer_id: z.string().meta({ description: 'the other side: the seller, or the buyer that uses it' }),
+    payer: Address,
+    receiver: Address,
+    network: AnyNetwork,
+    asset: Address,
+    ...amountOf('balance', 'all deposits that the chain shows, less what was taken out'),
+    ...amountOf('charged', 'what the calls have cost so far'),
+    ...amountOf('signed', 'the highest ceiling of a voucher: the seller can claim no more'),
+    ...amountOf('claimed', 'what the seller has claimed on the chain'),
+    ...amountOf('unclaimed', 'what is charged and not claimed yet'),
+    ...amountOf('free', 'what new calls may cost: neither charged, nor asked by calls under way, nor taken out'),
+    calls: z.int().meta({ description: 'charges so far' }),
+    calls_under_way: z.int().optional().meta({ description: 'only of a buyer' }),
+    deposit: z
+      .object({ ...amountOf('amount', 'what is deposited'), valid_before: z.string() })
+      .optional()
+      .meta({ description: 'a deposit that the chain does not show yet; it can happen until `valid_before`' }),
+    withdrawal: z
+      .object({ ...amountOf('amount', 'what the payer takes out'), started_at: z.string(), ends_at: z.string() })
+      .optional()
+      .meta({ description: 'the payer can take the money at `ends_at`, by the clock of the chain' }),
+    withdraw_delay_seconds: z.int(),
+    stopped: z.string().optional().meta({ description: 'why this node signs no more on it' }),
+    owed_since: z.string().optional().meta({ description: 'only of a seller, if something is unclaimed' }),
+    created_at: z.string(),
+    used_at: z.string().meta({ description: 'the last charge' }),
+  })
+  .meta({ id: 'Channel', description: 'A payment channel of this node, as the node last read it on the chain.' })
+export type ChannelRecord = z.infer<typeof ChannelRecord>
+export const ChannelRecords = z.array(ChannelRecord)
+
+export const ChannelParams = z.strictObject({
+  id: z
+    .string()
+    .regex(/^0x[0-9a-fA-F]{64}$/, 'is not a channel id: 0x and 64 hex digits')
+    .meta({ description: 'id of the channel' }),
+})
+/** The end of a page: when its last channel was opened, and which one it is. */
+const ChannelCursor = cursorOf(/^[0-9]{1,16}\.0x[0-9a-f]{64}$/)
+export const ChannelQuery = z.strictObject({
+  role: ChannelRecord.shape.role.optional(),
+  limit: Limit,
+  cursor: ChannelCursor.optional(),
+})
+export type ChannelQuery = z.output<typeof ChannelQuery>

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest'
+import type { ChannelRecord } from '../../src/schema/channel-record.ts'
+import { HandClock } from '../support/hand-clock.ts'
+import { address, cli, peerId, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const NOW = Date.UTC(2026, 0, 2)
+const id: `0x${string}` = `0x${'ab'.repeat(32)}`
+
+const channel: ChannelRecord = {
+  ...{ id, role: 'buyer', state: 'open', peer_id: peerId, payer: address, receiver: address },
+  ...{ network: 'eip155:84532', asset: address, calls: 12, calls_under_way: 2, withdraw_delay_seconds: 86_400 },
+  ...{ balance: '0.1', balance_atomic: '100000', charged: '0.012', charged_atomic: '12000' },
+  ...{ signed: '0.02', signed_atomic: '20000', claimed: '0.01', claimed_atomic: '10000' },
+  ...{ unclaimed: '0.002', unclaimed_atomic: '2000', free: '0.086', free_atomic: '86000' },
+  ...{ created_at: '2026-01-01T00:00:00.000Z', used_at: '2026-01-01T23:55:00.000Z' },
+}
+const leaving: ChannelRecord = {
+  ...channel,
+  ...{ id: `0x${'cd'.repeat(32)}`, role: 'seller', state: 'withdrawing', owed_since: '2026-01-01T20:00:00.000Z' },
+  withdrawal: {
+    ...{ amount: '0.05', amount_atomic: '50000' },
+    ...{ started_at: '2026-01-01T23:00:00.000Z', ends_at: '2026-01-02T23:00:00.000Z' },
+  },
+}
+
+async function run(argv: string[], channels: ChannelRecord[] = [channel, leaving]) {
+  const asked: unknown[] = []
+  const { parts } = await runningNode(dataDir(), {
+    channels: async (query) => {
+      asked.push(query)
+      return { items: channels, next: '7.0x' }
+    },
+    channel: async (wanted) => channels.find((one) => one.id === wanted)!,
+  })
+  return { ...(await cli(argv, { dataDir: dataDir(), parts: { ...parts, clock: new HandClock(NOW) } })), asked }
+}
+
+test('stoa channel list shows what lies in each channel, what is free, and the clock of a withdrawal', async () => {
+  const { stdout, stderr, asked } = await run(['channel', 'list', '--role', 'buyer', '--limit', '2'])
+  expect(asked).toEqual([{ role: 'buyer', limit: 2 }])
+  const [head, first, second] = stdout.split('\n')
+  expect(head).toMatch(/^ROLE +STATE +BALANCE +CHARGED +UNCLAIMED +FREE +CALLS +USED +CHANNEL/)
+  expect(first).toMatch(/^buyer +open +0\.1 +0\.012 +0\.002 +0\.086 +12 +5 min +0xabab/)
+  expect(second).toMatch(/^seller +withdrawing \(ends in 23 h\) /)
+  expect(stderr).toContain('stoa channel list --cursor 7.0x')
+})
+
+test('stoa channel show takes the start of an id, and says what each amount means', async () => {
+  const { stdout } = await run(['channel', 'show', '0xabababab'])
+  expect(stdout).toMatch(/^charged +0\.012 USDC in 12 calls$/m)
+  expect(stdout).toMatch(/^signed +0\.02 USDC: the seller can claim no more$/m)
+  expect(stdout).toMatch(/^under way +2 calls$/m)
+  expect(stdout).not.toMatch(/withdrawal/)
+  const seller = await run(['channel', 'show', leaving.id])
+  expect(seller.stdout).toMatch(/^withdrawal +0\.05 USDC, from 2026-01-02T23:00:00\.000Z on$/m)
+  expect(seller.stdout).toMatch(/^unclaimed +0\.002 USDC, for 4 h$/m)
+  expect(JSON.parse((await run(['channel', 'show', id, '--json'])).stdout)).toEqual(channel)
+})
+
+test('a withdrawal whose delay is over says that it can end now', async () => {
+  const over = { ...leaving, withdrawal: { ...leaving.withdrawal!, ends_at: '2026-01-01T23:59:59.000Z' } }
+  expect((await run(['channel', 'list'], [over])).stdout).toMatch(/withdrawing \(can end now\)/)
+})
+
+test('text that is no id, or the start of none, is refused with what to do', async () => {
+  expect(await run(['channel', 'show', 'mine'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/0x and 64/) })
+  const unknown = await run(['channel', 'show', '0x123456'])
+  expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('stoa channel list --json') })
+})
