@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 import { parseJson } from '../lib/json.ts'
 import { QUERY_LENGTH_MAX } from '../schema/limits.ts'
+import { toldTo } from '../store/store-error.ts'
 import { isMarketTool, type MarketTools } from '../tools/tools.ts'
 import type { Outcome, Work } from './executor.ts'
 
@@ -23,7 +24,8 @@ export function marketWork(tools: MarketTools): Work {
       return { kind: 'completed', output: value, ...(bytes !== undefined && { bytes: Buffer.from(bytes, 'base64') }) }
     } catch (error) {
       if (turn.running.isCanceled) return { kind: 'canceled', text: 'canceled by the caller' }
-      if (error instanceof CodedError) return failed(error.code, error.message)
+      const told = toldTo(turn.caller, error)
+      if (told instanceof CodedError) return failed(told.code, told.message)
       throw error
     }
   }

@@ -13,6 +13,7 @@ import { EXECUTION_SECONDS_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
+import { StoreError, withoutPlace } from '../store/store-error.ts'
 import { Deadline } from './deadline.ts'
 import type { Attendance, Watch } from './flights.ts'
 import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
@@ -291,6 +292,7 @@ function isCoded(error: unknown, name: string): boolean {
 export function orderError(told: unknown): OrderError {
   const code = (told as { code?: unknown }).code
   const retryable = (told as { retryable?: unknown }).retryable === true
-  const message = told instanceof Error ? told.message : 'failed'
+  // Its token may read the order, but not where the ledger is.
+  const message = told instanceof StoreError ? withoutPlace(told.code) : told instanceof Error ? told.message : 'failed'
   return { code: typeof code === 'string' ? code : 'SELLER_FAILED', message, retryable }
 }

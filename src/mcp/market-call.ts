@@ -1,5 +1,6 @@
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { toldTo } from '../store/store-error.ts'
 import type { MarketTools } from '../tools/tools.ts'
 import type { CallTool } from './server.ts'
 import { type ToolFailure, toolFailure, toolResult } from './tool-result.ts'
@@ -15,7 +16,7 @@ export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping:
     try {
       return toolResult(await tools.call(name, args, { caller, signal: AbortSignal.any([signal, deps.stopping]) }))
     } catch (error) {
-      const failure = failureOf(error)
+      const failure = failureOf(toldTo(caller, error))
       if (failure !== undefined) return toolFailure(failure)
       deps.logger.error({ err: error, operation: name }, 'a tool failed inside the node')
       return toolFailure({ code: 'INTERNAL', message: 'the node failed; its log has the cause' })

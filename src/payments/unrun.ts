@@ -33,11 +33,11 @@ export class Unrun implements Service {
   }
 
   /** Resolves once the payment is voided, turned out to be further, or was never stored. Never rejects. */
-  async abandon(id: Hex): Promise<void> {
+  async abandon(id: Hex, reason = NOT_RUN): Promise<void> {
     const { clock, logger, payments } = this.#deps
     await this.#untilStored(id, 'could not void a payment that did not run', async () => {
-      if (await payments.abandon(id, NOT_RUN, clock.now())) {
-        logger.warn({ payment_id: id }, 'voided a payment whose agent could not be run')
+      if (await payments.abandon(id, reason, clock.now())) {
+        logger.warn({ payment_id: id, reason }, 'voided a payment that has no result')
       }
     })
   }

@@ -51,6 +51,8 @@ type Job = { run: () => unknown; resolve: (value: unknown) => void; reject: (rea
 const SQLITE_BUSY = 5
 const SQLITE_CORRUPT = 11
 const SQLITE_NOTADB = 26
+/** Too large, against a rule of a table, of another type: it is refused again, whatever the state of the disk. */
+const OF_DATA = new Set([18, 19, 20])
 const STATEMENTS_MAX = 500
 const LATER_MS = 10
 
@@ -268,9 +270,12 @@ function isDamage(error: unknown): boolean {
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB
 }
 
-/** Gives SQLite's own failures (full disk, I/O, read-only) a code and a hint. Errors of a job stay unchanged. */
+/** Gives SQLite's own failures (full disk, I/O, read-only, data that it refuses) a code and a hint. Errors of a job stay unchanged. */
 function asStoreError(error: unknown): unknown {
   if ((error as { code?: unknown } | null)?.code !== 'ERR_SQLITE_ERROR') return error
+  if (OF_DATA.has(codeOf(error) ?? 0)) {
+    return new StoreError('STORE_REFUSED', `the ledger does not take this: ${reasonOf(error)}`, { cause: error })
+  }
   const hint = 'check free space and permissions of the data directory'
   return new StoreError('STORE_WRITE_FAILED', `the store could not write: ${reasonOf(error)}; ${hint}`, {
     cause: error,

@@ -151,7 +151,7 @@ export const loopbackOptions: ApiOptions = {
 }
 
 /** Parts that a test replaces. `listings`: the listings of the market, for tests that do not replace `market`. */
-export type FakeParts = Omit<ApiDeps, 'buyer' | 'node' | 'ownAgents'> &
+export type FakeParts = Omit<ApiDeps, 'buyer' | 'ownAgents'> &
   ApiDeps['buyer'] & {
     listings(): readonly Listing[]
     registerAgent: ApiDeps['ownAgents']['register']

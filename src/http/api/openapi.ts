@@ -52,6 +52,7 @@ const always: readonly ProblemCode[] = [
   'STORE_AWAY',
   'STORE_IN_DOUBT',
   'STORE_IN_USE',
+  'STORE_REFUSED',
   'STORE_UNREADABLE',
   'LEDGER_COPIED',
   'CLOCK_OFF',

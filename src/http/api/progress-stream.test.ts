@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { resultFixture } from '../../../test/support/fake-api.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { silentLogger } from '../../lib/logger.ts'
+import { OPERATOR } from '../../schema/caller.ts'
 import type { OnProgress } from '../../schema/execution.ts'
 import { progressStream, wantsStream } from './progress-stream.ts'
 
@@ -11,10 +12,13 @@ const say = (text: string) => ({ type: 'output', data: { text } }) as const
 /** What is told of an execution that goes as `run` says. */
 async function told(run: (tell: OnProgress) => Promise<void>, logged: object[] = []) {
   const logger = { ...silentLogger, error: (fields: object) => void logged.push(fields) }
-  const { events } = await progressStream(async (tell) => {
-    await run(tell)
-    return resultFixture()
-  }, logger)
+  const { events } = await progressStream(
+    async (tell) => {
+      await run(tell)
+      return resultFixture()
+    },
+    { caller: OPERATOR, logger },
+  )
   return Array.fromAsync(events, ({ event, data }) => [event, data])
 }
 

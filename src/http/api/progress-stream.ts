@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { ServerSentEvent } from '../../lib/event-stream.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { ExecutionResult } from '../../schema/api.ts'
+import type { Caller } from '../../schema/caller.ts'
 import type { ExecutionProgress, OnProgress } from '../../schema/execution.ts'
 import { problemFor } from '../server/problem.ts'
 import { EventStream } from './operation.ts'
@@ -18,7 +19,7 @@ export function wantsStream(accept: string | undefined): boolean {
  */
 export async function progressStream(
   execute: (onProgress: OnProgress) => Promise<ExecutionResult>,
-  logger: Logger,
+  { caller, logger }: { caller: Caller; logger: Logger },
 ): Promise<EventStream> {
   const waiting: ExecutionProgress[] = []
   let ended: { result: ExecutionResult } | { error: unknown } | undefined
@@ -54,7 +55,7 @@ export async function progressStream(
       else break
     }
     if ('result' in ended) yield { event: 'result', data: z.encode(ExecutionResult, ended.result) }
-    else yield { event: 'error', data: problemFor(ended.error, 'execute', logger) }
+    else yield { event: 'error', data: problemFor(ended.error, { operation: 'execute', caller }, logger) }
   }
   return new EventStream(events())
 }

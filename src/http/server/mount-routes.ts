@@ -45,7 +45,7 @@ async function answerMount(
     await mount.handle({ request: raw, response: reply.raw, rest, url, caller: callerOf(request), signal })
   } catch (error) {
     if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
-    const problem = problemFor(error, mount.path, logger)
+    const problem = problemFor(error, { operation: mount.path, caller: callerOf(request) }, logger)
     // Close the connection, because the unread rest of the body precedes the next request.
     if (!raw.complete) reply.raw.setHeader('connection', 'close')
     reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })

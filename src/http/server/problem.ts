@@ -4,7 +4,9 @@ import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Problem } from '../../schema/api.ts'
+import type { Caller } from '../../schema/caller.ts'
 import { x402Errors } from '../../schema/x402.ts'
+import { toldTo } from '../../store/store-error.ts'
 
 /** Characters and entries of a problem, which may repeat parts of the request (T8). */
 const DETAIL_LENGTH_MAX = 2000
@@ -89,6 +91,7 @@ export const problems = {
   STREAMS_TOO_MANY: { status: 429, title: 'Too many streams of events are open', retryable: true },
   OVERLOADED: { status: 429, title: 'Too much work at once', retryable: true },
   HEADERS_TOO_LARGE: { status: 431, title: 'The headers are too large' },
+  STORE_REFUSED: { status: 422, title: 'The ledger does not take this', retryable: false },
   INTERNAL: { status: 500, title: 'The node failed' },
   IMPORT_REFUSED: { status: 422, title: 'The agent cannot be imported' },
   SELLER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
@@ -176,8 +179,12 @@ export function problemOf(error: unknown): Problem | undefined {
 }
 
 /** Returns the problem for a thrown error. A fault of the node is logged, and its details are hidden. */
-export function problemFor(error: unknown, operation: string | undefined, logger: Logger): Problem {
-  const known = problemOf(error)
+export function problemFor(
+  error: unknown,
+  { operation, caller }: { operation: string | undefined; caller: Caller | undefined },
+  logger: Logger,
+): Problem {
+  const known = problemOf(toldTo(caller, error))
   if (known !== undefined) return known
   const correlationId = randomUUID()
   logger.error({ err: error, correlation_id: correlationId, operation }, 'a request failed inside the node')

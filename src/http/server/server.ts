@@ -120,7 +120,8 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
     // The client has left, so its aborted work is not a fault of the node.
     if (reply.raw.destroyed && error instanceof Error && error.name === 'AbortError') return reply.hijack()
-    const problem = problemFor(error, rowOf(reply.request)?.id, logger)
+    const caller = callers.get(reply.request)
+    const problem = problemFor(error, { operation: rowOf(reply.request)?.id, caller }, logger)
     // Requests refused before the checks, such as malformed paths, lack the security headers.
     if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
     if (error instanceof HttpError) reply.headers(error.headers)

@@ -150,8 +150,10 @@ export function asExecutionFailed(cause: unknown): never {
   throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })
 }
 
+const NOT_STORED: ReadonlySet<string> = new Set(['STORE_WRITE_FAILED', 'STORE_REFUSED'])
+
 /**
- * Claims an authorization. A disk that refuses the claim has stored nothing of it, so the buyer is told the last word.
+ * Claims an authorization. A ledger that refuses the claim has stored nothing of it, so the buyer is told the last word.
  *
  * @returns whether it was new, and for a payment that is run first, the unsettled work of all processes with it
  */
@@ -164,7 +166,7 @@ export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isC
   } catch (error) {
     // The claim may be stored although nobody has said so.
     if (error instanceof StoreError && error.code === 'STORE_IN_DOUBT') abandon(claim.id, deps)
-    if (!(error instanceof StoreError && error.code === 'STORE_WRITE_FAILED')) throw error
+    if (!(error instanceof StoreError && NOT_STORED.has(error.code))) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')
   }

@@ -3,7 +3,8 @@ import type { Settler } from '../../payments/settler.ts'
 import type { Unrun } from '../../payments/unrun.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { Payments } from '../../store/payments.ts'
-import { isLedgerAway } from '../../store/store-error.ts'
+import { isLedgerAway, isRefused } from '../../store/store-error.ts'
+import { PeerError } from '../peer-error.ts'
 
 /** Runs in progress by payment id. */
 type Running = { running: Map<Hex, Promise<void>> }
@@ -28,8 +29,12 @@ export async function runEnd(id: Hex, { running }: Running): Promise<void> {
  * Voids a claimed payment whose run has not begun and never will. Until that is stored, the payment stays marked as
  * running: nobody claims it again, and who asks for its result waits.
  */
-export function abandon(id: Hex, { running, unrun }: Running & { unrun: Pick<Unrun, 'abandon'> }): void {
-  holdUntil(unrun.abandon(id), id, running)
+export function abandon(
+  id: Hex,
+  { running, unrun }: Running & { unrun: Pick<Unrun, 'abandon'> },
+  reason?: string,
+): void {
+  holdUntil(unrun.abandon(id, reason), id, running)
 }
 
 /**
@@ -52,11 +57,13 @@ export async function leaveRun(
 type EndDeps = Running & {
   payments: Pick<Payments, 'get'>
   settler: Pick<Settler, 'wake'>
-  unrun: Pick<Unrun, 'keep'>
+  unrun: Pick<Unrun, 'keep' | 'abandon'>
 }
 
+const UNSTORABLE = 'the ledger of the seller does not take the result of this run; the buyer was not charged'
+
 /**
- * Stores how a run ended. While the ledger is away, the end is kept in memory, and the payment is marked as running: who
+ * Stores how a run ended. A run that the ledger does not take is voided. While the ledger is away, the end is kept in memory, and the payment is marked as running: who
  * asks for its result waits, and then gets it.
  *
  * @throws what `store` throws: the buyer is told to come back
@@ -65,6 +72,11 @@ export async function storeEnd<T>(id: Hex, store: () => Promise<T>, deps: EndDep
   try {
     return await store()
   } catch (error) {
+    if (isRefused(error)) {
+      // It is refused again: nobody may be charged for what cannot be kept.
+      abandon(id, deps, UNSTORABLE)
+      throw new PeerError('EXECUTION_FAILED', UNSTORABLE, { cause: error })
+    }
     if (!isLedgerAway(error)) throw error
     const again = async () => {
       // It may be stored although nobody has said so.

@@ -11,6 +11,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { ReceiptForm } from '../../schema/receipt.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim } from '../../store/payments.ts'
+import { isRefused } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import {
   asExecutionFailed,
@@ -278,6 +279,14 @@ async function recordSettled(payment: Prepayment, outcome: RunOutcome, deps: Pai
   deps.reruns.done(payment.id)
   const { output, exchange, receiptForm } = outcome
   const receipt = await signReceipt(receiptFacts(payment), { task: exchange.input, result: output }, receiptForm, deps)
-  await deps.exchanges.record({ ...exchange, output, receipt })
+  try {
+    await deps.exchanges.record({ ...exchange, output, receipt })
+  } catch (error) {
+    if (!isRefused(error)) throw error
+    await deps.reruns.failed(payment.id)
+    throw new PeerError('EXECUTION_FAILED', 'the ledger of the seller does not take the result of this run', {
+      cause: error,
+    })
+  }
   return { output, txHash: payment.txHash, receipt }
 }

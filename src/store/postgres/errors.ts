@@ -41,6 +41,7 @@ type Advice = { code: StoreError['code']; what: string; fix: string }
 const WRITE_FAILED = 'STORE_WRITE_FAILED'
 const UNREADABLE = 'STORE_UNREADABLE'
 const AWAY = 'STORE_AWAY'
+const REFUSED = 'STORE_REFUSED'
 
 /**
  * Why a user is not let in (SQLSTATE 28000), by the words of the server. It says in which way the connection came, not which
@@ -98,7 +99,10 @@ const ADVICE: Record<string, Advice> = {
   '08': { code: AWAY, what: 'has lost the connection', fix: 'look at its log and at the network' },
   '58030': { code: WRITE_FAILED, what: 'cannot read or write its disk', fix: 'look at its log' },
   XX: { code: WRITE_FAILED, what: 'has failed', fix: 'look at its log' },
-  '23': { code: WRITE_FAILED, what: 'refuses a change that breaks a rule of the ledger', fix: 'report it' },
+  // A number out of range, for example, or a byte that no text holds. The database itself is well.
+  '22': { code: REFUSED, what: 'does not take a value of this request', fix: 'change it, and report it' },
+  '23': { code: REFUSED, what: 'refuses a change that breaks a rule of the ledger', fix: 'report it' },
+  '54': { code: REFUSED, what: 'does not take so much at once', fix: 'send less, and report it' },
   '40': { code: WRITE_FAILED, what: 'was too busy with other changes', fix: 'ask again' },
   '55P03': {
     code: AWAY,

@@ -4,8 +4,11 @@ import type { NodeFeed } from '../../../ledger/ledger-feed.ts'
 import type { ServerSentEvent } from '../../../lib/event-stream.ts'
 import type { FeedEvent, FeedReset } from '../../../lib/feed.ts'
 import type { Logger } from '../../../lib/logger.ts'
+import type { NodeStatus } from '../../../schema/api.ts'
+import type { Caller } from '../../../schema/caller.ts'
 import { EventsQuery, EventTypes, type NodeEvents, nodeEvents } from '../../../schema/events.ts'
 import { EventStream, type Operation, operation } from '../operation.ts'
+import { statusFor } from '../status-for.ts'
 
 /** What decides which events a caller may see (D48). */
 type EventReaders = Parameters<typeof mayFollowOf>[0]
@@ -16,6 +19,10 @@ export function eventRoutes(
   logger: Logger,
 ): Operation[] {
   const mayFollow = mayFollowOf(readers)
+  async function shown(caller: Caller, type: keyof NodeEvents, data: unknown): Promise<unknown> {
+    if (type === 'status') return statusFor(caller, data as NodeStatus)
+    return (await mayFollow(caller, type, data)) ? data : undefined
+  }
   return [
     operation({
       id: 'streamEvents',
@@ -42,18 +49,20 @@ export function eventRoutes(
         const { last } = events
         const subscription = events.subscribe({ types, signal, ...(typeof after === 'string' && { after }) })
         const from = after === undefined ? last : undefined
-        const isSeen = (type: keyof NodeEvents, data: unknown) => mayFollow(caller, type, data)
-        return new EventStream(encoded(subscription, from, isSeen, logger))
+        return new EventStream(encoded(subscription, from, (type, data) => shown(caller, type, data), logger))
       },
     }),
   ]
 }
 
-/** @param from the start position of a new stream. A client that disconnects before the first event resumes here. */
+/**
+ * @param shown what the caller sees of an event; undefined: nothing
+ * @param from the start position of a new stream. A client that disconnects before the first event resumes here.
+ */
 async function* encoded(
   events: AsyncIterable<FeedEvent<NodeEvents> | FeedReset>,
   from: string | undefined,
-  isSeen: (type: keyof NodeEvents, data: unknown) => Promise<boolean>,
+  shown: (type: keyof NodeEvents, data: unknown) => Promise<unknown>,
   logger: Logger,
 ): AsyncGenerator<ServerSentEvent> {
   if (from !== undefined) yield { id: from }
@@ -63,8 +72,9 @@ async function* encoded(
       yield { id, event: type, data: {} }
       continue
     }
-    const data = await event.read()
-    if (data === undefined || !(await isSeen(type, data))) continue
+    const read = await event.read()
+    const data = read === undefined ? undefined : await shown(type, read)
+    if (data === undefined) continue
     const written = z.safeEncode(nodeEvents[type] as z.ZodType, data as never)
     if (written.success) yield { id, event: type, data: written.data }
     else logger.error({ operation: type, err: written.error }, 'left out an event that does not fit its schema')

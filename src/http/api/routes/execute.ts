@@ -72,7 +72,7 @@ export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Op
     const { caller, idempotencyKey, signal, headers } = call
     const request = { ...task, agentId, caller, idempotencyKey, signal }
     if (!wantsStream(headers.accept)) return buyer.execute(request)
-    return progressStream((onProgress) => buyer.execute({ ...request, onProgress }), logger)
+    return progressStream((onProgress) => buyer.execute({ ...request, onProgress }), { caller, logger })
   }
   return [
     operation({

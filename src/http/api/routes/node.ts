@@ -3,6 +3,7 @@ import { Configuration } from '../../../schema/configuration.ts'
 import { Diagnosis } from '../../../schema/diagnosis.ts'
 import { Fleet } from '../../../schema/fleet.ts'
 import { type Operation, operation } from '../operation.ts'
+import { statusFor } from '../status-for.ts'
 
 export type NodePart = {
   status(): Promise<NodeStatus>
@@ -38,7 +39,7 @@ const getStatus = (node: NodePart) =>
     summary: 'The state of the node',
     description: 'Peer id, addresses, connected peers, agents, settlement. Suitable for scraping.',
     response: NodeStatus,
-    handler: () => node.status(),
+    handler: async ({ caller }) => statusFor(caller, await node.status()),
   })
 
 const listPeers = (node: NodePart) =>
