@@ -47,7 +47,7 @@ test('a step that fails leaves nothing of itself', async () => {
   const steps = ['CREATE TABLE a (n bigint)', 'CREATE TABLE b (n bigint); SELECT 1 / 0']
   for (let tries = 0; tries < 2; tries += 1) {
     const connection = await connect({ settings, connectMs: 20_000, answerMs: 20_000 })
-    await expect(migrate(connection, { settings, steps })).rejects.toMatchObject({ code: 'STORE_WRITE_FAILED' })
+    await expect(migrate(connection, { settings, steps })).rejects.toMatchObject({ code: 'STORE_REFUSED' })
     connection.destroy()
   }
   const { rows } = await admin.query("SELECT to_regclass('a') AS a, to_regclass('b') AS b, version FROM schema_version")
