@@ -83,6 +83,15 @@ test.each<[string, KnownExchange, string[]]>([
   expect(told(known)).toEqual(frames)
 })
 
+test('a call on a channel has a voucher and a charge, and neither challenge, signature nor transaction', () => {
+  const paid = payment({ challenge_nonce: null, channel_id: '0xchannel', tx_hash: '', amount_atomic: '1000' })
+  const known = { payment: paid, order: order('completed') }
+  expect(told(known)).toEqual(['buyer x402.request', 'seller x402.response', 'nobody claim'])
+  expect(field(known, 'x402.request', 'channel')).toBe('0xchannel')
+  expect(field(known, 'x402.request', 'signature')).toBeUndefined()
+  expect(field(known, 'x402.response', 'charge')).toMatch(/^1000 /)
+})
+
 test('the signature answers the challenge, and values that no ledger stores are not invented', () => {
   const known = { payment: payment(), order: order('completed') }
   expect(field(known, 'x402.payment_required', 'challenge_nonce')).toBe(nonce)

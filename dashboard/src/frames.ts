@@ -51,7 +51,17 @@ export function framesOf(known: KnownExchange): Frame[] {
 }
 
 function asking(known: KnownExchange, payment: PaymentRecord): Frame[] {
-  const { challenge_nonce: challenge, created_at: at } = payment
+  const { challenge_nonce: challenge, created_at: at, channel_id: channel } = payment
+  if (channel !== undefined) {
+    const note = 'The request came with a voucher of the payment channel, so there was no challenge.'
+    const paid: FrameField[] = [
+      ['server_nonce', 'preemptive'],
+      ['channel', channel],
+      ['voucher', null],
+      ['counted', null],
+    ]
+    return [{ type: 'x402.request', from: 'buyer', at, note, fields: [...requestFields(known), ...paid] }]
+  }
   const paid: FrameField[] = [['server_nonce', challenge ?? 'preemptive'], ...authorizationFields(payment)]
   if (challenge === null) {
     const note = 'Preemptive: the payment came with the first request, so there was no challenge.'
@@ -96,13 +106,14 @@ function requiredFields(payment: PaymentRecord): FrameField[] {
 }
 
 function authorizationFields(payment: PaymentRecord): FrameField[] {
+  const { valid_after = null, valid_before = null, nonce = null } = payment
   return [
     ['from', payment.payer],
     ['to', payment.pay_to],
     ['value', payment.amount_atomic],
-    ['validAfter', payment.valid_after],
-    ['validBefore', payment.valid_before],
-    ['nonce', payment.nonce],
+    ['validAfter', valid_after],
+    ['validBefore', valid_before],
+    ['nonce', nonce],
     ['signature', 'stored, never shown'],
   ]
 }
@@ -114,11 +125,12 @@ function answerOf({ order, execution, payment, receipt }: KnownExchange): Frame[
     const hasBody = order !== undefined || execution !== undefined
     const fields: FrameField[] = [
       ['payment_id', payment?.payment_id ?? null],
-      ['tx_hash', null],
+      ...(payment?.channel_id === undefined ? [['tx_hash', null] as const] : [['charge', chargeOf(payment)] as const]),
       ...(hasBody ? [['body', 'the result'] as const] : []),
       ['seller_token_id', null],
       ['receipt', receipt === undefined ? 'not known' : receipt.status],
     ]
+    if (payment?.channel_id !== undefined) return [{ type: 'x402.response', from: 'seller', fields }]
     const note = 'tx_hash is empty if the payment was settled after this frame. The settlement is shown below.'
     return [{ type: 'x402.response', from: 'seller', note, fields }]
   }
@@ -160,7 +172,21 @@ function failure({ code, message, retryable }: NonNullable<OrderRecord['error']>
   return { type, from: 'seller', note, fields }
 }
 
-function settlement({ state, tx_hash, attempts }: PaymentRecord): Frame {
+const chargeOf = ({ amount_atomic, amount }: PaymentRecord) => `${amount_atomic} (${amount} USDC)`
+
+function settlement({ state, tx_hash, attempts, channel_id: channel }: PaymentRecord): Frame {
+  if (channel !== undefined) {
+    const note = 'This step is not a frame. The seller claims the charges of the channel together.'
+    return {
+      type: 'claim',
+      from: 'nobody',
+      note,
+      fields: [
+        ['channel', channel],
+        ['state', state],
+      ],
+    }
+  }
   const note = 'This step is not a frame. The seller submits the authorization to a facilitator.'
   const fields: FrameField[] = [
     ['state', state],

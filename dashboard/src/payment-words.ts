@@ -15,10 +15,20 @@ export const books: Record<Book, Word> = {
   refunded: { word: 'paid back', tone: 'plain', says: 'paid, and then paid back by the seller' },
 }
 
-type PaymentState = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }
+/** What the books say of a call on a payment channel. */
+const onChannel: Partial<Record<Book, string>> = {
+  held: 'a voucher on the payment channel covers the call, and no charge is known yet',
+  paid: 'charged on a payment channel',
+  earned: 'charged on a payment channel: its claim brings the money',
+}
+
+type PaymentState = Pick<RecordedPayment, 'book' | 'settlement_note' | 'channel_id'> & {
+  state: RecordedPayment['settlement']
+}
 
 /** Describes a payment in a sentence. Only the chain makes a payment paid or earned (D41). */
-export function meaningOf({ book, state, settlement_note: note }: PaymentState): string {
+export function meaningOf({ book, state, settlement_note: note, channel_id }: PaymentState): string {
+  if (channel_id !== undefined && onChannel[book] !== undefined) return onChannel[book]
   if (book === 'held' && state === 'claimed') {
     return `the seller says that the payment is settled, but the chain does not show the transfer yet${note === undefined ? '' : `: ${note}`}`
   }

@@ -34,6 +34,10 @@ export async function askForX402Receipt(
       'the seller sent no valid receipt with the result: it is not asked for another',
     )
   }
+  if (signed === undefined) {
+    const why = 'a payment channel paid this call, so there is no transaction that a receipt of x402 could name'
+    throw new MarketError('SELLER_FAILED', `${why}: the receipt that came with the result holds`)
+  }
   const { network, payTo } = requirements
   const payer = signed.authorization.from
   const { scheme } = requirements

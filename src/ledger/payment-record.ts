@@ -22,8 +22,9 @@ export function receivedPayment(
   const { id, agentId, peerId, signed, requirements, txHash, attempts, nextAttemptAt, error } = payment
   const { network, asset, amount, payTo } = requirements
   const facts = { paymentId: id, network, asset, amount, payTo, payer: signed.authorization.from, txHash }
+  const channel = payment.channel?.id
   return {
-    ...paymentView(facts),
+    ...paymentView({ ...facts, channel }),
     direction: 'in',
     agent_id: agentId,
     ...named(nameOf(agentId)),
@@ -37,7 +38,7 @@ export function receivedPayment(
     ...(error !== undefined && { error }),
     challenge_nonce: payment.challengeNonce ?? null,
     max_timeout_seconds: requirements.maxTimeoutSeconds,
-    ...authorizationView(signed),
+    ...(channel === undefined && authorizationView(signed)),
     created_at: isoTime(payment.createdAt),
     updated_at: isoTime(payment.updatedAt),
   }
@@ -57,7 +58,8 @@ export function madePayment(made: StoredReservation, nameOf: (agentId: string) =
     ...noteOf(made),
     challenge_nonce: made.envelope.server_nonce === 'preemptive' ? null : made.envelope.server_nonce,
     max_timeout_seconds: made.requirements.maxTimeoutSeconds,
-    ...authorizationView(made.envelope.payload!),
+    // A call on a channel has no authorization of its own.
+    ...(made.envelope.payload && authorizationView(made.envelope.payload)),
     created_at: isoTime(made.createdAt),
     updated_at: isoTime(made.updatedAt),
   }

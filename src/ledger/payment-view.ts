@@ -1,7 +1,7 @@
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
-import type { ExecutionPayment } from '../schema/api.ts'
 import type { Book } from '../schema/book.ts'
+import type { ExecutionPayment } from '../schema/execution-payment.ts'
 import type { RecordedPayment } from '../schema/order.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { PaymentState } from '../store/payments.ts'
@@ -21,13 +21,14 @@ export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlem
     payer: paid.payer,
     pay_to: paid.payTo,
     tx_hash: paid.txHash ?? '',
+    ...(paid.channel !== undefined && { channel_id: paid.channel }),
   }
 }
 
 export function factsOf(reservation: Reservation, txHash: Hex | undefined): PaymentFacts {
-  const { paymentId, requirements, envelope, amount } = reservation
+  const { paymentId, requirements, envelope, amount, channel } = reservation
   const { network, asset, payTo } = requirements
-  return { paymentId, network, asset, amount, payer: envelope.payer, payTo, txHash }
+  return { paymentId, network, asset, amount, payer: envelope.payer, payTo, txHash, channel }
 }
 
 /** A payment that this node signed, with its outcome. */

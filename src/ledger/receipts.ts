@@ -67,9 +67,8 @@ export function createReceipts({ store, nameOf, x402 }: ReceiptsDeps): Receipts 
 }
 
 export function receiptRecord(stored: StoredReceipt, name: string | undefined): ReceiptRecord {
-  const { direction, paymentId, agentId, peerId, requirements, signed, txHash, receipt, note, createdAt } = stored
+  const { direction, paymentId, agentId, peerId, requirements, payer, txHash, receipt, note, createdAt } = stored
   const { network, asset, amount, payTo } = requirements
-  const { from, to, value, validAfter, validBefore, nonce } = signed.authorization
   const status = receipt !== undefined ? 'valid' : note === '' ? 'missing' : 'wrong'
   return {
     payment_id: paymentId,
@@ -81,22 +80,27 @@ export function receiptRecord(stored: StoredReceipt, name: string | undefined): 
     amount_atomic: amount.toString(),
     network,
     asset,
-    payer: from,
+    payer,
     pay_to: payTo,
     tx_hash: txHash ?? '',
     status,
     ...(status === 'wrong' && { note: note ?? '' }),
     ...(receipt !== undefined && { issued_at: isoTime(receipt.payload.issuedAt * 1000), receipt }),
-    authorization: {
-      from,
-      to,
-      value: value.toString(),
-      validAfter: validAfter.toString(),
-      validBefore: validBefore.toString(),
-      nonce,
-    },
+    ...paidBy(stored),
     created_at: isoTime(createdAt),
   }
+}
+
+/** What a receipt is checked with: the payment id is the hash of either. */
+function paidBy({ signed, channel }: StoredReceipt): Pick<ReceiptRecord, 'authorization' | 'channel'> {
+  if (signed === undefined) {
+    if (channel === undefined) return {}
+    const { id, correlationId: correlation_id, config } = channel
+    return { channel: { id, correlation_id, ...(config !== undefined && { config }) } }
+  }
+  const { from, to, value, validAfter, validBefore, nonce } = signed.authorization
+  const amounts = { value: `${value}`, validAfter: `${validAfter}`, validBefore: `${validBefore}` }
+  return { authorization: { from, to, ...amounts, nonce } }
 }
 
 const columns: Record<string, (record: ReceiptRecord) => string | undefined> = {
@@ -120,6 +124,7 @@ const columns: Record<string, (record: ReceiptRecord) => string | undefined> = {
   signature: (record) => record.receipt?.signature,
   note: (record) => record.note,
   format: (record) => record.receipt?.format,
+  channel_id: (record) => record.channel?.id,
 }
 
 /** CSV with one line per receipt. `headings` adds the column names; omit them when the text continues another. */

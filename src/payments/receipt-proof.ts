@@ -5,6 +5,8 @@ import type { SignedReceipt, SignedX402Receipt } from '../schema/receipt.ts'
 import type { ReceiptRecord } from '../schema/receipt-record.ts'
 import { assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf } from './authorization.ts'
+import { channelId } from './channel-digests.ts'
+import { channelCallId } from './channels/call-id.ts'
 import { contentHash, receiptSigner } from './receipt.ts'
 import { x402ReceiptSigner } from './x402-receipt.ts'
 
@@ -14,6 +16,8 @@ export type Proof = { ok: boolean; signer?: Hex; proven: string[]; failed: strin
 export type Evidence = {
   receipt: SignedReceipt
   authorization?: ReceiptRecord['authorization'] | undefined
+  /** The call on a channel that was paid, instead of an authorization. */
+  channel?: ReceiptRecord['channel'] | undefined
   task?: Uint8Array | undefined
   result?: Uint8Array | undefined
   /** The account that should have signed it. */
@@ -24,7 +28,7 @@ export type Evidence = {
  * Judges a receipt offline. Trusts only what the signature covers, directly or by hash: the authorization counts only
  * if its digest equals the signed payment id.
  */
-export function proveReceipt({ receipt, authorization, task, result, expected }: Evidence): Proof {
+export function proveReceipt({ receipt, authorization, channel, task, result, expected }: Evidence): Proof {
   const { payload } = receipt
   const proof = { proven: [] as string[], failed: [] as string[], unproven: [] as string[] }
   const signer = receiptSigner(receipt)
@@ -34,12 +38,13 @@ export function proveReceipt({ receipt, authorization, task, result, expected }:
   }
   proof.proven.push(`account ${signer} signed it, every field as it stands here${placeText(receipt)}`)
   judgeSigner(signer, expected, proof)
-  judgePayment(receipt, authorization, signer, proof)
+  if (channel === undefined) judgePayment(receipt, authorization, signer, proof)
+  else judgeCall(receipt, channel, signer, proof)
   judgeContent('task', payload.taskHash, task, proof)
   judgeContent('result', payload.resultHash, result, proof)
   proof.unproven.push(
     `that it was signed at ${timeText(payload.issuedAt)}: that is the word of the signer`,
-    'that money moved: only the chain shows that, by the authorization or its transaction',
+    `that money moved: only the chain shows that, by ${channel === undefined ? 'the authorization or its transaction' : 'the claims of the channel'}`,
     'that the result is any good',
   )
   return { ok: proof.failed.length === 0, signer, ...proof }
@@ -108,6 +113,35 @@ function judgePayment(
   else failed.push(`the signer is not the account that this payment pays, which is ${to}`)
   if (!sameAddress(payload.payer, from))
     failed.push(`it names ${payload.payer} as payer; the authorization is of ${from}`)
+}
+
+/** The same for a call on a channel: its payment id is made of the channel and the call. */
+function judgeCall(
+  { payload }: SignedReceipt,
+  { id, correlation_id: call, config }: NonNullable<Evidence['channel']>,
+  signer: Hex,
+  { proven, failed, unproven }: Lists,
+): void {
+  if (channelCallId(id, call) !== payload.paymentId) {
+    failed.push(`it is about payment ${payload.paymentId}, not about call ${call} on channel ${id}`)
+    return
+  }
+  proven.push(`it is about call ${call} on payment channel ${id}`)
+  const asset = assetOf(payload.network)
+  if (config === undefined || asset === undefined) {
+    unproven.push('which accounts the channel is between: its terms are not at hand')
+    return
+  }
+  if (channelId(config, asset.chainId) !== id.toLowerCase()) {
+    failed.push(`the terms beside it are not those of channel ${id}`)
+    return
+  }
+  const { payer, receiver } = config
+  proven.push(`the channel pays from ${payer} to ${receiver} on ${payload.network}`)
+  if (sameAddress(signer, receiver)) proven.push('the signer is the account that this channel pays')
+  else failed.push(`the signer is not the account that this channel pays, which is ${receiver}`)
+  if (!sameAddress(payload.payer, payer)) failed.push(`it names ${payload.payer} as payer; the channel is of ${payer}`)
+  unproven.push('what the call cost: the seller states it with the result, and both ledgers have it')
 }
 
 function judgeContent(

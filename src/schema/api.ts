@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { AgentDefinition, privateFields } from './agent.ts'
 import { Price, PriceText } from './amount.ts'
+import { ExecutionPayment } from './execution-payment.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
 import { Listing } from './listing.ts'
 import { NetworkKind } from './network-kind.ts'
@@ -102,25 +103,6 @@ export type ExecuteBody = z.input<typeof Execute>
 
 // The schemas below are answers of the node. Where money is already spent they describe formats without enforcing them:
 // a result must never be lost to its own schema.
-
-export const ExecutionPayment = z
-  .object({
-    payment_id: z.string().meta({ description: 'EIP-712 digest of the authorization, 0x-prefixed' }),
-    network: z.string().meta({ description: 'CAIP-2 id' }),
-    asset: z.string().meta({ description: 'address of the USDC contract' }),
-    amount: z.string().meta({ description: 'USDC as decimal text' }),
-    amount_atomic: z.string().meta({ description: 'the same amount in atomic units' }),
-    payer: z.string(),
-    pay_to: z.string(),
-    tx_hash: z.string().meta({ description: 'settlement transaction; empty while settlement is pending' }),
-    settlement: z.enum(['settled', 'claimed', 'pending']).meta({
-      description:
-        '`settled`: the chain shows the transfer; `claimed`: only the seller says that it settled; `pending`: not settled yet',
-    }),
-    settlement_note: z.string().optional().meta({ description: 'why the node cannot ask the chain' }),
-  })
-  .meta({ id: 'ExecutionPayment', description: 'The payment for an execution.' })
-export type ExecutionPayment = z.infer<typeof ExecutionPayment>
 
 /** Present only if the result is not UTF-8 or its response was unusual. */
 export const oddResultFields = {

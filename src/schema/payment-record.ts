@@ -18,9 +18,12 @@ export const PaymentRecord = RecordedPayment.omit({ settlement: true })
       .nullable()
       .meta({ description: 'challenge of the seller; null: a preemptive payment without a challenge' }),
     max_timeout_seconds: z.int().meta({ description: 'hash of the payment requirements' }),
-    nonce: z.string().meta({ description: 'nonce of the EIP-3009 authorization' }),
-    valid_after: z.string(),
-    valid_before: z.string().meta({ description: 'the payment cannot be settled after this time' }),
+    nonce: z
+      .string()
+      .optional()
+      .meta({ description: 'nonce of the EIP-3009 authorization; absent for a call on a channel, which has none' }),
+    valid_after: z.string().optional(),
+    valid_before: z.string().optional().meta({ description: 'the payment cannot be settled after this time' }),
     created_at: z.string(),
     updated_at: z.string(),
   })

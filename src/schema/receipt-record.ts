@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { AgentRef } from './api.ts'
+import { ChannelConfig } from './channel.ts'
 import { cursorOf, Limit } from './page.ts'
 import { Address, Hash32 } from './primitives.ts'
 import { SignedReceipt } from './receipt.ts'
@@ -18,10 +19,20 @@ export const ReceiptAuthorization = z.object({
   nonce: Hash32,
 })
 
+/** The call on a channel that a receipt is about: the payment id is the hash of channel and call. */
+export const ReceiptChannel = z.object({
+  id: Hash32,
+  correlation_id: z.string().max(100),
+  config: ChannelConfig.optional().meta({ description: 'terms of the channel. Their hash is its id' }),
+})
+
 /** A stored receipt, with everything needed to check it offline. */
 export const ReceiptRecord = z
   .object({
-    payment_id: z.string().meta({ description: 'EIP-712 digest of the authorization, 0x-prefixed' }),
+    payment_id: z.string().meta({
+      description:
+        'EIP-712 digest of the authorization; of a call on a channel the hash of channel and call. 0x-prefixed',
+    }),
     direction: Direction,
     agent_id: z.string(),
     agent_name: z.string().optional(),
@@ -40,7 +51,8 @@ export const ReceiptRecord = z
     note: z.string().optional(),
     issued_at: z.string().optional().meta({ description: 'time by the clock of the seller' }),
     receipt: SignedReceipt.optional(),
-    authorization: ReceiptAuthorization,
+    authorization: ReceiptAuthorization.optional().meta({ description: 'absent for a call on a channel' }),
+    channel: ReceiptChannel.optional().meta({ description: 'only of a call on a channel' }),
     created_at: z.string().meta({ description: 'when this node signed or accepted the payment' }),
   })
   .meta({ id: 'Receipt', description: 'A receipt of a paid call.' })

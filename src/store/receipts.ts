@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { ChannelConfig } from '../schema/channel.ts'
 import type { Page } from '../schema/page.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -18,7 +19,11 @@ export type StoredReceipt = {
   /** libp2p peer of the other side. */
   peerId: string
   requirements: PaymentRequirements
-  signed: SignedAuthorization
+  payer: string
+  /** Undefined: a channel paid. */
+  signed: SignedAuthorization | undefined
+  /** The call that the channel paid. `config`: its terms, as long as the channel is kept. */
+  channel?: { id: Hex; correlationId: string; config: ChannelConfig | undefined } | undefined
   txHash: Hex | undefined
   receipt: SignedReceipt | undefined
   /** Why there is no receipt: '' if the seller sent none. */
@@ -50,19 +55,29 @@ type LedgerReceiptRow = {
   tx_hash: Uint8Array | null
   receipt: Uint8Array | null
   receipt_note: string | null
+  correlation_id: string | null
+  channel_id: Uint8Array | string | null
+  channel_config: string | null
   created_at: number
 } & AuthorizationRow
 
 /** Each ledger in the same columns, limited to rows with a receipt or a note. */
 const ledgers = {
   in: {
-    rows: 'SELECT *, id AS payment_id, NULL AS receipt_note FROM payments WHERE receipt IS NOT NULL',
+    rows: `
+      SELECT *, id AS payment_id, NULL AS receipt_note, channel AS channel_id,
+        (SELECT c.config FROM seller_channels c WHERE c.id = payments.channel) AS channel_config
+      FROM payments WHERE receipt IS NOT NULL`,
     no: 'no',
     id: 'id',
   },
   out: {
     rows: `
-      SELECT *, order_no AS no, seller_id AS peer_id FROM authorizations
+      SELECT *, order_no AS no, seller_id AS peer_id,
+        (SELECT o.correlation_id FROM orders o WHERE o.no = order_no) AS correlation_id,
+        (SELECT c.id FROM buyer_channels c WHERE c.no = authorizations.channel) AS channel_id,
+        (SELECT c.config FROM buyer_channels c WHERE c.no = authorizations.channel) AS channel_config
+      FROM authorizations
       WHERE (receipt IS NOT NULL OR receipt_note IS NOT NULL)`,
     no: 'order_no',
     id: 'payment_id',
@@ -143,10 +158,20 @@ function toReceipt({ direction, row }: ReceiptMatch): StoredReceipt {
     paymentId,
     agentId: row.agent_id,
     peerId: row.peer_id,
-    ...authorizationOf(row),
+    ...paidBy(row),
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, paymentId, row),
     note: row.receipt_note ?? undefined,
     createdAt: row.created_at,
   }
+}
+
+/** A call on a channel has no authorization of its own. */
+function paidBy(row: LedgerReceiptRow): Pick<StoredReceipt, 'requirements' | 'signed' | 'channel' | 'payer'> {
+  const { requirements, signed } = authorizationOf(row)
+  const { channel_id: channel, channel_config: config, correlation_id: correlationId, payer } = row
+  if (channel === null) return { requirements, signed, payer }
+  const id = typeof channel === 'string' ? (channel as Hex) : toHex(channel)
+  const terms = config === null ? undefined : (JSON.parse(config) as ChannelConfig)
+  return { requirements, signed: undefined, payer, channel: { id, correlationId: correlationId ?? '', config: terms } }
 }

@@ -18,6 +18,8 @@ export type ExchangePayment = {
   payer: string
   payTo: string
   txHash: Hex | undefined
+  /** The channel that covers it. */
+  channel?: Hex | undefined
   state: PaymentState
 }
 export type StoredExchange = {
@@ -47,7 +49,11 @@ export interface SessionStore {
 }
 
 type ExchangeRow = Omit<RowOf<StoredExchange>, 'payment'> &
-  Omit<RowOf<ExchangePayment>, 'paymentId'> & { id: number; paymentId: Uint8Array | null }
+  Omit<RowOf<ExchangePayment>, 'paymentId' | 'channel'> & {
+    id: number
+    paymentId: Uint8Array | null
+    channel: Uint8Array | null
+  }
 
 /** Jumps from caller to caller in the index: a session may have any number of exchanges. */
 const CALLERS = `
@@ -68,7 +74,7 @@ const LENGTHS =
 const EXCHANGES = `
   SELECT e.id, e.correlation_id AS correlationId, e.input, e.output, e.error, e.created_at AS createdAt,
     e.duration_ms AS durationMs, p.id AS paymentId, p.network, p.asset, p.amount, p.payer, p.pay_to AS payTo,
-    p.tx_hash AS txHash, p.state
+    p.tx_hash AS txHash, p.channel, p.state
   FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
 const NEWEST = 'WHERE e.agent_id = ? AND e.caller_id = ? AND e.id < ? ORDER BY e.id DESC LIMIT ?'
 const OWN = `agent_id = ?1 AND correlation_id IS NOT NULL AND status NOT IN ('pending', 'executing')
@@ -127,8 +133,10 @@ function toExchange(row: ExchangeRow): StoredExchange {
   return { correlationId, input, ...answer, createdAt, durationMs, payment: paymentOf(row) }
 }
 
-function paymentOf({ paymentId, network, asset, amount, payer, payTo, txHash, state }: ExchangeRow) {
+function paymentOf(row: ExchangeRow) {
+  const { paymentId, network, asset, amount, payer, payTo, txHash, channel, state } = row
   if (paymentId === null) return undefined
   const payment = { paymentId: toHex(paymentId), network, asset, amount: BigInt(amount), payer, payTo, state }
-  return { ...payment, txHash: txHash === null ? undefined : toHex(txHash) }
+  const hash = txHash === null ? undefined : toHex(txHash)
+  return { ...payment, txHash: hash, ...(channel !== null && { channel: toHex(channel) }) }
 }

@@ -15,6 +15,7 @@ export const receiptFixture = receiptRecord(
     agentId,
     peerId: '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st',
     requirements: requirements(),
+    payer: envelope.payer,
     signed: envelope.payload!,
     txHash: undefined,
     receipt: sellerWallet.signReceipt(receiptOf({ ...delivery, payer: envelope.payer }, at)),

@@ -6,6 +6,7 @@ import type * as approval from '../../../src/schema/approval.ts'
 import type * as book from '../../../src/schema/book.ts'
 import type * as budget from '../../../src/schema/budget.ts'
 import type * as configuration from '../../../src/schema/configuration.ts'
+import type * as execution from '../../../src/schema/execution-payment.ts'
 import type * as fleet from '../../../src/schema/fleet.ts'
 import type * as ledger from '../../../src/schema/ledger.ts'
 import type * as listing from '../../../src/schema/listing.ts'
@@ -23,7 +24,7 @@ import type * as x402 from '../../../src/schema/x402.ts'
 export type Problem = input<typeof api.Problem>
 export type PeerStatus = input<typeof api.PeerStatus>
 export type WalletBalance = input<typeof api.WalletBalance>
-export type ExecutionPayment = input<typeof api.ExecutionPayment>
+export type ExecutionPayment = input<typeof execution.ExecutionPayment>
 export type PeerErrors = typeof x402.x402Errors
 export type Book = input<typeof book.Book>
 export type CallError = input<typeof order.CallError>

@@ -146,6 +146,7 @@ function Row({ payment }: { payment: PaymentRecord }) {
         <span className="row-meta">
           {isIn ? 'from' : 'to'} {short(payment.peer_id, 5)}
           {payment.tx_hash !== '' && ` · ${short(payment.tx_hash, 6)}`}
+          {payment.channel_id !== undefined && ` · on channel ${short(payment.channel_id, 6)}`}
           {payment.state === 'claimed' && ' · not on the chain yet'}
         </span>
       </span>

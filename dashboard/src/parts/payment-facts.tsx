@@ -14,8 +14,14 @@ export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
       <p className="muted">{meaningOf(payment)}</p>
       <Facts
         rows={[
-          ['Transaction', <Transaction key="tx" payment={payment} />],
-          payment.book === 'held' && ['Can be charged', <Deadline key="until" iso={payment.valid_before} />],
+          payment.channel_id === undefined
+            ? ['Transaction', <Transaction key="tx" payment={payment} />]
+            : ['Payment channel', <Id key="channel" value={payment.channel_id} what="channel id" />],
+          payment.book === 'held' &&
+            payment.valid_before !== undefined && [
+              'Can be charged',
+              <Deadline key="until" iso={payment.valid_before} />,
+            ],
           ['Network', networkName(payment.network)],
           ['From', <Id key="from" value={payment.payer} what="address" />],
           ['To', <Id key="to" value={payment.pay_to} what="address" />],

@@ -10,7 +10,7 @@ import { silentLogger } from '../../lib/logger.ts'
 import type { Proof } from '../../payments/receipt-proof.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
-import { directions, ReceiptAuthorization, type ReceiptRecord } from '../../schema/receipt-record.ts'
+import { directions, ReceiptAuthorization, ReceiptChannel, type ReceiptRecord } from '../../schema/receipt-record.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import type { LedgerDatabase } from '../../store/ledger-database.ts'
 import { lockDataDir } from '../../store/lock.ts'
@@ -168,8 +168,12 @@ function show(context: Context, { ok, proven, failed, unproven, ...judged }: Jud
   for (const line of unproven) context.print(`  not proven    ${printableLine(line, LINE_LENGTH)}`)
 }
 
-const Kept = z.object({ receipt: SignedReceipt, authorization: ReceiptAuthorization.optional() })
-const Bare = SignedReceipt.transform((receipt) => ({ receipt, authorization: undefined }))
+const Kept = z.object({
+  receipt: SignedReceipt,
+  authorization: ReceiptAuthorization.optional(),
+  channel: ReceiptChannel.optional(),
+})
+const Bare = SignedReceipt.transform((receipt) => ({ receipt, authorization: undefined, channel: undefined }))
 const OfX402 = SignedX402Receipt.transform((x402) => ({ x402 }))
 const One = z.union([Kept, Bare, OfX402])
 type GivenReceipt = z.output<typeof One>
@@ -200,7 +204,10 @@ async function kept(context: Context, flags: { dataDir?: string | undefined }, g
   const { config, secrets } = await context.loadConfig(flags)
   const running = await findRunningNode(context, config, secrets)
   const record = running === undefined ? await readStored(config, secrets, given) : await ask(running.node)
-  if (record?.receipt !== undefined) return { receipt: record.receipt, authorization: record.authorization }
+  if (record?.receipt !== undefined) {
+    const { receipt, authorization, channel } = record
+    return { receipt, authorization, channel }
+  }
   const why =
     record === undefined
       ? 'this node has no receipt for this payment'

@@ -87,12 +87,13 @@ export function settlementText({
   settlement,
   settlement_note,
   tx_hash,
-}: Pick<RecordedPayment, 'settlement' | 'settlement_note' | 'tx_hash'>): string {
+  channel_id: channel,
+}: Pick<RecordedPayment, 'settlement' | 'settlement_note' | 'tx_hash' | 'channel_id'>): string {
   const what = {
-    settled: `settled in transaction ${tx_hash}`,
+    settled: channel === undefined ? `settled in transaction ${tx_hash}` : `paid on channel ${channel}`,
     claimed: `the seller names transaction ${tx_hash}; the chain does not show it yet`,
     pending: 'settlement pending',
-    reserved: 'signed; the seller can still settle it',
+    reserved: `signed; the seller can still ${channel === undefined ? 'settle' : 'charge'} it`,
     released: 'not charged',
     voided: 'voided: not charged',
     failed: 'never settled',
