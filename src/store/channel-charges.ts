@@ -1,11 +1,11 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
-import { type ChannelSums, channelNo, putSums } from './buyer-channels.ts'
+import { type ChannelSums, channelNo, putSums, type StoredChannel } from './buyer-channels.ts'
 import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type Order, putOrder } from './order-row.ts'
-import { one, type Query, run, steps, together, type Value } from './query.ts'
+import { nothing, one, type Query, run, steps, together, type Value } from './query.ts'
 import {
   CHANGED,
   type ChangedRow,
@@ -15,7 +15,8 @@ import {
   type ReservationState,
 } from './reservation-row.ts'
 import { noteRevision } from './revisions.ts'
-import { addSpending } from './spending.ts'
+import { addSpending, type Expense } from './spending.ts'
+import { isLedgerAway } from './store-error.ts'
 
 /** The ends of calls on channels that brought no result. */
 export interface ChannelCharges {
@@ -31,6 +32,10 @@ type CountCharge = (sums: ChannelSums, call: { call: Hex; asked: bigint }) => Ch
 
 /** A call that a channel has paid. `charge`: as the seller states it. */
 export type ChargedCall = { charge: Charge | undefined; count: CountCharge }
+
+/** The end of a call. `receipt`: the values of the columns `receipt` and `receipt_note`. */
+type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
+type WaitingEnd = { end: ChargedEnd; resolve(): void; reject(error: unknown): void }
 
 type CallRow = { order_no: number; payment_id: Uint8Array; channel: number; state: ReservationState; amount: number }
 
@@ -60,33 +65,122 @@ export function channelCharges(database: LedgerDatabase): ChannelCharges {
   }
 }
 
+/** Ends of calls that are stored in one transaction at most. */
+const ENDS_MAX = 256
+
 /**
- * Stores the result of a call with its charge: the order ends, the reservation is spent with the charge, and the channel
- * counts it. All in one transaction. A result that comes again changes nothing of the sums.
- *
- * @param receipt the values of the columns `receipt` and `receipt_note`
+ * Stores the results of calls with their charges. Those that end in one turn, or while others are stored, are one change:
+ * each charge counts into the sums that the one before it has left, and PostgreSQL runs the changes of a group side by side.
  */
-export function finishCharged(
-  order: Order,
-  { charge, count }: ChargedCall,
-  receipt: readonly Value[],
-  process: string,
-): Query<void> {
+export function chargedEnds(database: LedgerDatabase): (end: ChargedEnd) => Promise<void> {
+  let waiting: WaitingEnd[] = []
+  let isStoring = false
+
+  async function store(): Promise<void> {
+    let begun: WaitingEnd[] | undefined
+    const take = () => {
+      const taken = waiting.slice(0, ENDS_MAX)
+      waiting = waiting.slice(ENDS_MAX)
+      return taken
+    }
+    // What comes until the transaction begins is in it. A transaction that is run again has the same ends.
+    const change = steps(function* () {
+      begun ??= take()
+      yield* finishCharged(endsOf(begun), database)
+    })
+    try {
+      await database.commit(change)
+      for (const { resolve } of begun!) resolve()
+    } catch (error) {
+      begun ??= take()
+      if (begun.length === 1 || isLedgerAway(error)) for (const { reject } of begun) reject(error)
+      else
+        for (const each of begun)
+          await database.commit(finishCharged(endsOf([each]), database)).then(each.resolve, each.reject)
+    }
+  }
+
+  async function storeAll(): Promise<void> {
+    isStoring = true
+    while (waiting.length > 0) await store()
+    isStoring = false
+  }
+
+  return (end) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ end, resolve, reject })
+      if (!isStoring) void storeAll()
+    })
+}
+
+const endsOf = (waiting: readonly WaitingEnd[]) => waiting.map(({ end }) => end)
+
+/**
+ * Stores the results of calls with their charges: the orders end, the reservations are spent with the charges, and the
+ * channels count them. A result that comes again changes nothing of the sums.
+ */
+function finishCharged(ends: readonly ChargedEnd[], { process, note }: LedgerDatabase): Query<void> {
   return steps(function* () {
-    const call = yield* one<CallRow>(CALL, order.id)
-    if (call === undefined) throw new Error(`order ${order.id} has no call on a channel`)
-    const ended = putOrder(order, process)
-    if (call.state === 'spent') return void (yield* ended)
-    const channel = yield* channelNo(call.channel)
-    const asked = BigInt(call.amount)
-    const counted = count(channel!, { call: toHex(call.payment_id), asked })
-    // More than what was asked is not owed, whatever the seller says.
-    const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
-    const spend = one<ChangedRow>(SPEND, call.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt)
-    const [, spent] = yield* together(ended, spend, putSums(channel!.id, counted, order.updatedAt))
-    const expense = expenseOf(spent!)
-    if (call.state === 'reserved') yield* addSpending(expense, amount - asked)
-    // A call that was given up is charged after all.
-    else yield* together(noteRevision(), addSpending(expense, amount))
+    const rows = yield* together(...ends.map(({ order }) => one<CallRow>(CALL, order.id)))
+    const charged = chargedCalls(ends, rows)
+    const numbers = [...new Set(charged.map(({ row }) => row.channel))]
+    const stored = yield* together(...numbers.map(channelNo))
+    const channels = new Map(numbers.map((no, at) => [no, stored[at]!]))
+    const spends = charged.map((call) => spend(call, channels))
+    const now = ends.at(-1)!.order.updatedAt
+    const sums = [...channels.values()].map((channel) => putSums(channel.id, channel, now))
+    const noted = ends.flatMap(({ order: { id } }) => [
+      { record: 'order', id } as const,
+      { record: 'purchase', id } as const,
+    ])
+    const [spent] = yield* together(
+      together(...spends.map(({ change }) => change)),
+      together(...ends.map(({ order }) => putOrder(order, process))),
+      together(...sums),
+      note(...noted),
+    )
+    const expenses = spends.map(({ amount }, at) => ({ expense: expenseOf(spent[at]!), amount }))
+    const isLate = charged.some(({ row }) => row.state === 'released')
+    yield* together(isLate ? noteRevision() : nothing(undefined), ...sumsOf(expenses))
   })
+}
+
+type CallAndEnd = { row: CallRow; end: ChargedEnd }
+
+/** The calls that count now, each once. */
+function chargedCalls(ends: readonly ChargedEnd[], rows: readonly (CallRow | undefined)[]): CallAndEnd[] {
+  const calls = new Map<number, CallAndEnd>()
+  for (const [at, end] of ends.entries()) {
+    const row = rows[at]
+    if (row === undefined) throw new Error(`order ${end.order.id} has no call on a channel`)
+    if (row.state !== 'spent' && !calls.has(row.order_no)) calls.set(row.order_no, { row, end })
+  }
+  return [...calls.values()]
+}
+
+/** Counts a charge into the sums of its channel. @returns how it is stored, and what it changes of what counts as spent */
+function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
+  const { onChannel, receipt, order } = end
+  const { charge, count } = onChannel
+  const asked = BigInt(row.amount)
+  const channel = channels.get(row.channel)!
+  channels.set(row.channel, { ...channel, ...count(channel, { call: toHex(row.payment_id), asked }) })
+  // More than what was asked is not owed, whatever the seller says.
+  const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
+  const change = one<ChangedRow>(SPEND, row.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt)
+  // A call that was given up is charged after all.
+  return { change, amount: row.state === 'reserved' ? amount - asked : amount }
+}
+
+/** Adds to each sum once. Always in one order: two changes that wait for each other's rows would both be stuck. */
+function sumsOf(expenses: readonly { expense: Expense; amount: bigint }[]): Query<unknown>[] {
+  const sums = new Map<string, { expense: Expense; amount: bigint }>()
+  for (const { expense, amount } of expenses) {
+    const key = `${expense.day} ${expense.sellerId} ${expense.tokenId}`
+    sums.set(key, { expense, amount: amount + (sums.get(key)?.amount ?? 0n) })
+  }
+  return [...sums]
+    .filter(([, { amount }]) => amount !== 0n)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, { expense, amount }]) => addSpending(expense, amount))
 }

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
-import { type ChannelCharges, type ChargedCall, channelCharges, finishCharged } from './channel-charges.ts'
+import { type ChannelCharges, type ChargedCall, channelCharges, chargedEnds } from './channel-charges.ts'
 import { heldInPeriod } from './held.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
@@ -180,6 +180,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
   const change = async (id: string, changed: Query<ChangedRow | undefined>, ...noted: readonly Noted[]) =>
     (await database.commit(changed, { record: 'purchase', id }, ...noted))?.order_id
   const order = async (found: Query<OrderRow | undefined>) => mapRow(await database.query(found), toOrder)
+  const finishOnChannel = chargedEnds(database)
   const count = async (counted: Query<{ n: number } | undefined>) => Number((await database.query(counted))!.n)
 
   return {
@@ -190,7 +191,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       const noted = [ended, { record: 'purchase', id: order.id }] as const
       const [named, ...receipt] = spentValues(paid)
       if (paid.onChannel !== undefined) {
-        return void (await database.commit(finishCharged(order, paid.onChannel, receipt, process), ...noted))
+        return finishOnChannel({ order, onChannel: paid.onChannel, receipt })
       }
       const spent: readonly Value[] = [named!, ...receipt, order.updatedAt, order.id]
       // SPEND comes first: it locks the authorization, so that nobody releases it before the order ends.

@@ -127,6 +127,26 @@ onBothEngines((open) => {
     expect(await purchases.spentOn(day)).toBe(900n)
   })
 
+  test('charges that come together are all counted, in whatever order they come', async () => {
+    const { id } = await opened()
+    const calls = await Promise.all(Array.from({ length: 20 }, () => called(id)))
+    const charges = calls.map((_, index) => ({ amount: 100n, total: 100n * BigInt(index + 1), seq: index + 1 }))
+    await Promise.all(calls.map((_, at) => finish(calls.at(-1 - at)!, charges.at(-1 - at))))
+    expect(await sumsOf(id)).toEqual({ charged: 2_000n, seq: 20, early: [], inFlight: 0, stopped: undefined })
+    expect(await purchases.spentOn(day)).toBe(2_000n)
+  })
+
+  test('of calls that end together one that cannot be stored fails alone, and one that comes twice counts once', async () => {
+    const { id } = await opened()
+    const [good, gone] = [await called(id), callOn(id)]
+    const charge = { amount: 300n, total: 300n, seq: 1 }
+    const ends = await Promise.allSettled([finish(good, charge), finish(gone, charge), finish(good, charge)])
+    expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(await sumsOf(id)).toEqual({ charged: 300n, seq: 1, early: [], inFlight: 0, stopped: undefined })
+    expect(await purchases.order(gone.order.id)).toBeUndefined()
+    expect(await purchases.spentOn(day)).toBe(300n)
+  })
+
   test.each([
     ['more than was asked', { amount: ASKED + 1n, total: ASKED + 1n, seq: 1 }],
     ['a sum that is not that of the charges', { amount: 1n, total: 2n, seq: 1 }],
