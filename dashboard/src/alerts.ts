@@ -76,7 +76,7 @@ export function alertOf(alarm: Alarm): Alert {
     case 'channel_withdrawal':
     case 'channel_claim_failing':
     case 'channel_lost':
-      return { ...about, title: withAmount(alarm), to: '/wallet', action: 'See the wallet' }
+      return { ...about, title: withAmount(alarm), to: '/channels', action: 'See the channels' }
     case 'agent_broken':
       return { ...about, to: ofAgent, action: 'See the agent' }
     case 'agent_failing':

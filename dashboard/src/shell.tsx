@@ -17,6 +17,7 @@ const rooms = [
   ['/activity', 'Activity', 'activity'],
   ['/approvals', 'Approvals', 'approvals'],
   ['/payments', 'Payments', 'payments'],
+  ['/channels', 'Channels', 'channels'],
   ['/workflows', 'Workflows', 'workflows'],
   ['/sessions', 'Sessions', 'sessions'],
   ['/network', 'Network', 'network'],

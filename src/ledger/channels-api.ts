@@ -1,26 +1,30 @@
 import { CodedError } from '../lib/errors.ts'
-import type { ChannelQuery, ChannelRecord } from '../schema/channel-record.ts'
+import type { ChannelQuery, ChannelRecord, ChannelSums } from '../schema/channel-record.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { BuyerChannels } from '../store/buyer-channels.ts'
 import type { ChannelPlace } from '../store/channel-page.ts'
 import type { SellerChannelStore } from '../store/seller-channels.ts'
 import { paidChannel, payingChannel } from './channel-record.ts'
+import { paidSums, payingSums } from './channel-sums.ts'
 
 /** The payment channels of this node, in both roles, as the API shows them. */
 export interface ChannelsApi {
   list(query: ChannelQuery): Promise<Page<ChannelRecord>>
   /** @throws CodedError UNKNOWN_CHANNEL */
   get(id: string): Promise<ChannelRecord>
+  /** What lies in all channels of the node's network. */
+  sums(): Promise<ChannelSums>
 }
 
 type ChannelsApiDeps = {
-  paying: Pick<BuyerChannels, 'page' | 'get'>
-  paid: Pick<SellerChannelStore, 'page' | 'get'>
+  network: string
+  paying: Pick<BuyerChannels, 'page' | 'get' | 'list'>
+  paid: Pick<SellerChannelStore, 'page' | 'get' | 'amounts'>
 }
 
 /** Reads the ledger, so it shows the channels of all processes, also those of a node that takes none any more. */
-export function createChannelsApi({ paying, paid }: ChannelsApiDeps): ChannelsApi {
+export function createChannelsApi({ network, paying, paid }: ChannelsApiDeps): ChannelsApi {
   return {
     async list({ role, limit, cursor }) {
       const before = cursor === undefined ? undefined : placeIn(cursor)
@@ -43,6 +47,11 @@ export function createChannelsApi({ paying, paid }: ChannelsApiDeps): ChannelsAp
       const sold = await paid.get(id)
       if (sold !== undefined) return paidChannel(sold)
       throw new CodedError('UNKNOWN_CHANNEL', 'no payment channel has this id: GET /channels lists them')
+    },
+    async sums() {
+      const [bought, sold] = await Promise.all([paying.list(), paid.amounts(network)])
+      const here = bought.filter((channel) => channel.network === network)
+      return { paying: payingSums(here), paid: paidSums(sold) }
     },
   }
 }

@@ -35,5 +35,9 @@ export function createBooks({ network }: Config, deps: BooksDeps): Books {
   })
   const earnings = createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf })
   const paying = createBuyerChannels(database)
-  return { ledger, earnings, channels: createChannelsApi({ paying, paid: createSellerChannelStore(database) }) }
+  return {
+    ledger,
+    earnings,
+    channels: createChannelsApi({ network, paying, paid: createSellerChannelStore(database) }),
+  }
 }

@@ -52,6 +52,32 @@ export const ChannelRecord = z
 export type ChannelRecord = z.infer<typeof ChannelRecord>
 export const ChannelRecords = z.array(ChannelRecord)
 
+/** What lies in all channels of this node. */
+export const ChannelSums = z
+  .object({
+    paying: z
+      .object({
+        channels: z.int(),
+        ...amountOf('locked', 'what was deposited and not spent, with deposits under way'),
+        ...amountOf('reserved', 'what is signed and not charged: the most that sellers could take for nothing'),
+        ...amountOf('charged', 'what calls have cost so far'),
+        withdrawing: z.int().meta({ description: 'channels from which this node takes money out' }),
+        stopped: z.int().meta({ description: 'channels that hold money and on which this node signs no more' }),
+      })
+      .meta({ description: 'channels by which this node pays' }),
+    paid: z
+      .object({
+        channels: z.int(),
+        ...amountOf('deposited', 'what buyers have deposited, and nobody has claimed or taken out'),
+        ...amountOf('charged', 'what calls have cost so far'),
+        ...amountOf('unclaimed', 'what is charged and not claimed yet'),
+        withdrawing: z.int().meta({ description: 'channels from which their payers take money out' }),
+      })
+      .meta({ description: 'channels by which this node is paid' }),
+  })
+  .meta({ id: 'ChannelSums', description: 'What lies in the payment channels of this node, on its network.' })
+export type ChannelSums = z.infer<typeof ChannelSums>
+
 export const ChannelParams = z.strictObject({
   id: z
     .string()

@@ -44,6 +44,9 @@ export type StoredSellerChannel = {
 /** A channel and whether this process has it. Another process that is alive may have it. @internal Exported for its test. */
 export type TakenChannel = { channel: StoredSellerChannel; isOwn: boolean }
 
+/** The amounts of a channel. */
+export type ChannelAmounts = { balance: bigint; totalClaimed: bigint; charged: bigint; isWithdrawing: boolean }
+
 export interface SellerChannelStore {
   /**
    * Stores a channel, which this process then has. `full`: its peer, or all peers, have too many. `known`: it is stored
@@ -72,6 +75,8 @@ export interface SellerChannelStore {
   /** The channels of all networks after a place, newest first. */
   page(limit: number, before: ChannelPlace | undefined): Promise<StoredSellerChannel[]>
   get(id: Hex): Promise<StoredSellerChannel | undefined>
+  /** The amounts of all channels of a network. */
+  amounts(network: string): Promise<ChannelAmounts[]>
 }
 
 type ChannelRow = {
@@ -97,6 +102,8 @@ type ChannelRow = {
   used_at: number
 }
 
+type AmountsRow = Pick<ChannelRow, 'balance' | 'claimed' | 'charged' | 'withdrawal'>
+
 /** How long an emptied channel is kept: a payer could fill the ledger with channels whose deposits it takes back. */
 const EMPTY_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
@@ -116,6 +123,7 @@ const TAKE = `UPDATE seller_channels SET owner = ?1 WHERE id = ?2 AND (owner = ?
 const GIVE_UP = 'UPDATE seller_channels SET owner = NULL WHERE id = ? AND owner = ?'
 const SAVE = `
   UPDATE seller_channels SET ${CHANGING.map((name) => `${name} = ?`).join(', ')} WHERE id = ? AND owner = ? AND seq = ?`
+const AMOUNTS = 'SELECT balance, claimed, charged, withdrawal FROM seller_channels WHERE network = ?'
 const LIST = 'SELECT * FROM seller_channels WHERE network = ? ORDER BY created_at, id'
 
 export function createSellerChannelStore(database: LedgerDatabase): SellerChannelStore {
@@ -154,6 +162,13 @@ export function createSellerChannelStore(database: LedgerDatabase): SellerChanne
     async get(id) {
       const row = await database.query(one<ChannelRow>(SELECT, toBytes(id)))
       return row && fromRow(row)
+    },
+    async amounts(network) {
+      const rows = await database.query(all<AmountsRow>(AMOUNTS, network))
+      return rows.map(({ balance, claimed, charged, withdrawal }) => {
+        const sums = { balance: BigInt(balance), totalClaimed: BigInt(claimed), charged: BigInt(charged) }
+        return { ...sums, isWithdrawing: withdrawal !== null }
+      })
     },
   }
 }

@@ -273,6 +273,7 @@ const unasked = Object.fromEntries(
       'revokeWorker',
       'channels',
       'channel',
+      'channelSums',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls & OperatorCalls & ChannelCalls & StreamCalls & WebhookCalls & WorkerCalls

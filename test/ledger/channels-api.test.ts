@@ -1,12 +1,12 @@
 /** What people see of payment channels, in both roles. */
 import { beforeEach, expect, test } from 'vitest'
 import { type ChannelsApi, createChannelsApi } from '../../src/ledger/channels-api.ts'
-import { ChannelRecord } from '../../src/schema/channel-record.ts'
+import { ChannelRecord, ChannelSums } from '../../src/schema/channel-record.ts'
 import { type BuyerChannels, createBuyerChannels } from '../../src/store/buyer-channels.ts'
 import { createSellerChannelStore, type SellerChannelStore } from '../../src/store/seller-channels.ts'
 import { channelsSince, payingChannelOf } from '../support/buyer-channels.ts'
 import { onBothEngines } from '../support/ledgers.ts'
-import { randomHex } from '../support/payments.ts'
+import { randomHex, usdc } from '../support/payments.ts'
 import { channelOf } from '../support/seller-channels.ts'
 
 const LIMITS = { perPeerMax: 100, max: 100 }
@@ -30,7 +30,7 @@ onBothEngines((open) => {
     const database = await open()
     paying = createBuyerChannels(database)
     paid = createSellerChannelStore(database)
-    api = createChannelsApi({ paying, paid })
+    api = createChannelsApi({ network: usdc.network, paying, paid })
   })
 
   test('a channel of a buyer shows what lies in it, what was signed, charged and claimed, and what is free', async () => {
@@ -81,6 +81,31 @@ onBothEngines((open) => {
     const spent = await sell({ onChain: { ...nothing, balance: 9n, totalClaimed: 9n }, charged: 9n })
     expect(await api.get(spent.id)).toMatchObject({ state: 'empty', free: '0', unclaimed: '0' })
     await expect(api.get(randomHex())).rejects.toMatchObject({ code: 'UNKNOWN_CHANNEL' })
+  })
+
+  test('sums are of the own network: what is locked, reserved and charged, and what buyers have deposited', async () => {
+    const onChain = { balance: 100_000n, totalClaimed: 5_000n, withdrawal: undefined, refundNonce: 0n }
+    const withdrawal = { amount: 1n, initiatedAt: 1 }
+    const signed = { validAfter: 1n, validBefore: 9n, salt: randomHex(), signature: randomHex(65), balanceBefore: 0n }
+    await pay({ onChain, mark: 20_000n, charged: 8_000n, deposit: { amount: 50_000n, ...signed } })
+    await pay({ onChain: { ...onChain, withdrawal }, mark: 100_000n, charged: 100_000n, stopped: 'why' })
+    await pay({ onChain, mark: 9_000n, charged: 8_000n, stopped: 'why', network: 'eip155:8453' })
+    await sell({ onChain, charged: 7_000n })
+    await sell({ onChain: { ...onChain, withdrawal }, charged: 6_000n })
+    await sell({ onChain, charged: 6_000n, network: 'eip155:8453' })
+    const sums = await api.sums()
+    expect(ChannelSums.parse(sums)).toEqual(sums)
+    expect(sums).toMatchObject({
+      paying: { channels: 2, locked: '0.142', reserved: '0.012', charged: '0.108', withdrawing: 1, stopped: 0 },
+      paid: {
+        channels: 2,
+        deposited: '0.19',
+        charged: '0.013',
+        unclaimed: '0.003',
+        unclaimed_atomic: '3000',
+        withdrawing: 1,
+      },
+    })
   })
 
   test('pages join both roles, newest first, and miss none where times are equal', async () => {

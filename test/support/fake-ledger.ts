@@ -38,7 +38,7 @@ export function fakeLedger() {
       refund: async () => {},
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),
-    channels: createChannelsApi({ paying, paid: createSellerChannelStore(database) }),
+    channels: createChannelsApi({ network: 'eip155:84532', paying, paid: createSellerChannelStore(database) }),
     earnings: createEarnings({ clock, ledger, decimals: 6, nameOf }),
   }
 }

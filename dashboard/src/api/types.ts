@@ -5,6 +5,7 @@ import type * as api from '../../../src/schema/api.ts'
 import type * as approval from '../../../src/schema/approval.ts'
 import type * as book from '../../../src/schema/book.ts'
 import type * as budget from '../../../src/schema/budget.ts'
+import type * as channel from '../../../src/schema/channel-record.ts'
 import type * as configuration from '../../../src/schema/configuration.ts'
 import type * as execution from '../../../src/schema/execution-payment.ts'
 import type * as fleet from '../../../src/schema/fleet.ts'
@@ -49,6 +50,9 @@ export type AgentChanges = input<typeof own.UpdateAgent>
 export type AvailableModels = input<typeof own.AvailableModels>
 export type TestResult = input<typeof own.TestResult>
 export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
+
+export type Channel = input<typeof channel.ChannelRecord>
+export type ChannelSums = input<typeof channel.ChannelSums>
 
 export type Fleet = input<typeof fleet.Fleet>
 export type FleetProcess = Fleet['processes'][number]

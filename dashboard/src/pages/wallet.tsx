@@ -5,6 +5,7 @@ import type { Budget, Stats, WalletBalance } from '../api/types.ts'
 import { ether, money, networkName } from '../format.ts'
 import { Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BudgetFacts } from '../parts/budget-facts.tsx'
+import { PayingFigures, useChannelSums } from '../parts/channel-figures.tsx'
 import { QrCode } from '../parts/qr-code.tsx'
 import { Problem, Show } from '../parts/states.tsx'
 import { books } from '../payment-words.ts'
@@ -51,12 +52,25 @@ export function Wallet() {
         )}
       </Show>
       <Books />
+      <InChannels />
       <Section title="Budget" aside={<Link to="/settings">Change</Link>}>
         <Show of={budget} what="The budget is">
           {(known) => <BudgetFacts budget={known} />}
         </Show>
       </Section>
     </>
+  )
+}
+
+/** Money of this wallet that lies in payment channels. Sellers cannot take more than was signed. */
+function InChannels() {
+  const sums = useChannelSums().data
+  if (sums === undefined || sums.paying.channels === 0) return null
+  return (
+    <Section title="In payment channels" aside={<Link to="/channels?role=buyer">Channels</Link>}>
+      <p className="hint">This money is not in the balance above. What is not charged comes back to the wallet.</p>
+      <PayingFigures sums={sums} />
+    </Section>
   )
 }
 

@@ -1,6 +1,7 @@
 import type { PaymentRecord } from '../api/types.ts'
 import { amount, explorerUrl, networkName } from '../format.ts'
 import { meaningOf } from '../payment-words.ts'
+import { Link } from '../router.tsx'
 import { Ago, Facts, Id, useNow } from './bits.tsx'
 import { BookBadge } from './book-badge.tsx'
 
@@ -16,7 +17,7 @@ export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
         rows={[
           payment.channel_id === undefined
             ? ['Transaction', <Transaction key="tx" payment={payment} />]
-            : ['Payment channel', <Id key="channel" value={payment.channel_id} what="channel id" />],
+            : ['Payment channel', <ChannelLink key="channel" id={payment.channel_id} />],
           payment.book === 'held' &&
             payment.valid_before !== undefined && [
               'Can be charged',
@@ -29,6 +30,16 @@ export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
         ]}
       />
     </>
+  )
+}
+
+/** The claim of its channel covers a call, which has no transaction of its own. */
+function ChannelLink({ id }: { id: string }) {
+  return (
+    <span className="with-link">
+      <Id value={id} what="channel id" />
+      <Link to={`/channels/${id}`}>view</Link>
+    </span>
   )
 }
 

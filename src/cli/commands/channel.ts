@@ -18,7 +18,7 @@ export const channelList = command({
   name: 'channel list',
   summary: 'List the payment channels of the running node, newest first',
   details:
-    'A channel pays many calls by one deposit. BALANCE is what lies in the channel on the chain, FREE is what new ' +
+    'A channel pays many calls by one deposit. BALANCE is what was deposited and not taken out, FREE is what new ' +
     'calls may cost, and UNCLAIMED is charged and not claimed yet.',
   examples: ['stoa channel list', 'stoa channel list --role buyer', 'stoa channel list --json'],
   options: {

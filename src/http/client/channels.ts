@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import { type ChannelQuery, ChannelRecord, ChannelRecords } from '../../schema/channel-record.ts'
+import { type ChannelQuery, ChannelRecord, ChannelRecords, ChannelSums } from '../../schema/channel-record.ts'
 import type { Page } from '../../schema/page.ts'
 import { at, type Options, type PageOptions, type Requests } from './requests.ts'
 
@@ -7,6 +7,7 @@ import { at, type Options, type PageOptions, type Requests } from './requests.ts
 export type ChannelCalls = {
   channels(query?: PageOptions & Partial<Pick<ChannelQuery, 'role'>>, options?: Options): Promise<Page<ChannelRecord>>
   channel(id: string, options?: Options): Promise<ChannelRecord>
+  channelSums(options?: Options): Promise<ChannelSums>
 }
 
 export function channelCalls({ request, linked }: Requests): ChannelCalls {
@@ -16,5 +17,6 @@ export function channelCalls({ request, linked }: Requests): ChannelCalls {
       return { items: body, next }
     },
     channel: (id, options) => request(at('channels', id), ChannelRecord, options),
+    channelSums: (options) => request('/channels/sums', ChannelSums, options),
   }
 }

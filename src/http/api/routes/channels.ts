@@ -1,11 +1,17 @@
 import type { ChannelsApi } from '../../../ledger/channels-api.ts'
-import { ChannelParams, ChannelQuery, ChannelRecord, ChannelRecords } from '../../../schema/channel-record.ts'
+import {
+  ChannelParams,
+  ChannelQuery,
+  ChannelRecord,
+  ChannelRecords,
+  ChannelSums,
+} from '../../../schema/channel-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
 const row = { tags: ['channels'], access: 'private', scope: 'read', method: 'GET' } as const
 
 export function channelRoutes(channels: ChannelsApi): Operation[] {
-  return [listChannels(channels), getChannel(channels)]
+  return [listChannels(channels), getChannelSums(channels), getChannel(channels)]
 }
 
 const listChannels = (channels: ChannelsApi) =>
@@ -18,6 +24,16 @@ const listChannels = (channels: ChannelsApi) =>
     query: ChannelQuery,
     response: ChannelRecords,
     handler: async ({ query }) => paged(await channels.list(query)),
+  })
+
+const getChannelSums = (channels: ChannelsApi) =>
+  operation({
+    ...row,
+    id: 'getChannelSums',
+    path: '/channels/sums',
+    summary: 'What lies in all payment channels of this node',
+    response: ChannelSums,
+    handler: () => channels.sums(),
   })
 
 const getChannel = (channels: ChannelsApi) =>

@@ -1,0 +1,156 @@
+/** The pages of payment channels, after real calls over a channel on a real chain. */
+import { AxeBuilder } from '@axe-core/playwright'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import type { ExecutionResult } from '../../src/schema/api.ts'
+import type { ChannelRecord } from '../../src/schema/channel-record.ts'
+import { ask, discovered } from '../support/api-calls.ts'
+import { launchBrowser, visit } from '../support/browser.ts'
+import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
+
+let browser: Browser
+let devnet: Devnet
+let seller: TestNode
+let buyer: TestNode
+let agentId: string
+let channel: ChannelRecord
+/** A call that the channel has paid. */
+let order: string
+
+const buy = () => {
+  const body = { task: `say ${Math.random()}` }
+  return ask<ExecutionResult>(buyer.url, `/agents/${agentId}/execute`, { body })
+}
+
+beforeAll(async () => {
+  ;[browser, devnet] = await Promise.all([launchBrowser(), startDevnet()])
+  const { wallets } = devnet
+  const auto = { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n } as const
+  seller = await startTestNode({ devnet, walletKey: wallets.seller.privateKey, seller: { channels: 'auto' } })
+  const agent = { name: 'Echo', description: 'Says it again.', price: 1_000n, model: 'builtin/echo' }
+  ;({ id: agentId } = await seller.node.registerAgent(agent, { persist: false }))
+  const bootstrap = [seller.node.addresses()[0]!]
+  buyer = await startTestNode({
+    ...{ devnet, bootstrap, walletKey: wallets.buyer.privateKey, buyer: { channels: auto } },
+  })
+  await discovered(buyer.url, agentId)
+  order = await until(
+    async () => {
+      const { payment, order_id } = await buy()
+      return payment?.channel_id === undefined ? undefined : order_id
+    },
+    { timeoutMs: 60_000, everyMs: 200 },
+  )
+  await Promise.all([buy(), buy()])
+  ;[channel] = (await ask<ChannelRecord[]>(buyer.url, '/channels')) as [ChannelRecord]
+}, 120_000)
+afterAll(async () => {
+  await browser?.close()
+  await buyer?.stop()
+  await seller?.stop()
+  await devnet?.stop()
+})
+
+const open = (page: Page, node: TestNode, path = '') => page.goto(`${node.url}/dashboard${path}`)
+
+async function faultsOf(page: Page): Promise<string[]> {
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3)}`)
+}
+
+const rowsOf = (page: Page) => page.getByRole('list', { name: 'Channels, newest first' }).getByRole('listitem')
+const figure = (page: Page, label: string) => page.locator('.figure', { hasText: label })
+
+test('both sides see the channel: what is locked and charged at the buyer, what is not claimed at the seller', async () => {
+  const bought = await visit(browser, buyer.url)
+  await open(bought.page, buyer, '/channels')
+  await bought.page.getByRole('heading', { name: 'You pay' }).waitFor()
+  await figure(bought.page, 'Charged').getByText('0.003', { exact: true }).waitFor()
+  await figure(bought.page, 'Locked').getByText('0.097', { exact: true }).waitFor()
+  const row = rowsOf(bought.page).first()
+  await row.getByText('3 calls · 0.003 USDC charged').waitFor()
+  await row.getByText('open', { exact: true }).waitFor()
+  expect(await faultsOf(bought.page)).toEqual([])
+  // By keyboard alone: the row is a link.
+  await row.getByRole('link').focus()
+  await bought.page.keyboard.press('Enter')
+  await bought.page.getByRole('heading', { name: 'Channel to a seller' }).waitFor()
+  await bought.page.getByText('0.003 USDC in 3 calls').waitFor()
+  const legend = bought.page.getByRole('list', { name: 'What became of the deposits' })
+  await legend.getByText('spent, and not claimed by the seller yet').waitFor()
+  expect(await faultsOf(bought.page)).toEqual([])
+  await bought.close()
+
+  const sold = await visit(browser, seller.url)
+  await open(sold.page, seller, '/channels?role=seller')
+  await sold.page.getByRole('heading', { name: 'You are paid' }).waitFor()
+  await figure(sold.page, 'Not claimed').getByText('0.003', { exact: true }).waitFor()
+  await rowsOf(sold.page).first().getByText('0.003 USDC not claimed').waitFor()
+  await sold.page.getByRole('button', { name: 'You pay' }).click()
+  await sold.page.getByText('No channels').waitFor()
+  expect(new URL(sold.page.url()).search).toBe('?role=buyer')
+  await sold.close()
+})
+
+test('an order and the list of payments say that a channel paid, and lead to it; the wallet shows what is locked', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, `/orders/${order}`)
+  await page.getByText('charged on a payment channel').waitFor()
+  expect(await faultsOf(page)).toEqual([])
+  await page.getByRole('link', { name: 'view', exact: true }).click()
+  await page.getByRole('heading', { name: 'Channel to a seller' }).waitFor()
+  await open(page, buyer, '/payments')
+  await page.getByText('on channel').first().waitFor()
+  await open(page, buyer, '/wallet')
+  await page.getByRole('heading', { name: 'In payment channels' }).waitFor()
+  await figure(page, 'Locked').getByText('0.097', { exact: true }).waitFor()
+  await close()
+})
+
+const inTwoHours = () => new Date(Date.now() + 2 * 3_600_000).toISOString()
+const states: [string, Partial<ChannelRecord>, RegExp][] = [
+  [
+    'withdrawing',
+    { withdrawal: { amount: '0.05', amount_atomic: '50000', started_at: inTwoHours(), ends_at: inTwoHours() } },
+    /0.05 USDC can end in (2 h|1 h 59 min)\. The seller can claim what it has charged until then\./,
+  ],
+  ['stopped', { stopped: 'the seller gave the number 3 to two charges', free: '0' }, /the seller gave the number 3/],
+  [
+    'opening',
+    {
+      ...{ balance: '0', balance_atomic: '0' },
+      deposit: { amount: '0.1', amount_atomic: '100000', valid_before: inTwoHours() },
+    },
+    /0.10 USDC; the chain does not show it yet/,
+  ],
+]
+
+test.each(states)('a channel that is %s says so, with what it means', async (state, changes, says) => {
+  const { page, close } = await visit(browser, buyer.url)
+  const json = { ...channel, state, ...changes }
+  await page.route(`**/api/channels/${channel.id}`, (route) => route.fulfill({ json }))
+  await open(page, buyer, `/channels/${channel.id}`)
+  await page.getByText(state, { exact: true }).waitFor()
+  await page.getByText(says).first().waitFor()
+  expect(await faultsOf(page)).toEqual([])
+  await close()
+})
+
+test.each([
+  [{ width: 1280, height: 860 }, 'light'],
+  [{ width: 1280, height: 860 }, 'dark'],
+  [{ width: 380, height: 740 }, 'light'],
+  [{ width: 380, height: 740 }, 'dark'],
+] as const)('the pages fit a screen of %o, %s', async (viewport, colorScheme) => {
+  const { page, close } = await visit(browser, buyer.url, { viewport, colorScheme })
+  for (const path of ['/channels', `/channels/${channel.id}`, '/wallet']) {
+    await open(page, buyer, path)
+    await page.getByText('harged').first().waitFor()
+    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+  }
+  await close()
+})
