@@ -16,7 +16,7 @@ const tiers = [
   ['selling', 'trust'],
   ['buying'],
   ['tools', 'webhooks'],
-  ['http', 'a2a', 'mcp'],
+  ['http', 'a2a', 'mcp', 'openai'],
   ['node'],
   ['tui'],
   ['cli'],

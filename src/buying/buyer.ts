@@ -45,7 +45,7 @@ import { type Budget, createBudget } from './budget.ts'
 import { type BudgetRules, createRulesStore, type StoredRules } from './budget-rules.ts'
 import { type ChannelOptions, type Channels, createChannels } from './channels/channels.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
-import { executeAgain } from './execute-again.ts'
+import { executeAgain, type Waiting } from './execute-again.ts'
 import type { Flights } from './flights.ts'
 import { followOthers } from './follow-others.ts'
 import { Orders } from './orders.ts'
@@ -106,6 +106,8 @@ export type BuyerDeps = {
 
 export type Buyer = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** Waits for the outcome of an order, or answers from the ledger. Buys nothing. */
+  again(orderId: string, waiting: Waiting): Promise<ExecutionResult | 'given up'>
   agentPurchases: AgentPurchases
   /** Returns the current price of one task. Pays nothing. */
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
@@ -217,6 +219,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
   return {
     execute: (request) => execute(request, executing),
+    again: (orderId, waiting) => executeAgain(orderId, waiting, executing),
     agentPurchases,
     quote: (agentId, signal) => quote(agentId, { ...shared, allowSettleFirst }, signal),
     look: (orderId) => recovery.look(orderId),

@@ -28,6 +28,8 @@ export interface Tokens {
   revoke(id: string): Promise<TokenRecord>
   /** Returns the caller that a token text belongs to. Undefined: unknown, revoked or expired. */
   identify(text: string): Promise<Caller | undefined>
+  /** The token that a part of this node spends with, made or changed to this daily budget. It has no text to send. */
+  ofPart(part: { id: string; name: string; perDay: bigint }): Promise<Caller>
   /** Returns the token if it is valid: neither revoked nor expired. */
   held(id: string): Promise<StoredToken | undefined>
 }
@@ -84,6 +86,13 @@ export function createTokens({ clock, store, random }: TokensDeps): Tokens {
       return isIt && token !== undefined && isHeld(token, clock.now())
         ? { scope: token.scope, tokenId: token.id }
         : undefined
+    },
+    async ofPart({ id, name, perDay }) {
+      // No text has this hash, and `identify` refuses the id.
+      const hash = random(SECRET_BYTES)
+      const ends = { expiresAt: undefined, revokedAt: undefined }
+      await store.keep({ id, name, scope: 'spend', hash, budget: undefined, perDay, createdAt: clock.now(), ...ends })
+      return { scope: 'spend', tokenId: id }
     },
     async held(id) {
       const token = await store.get(id)

@@ -34,6 +34,9 @@ buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget
 seller: {settle_first: true, keep_listed: yes, drain_seconds: 30, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a],
   channels: auto, channel_claim_threshold: 3, channel_withdraw_delay: 3600, channel_min_deposit: 0.2}
+openai_door: true
+openai_daily_budget: 2
+openai_max_price: 0.02
 log: {level: warn}
 `)
   expect(settings).toEqual({
@@ -49,6 +52,9 @@ log: {level: warn}
     relays: ['/ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
     relay: true,
     upnp: true,
+    openaiDoor: true,
+    openaiDailyBudgetAtomic: 2_000_000n,
+    openaiMaxPriceAtomic: 20_000n,
     nodeName: 'Corner shop',
     publicUrl: 'https://node.example.org/stoa',
     facilitatorHeaders: ['X-Api-Key=F_KEY'],

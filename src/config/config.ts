@@ -166,6 +166,13 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       channelMinDepositAtomic: settings.channelMinDepositAtomic ?? parsePrice('0.1'),
       block: settings.block,
     },
+    openai: {
+      enabled: settings.openaiDoor ?? false,
+      /** What clients without a token of their own may spend per UTC day. */
+      dailyBudgetAtomic: settings.openaiDailyBudgetAtomic ?? parsePrice('1'),
+      /** The most that `auto` pays for one call, unless a request allows more. */
+      maxPriceAtomic: settings.openaiMaxPriceAtomic ?? parsePrice('0.01'),
+    },
     webhooks: settings.webhooks ?? [],
     log: { level: settings.logLevel ?? 'info' },
   }

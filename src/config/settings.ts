@@ -108,6 +108,9 @@ const settingRows = {
     schema: countText(1_000_000),
     variable: 'NODE_PEER_REQUESTS_PER_SECOND',
   },
+  openaiDoor: { key: 'openai_door', schema: SwitchText },
+  openaiDailyBudgetAtomic: { key: 'openai_daily_budget', schema: UsdcText },
+  openaiMaxPriceAtomic: { key: 'openai_max_price', schema: UsdcText },
   logLevel: { key: 'log.level', schema: LogLevelText, flag: '--log-level' },
 } satisfies Record<string, SettingRow>
 export type SettingName = keyof typeof settingRows

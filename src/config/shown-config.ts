@@ -60,6 +60,9 @@ const values: Readonly<Record<SettingName, (config: Config) => Setting['value']>
   drainSeconds: ({ seller }) => seller.drainSeconds,
   concurrentRunsMax: ({ seller }) => seller.concurrentRunsMax,
   peerRequestsPerSecond: ({ seller }) => seller.peerRequestsPerSecond,
+  openaiDoor: ({ openai }) => openai.enabled,
+  openaiDailyBudgetAtomic: ({ openai }) => price(openai.dailyBudgetAtomic),
+  openaiMaxPriceAtomic: ({ openai }) => price(openai.maxPriceAtomic),
   logLevel: ({ log }) => log.level,
 }
 

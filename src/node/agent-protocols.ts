@@ -6,6 +6,8 @@ import type { Tail } from '../ledger/tail.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { mcpMount } from '../mcp/mount.ts'
+import type { DoorOptions } from '../openai/door.ts'
+import { openAiMounts } from '../openai/mount.ts'
 import type { PaidRunDeps } from '../protocols/x402/exchange.ts'
 import type { WalletBalance } from '../schema/api.ts'
 import type { Search } from '../search/search.ts'
@@ -18,15 +20,22 @@ type AgentProtocolsDeps = PaidRunDeps & {
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime
-  buyer: Pick<Buyer, 'execute' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
+  buyer: Pick<Buyer, 'execute' | 'again' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>
   receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
 }
 
-/** Offers the market over A2A and MCP. Their libraries load with the first request. */
-export function createAgentProtocols(options: CardOptions, deps: AgentProtocolsDeps) {
+type AgentProtocolsOptions = CardOptions & {
+  openai: DoorOptions & { enabled: boolean; dailyBudgetAtomic: bigint }
+}
+
+/** The token that clients of the OpenAI door spend with if they have none of their own. */
+const OPENAI_TOKEN = { id: 'openai-door', name: 'OpenAI door' }
+
+/** Offers the market over A2A, MCP and the API of OpenAI. Their code loads with the first request. */
+export function createAgentProtocols(options: AgentProtocolsOptions, deps: AgentProtocolsDeps) {
   const { buyer, catalog, balance } = deps
   const loadTools = async () =>
     (await import('../tools/tools.ts')).createMarketTools({
@@ -61,11 +70,12 @@ export function createAgentProtocols(options: CardOptions, deps: AgentProtocolsD
     const [{ createMcpHttp }, tools] = await Promise.all([import('../mcp/http.ts'), loadTools()])
     return createMcpHttp(options, { tools, logger: deps.logger })
   })
+  const openai = openAiMounts(options.openai.enabled ? () => loadOpenAi(options.openai, deps) : undefined)
   const service: Service = {
     name: 'standards',
     start: async () => {},
     async stop() {
-      await Promise.all([a2a.stop(), mcp.stop()])
+      await Promise.all([a2a.stop(), mcp.stop(), openai.stop()])
     },
   }
   /** `url` is the address where the caller found this node. */
@@ -78,5 +88,21 @@ export function createAgentProtocols(options: CardOptions, deps: AgentProtocolsD
     },
     catalog: (url: string) => aiCatalog(catalog.local(), url, options),
   }
-  return { api: { mounts: [a2a, mcp], cards }, service }
+  return { api: { mounts: [a2a, mcp, ...openai.mounts], cards }, service }
+}
+
+async function loadOpenAi(
+  { dailyBudgetAtomic, ...options }: AgentProtocolsOptions['openai'],
+  { buyer, search, clock, logger }: AgentProtocolsDeps,
+) {
+  const { createDoor } = await import('../openai/door.ts')
+  return createDoor(options, {
+    ...{ clock, logger, search, execute: buyer.execute, again: buyer.again },
+    perCall: () => buyer.budget.perCall(),
+    ownToken: () => buyer.tokens.ofPart({ ...OPENAI_TOKEN, perDay: dailyBudgetAtomic }),
+    async orderOf(key, caller) {
+      const { items } = await buyer.orders.list({ idempotencyKey: key, limit: 1 }, caller)
+      return items[0]
+    },
+  })
 }

@@ -115,7 +115,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { node: view } = reporting.api
   const messages = createSentMessageStore(database, runTime)
   const protocols = createAgentProtocols(
-    { version, did: identity.did, needsToken: needsToken(config.api) },
+    { version, did: identity.did, needsToken: needsToken(config.api), openai: config.openai },
     {
       ...{ ...selling.x402, ...trust.api, messages, runTime, buyer, catalog, search: market.search },
       ...{ records: createTaskRecords(database), balance: view.balance, tail: base.tail },

@@ -25,6 +25,8 @@ export type TokenSpending = { token: StoredToken; total: bigint; today: bigint }
 export interface TokenStore {
   /** False: there are `tokensMax` tokens already. */
   add(token: StoredToken, tokensMax: number): Promise<boolean>
+  /** Adds a token, or gives the one with this id the budgets of `token`. A revoked one stays revoked. */
+  keep(token: StoredToken): Promise<void>
   /** Returns a token, also if it is revoked or expired. */
   get(id: string): Promise<StoredToken | undefined>
   /** Returns a token and its spending on a UTC day, `2026-11-21`. */
@@ -41,6 +43,7 @@ type SpendingRow = TokenRow & { total: string | null; today: string | null }
 const COUNT = 'SELECT count(*) AS n FROM tokens WHERE revoked_at IS NULL'
 const INSERT = `
   INSERT INTO tokens (id, name, scope, hash, budget, per_day, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+const KEEP = `${INSERT} ON CONFLICT (id) DO UPDATE SET budget = excluded.budget, per_day = excluded.per_day`
 const COLUMNS = `
   id, name, scope, hash, budget, per_day AS perDay, created_at AS createdAt, expires_at AS expiresAt,
   revoked_at AS revokedAt`
@@ -57,6 +60,9 @@ export function tokenNamed(id: string): Query<StoredToken | undefined> {
 export function createTokenStore(database: LedgerDatabase): TokenStore {
   return {
     add: (token, tokensMax) => database.commit(add(token, tokensMax)),
+    async keep(token) {
+      await database.commit(run(KEEP, ...valuesOf(token)))
+    },
     get: (id) => database.query(tokenNamed(id)),
     async spending(id, day) {
       const row = await database.query(one<SpendingRow>(`${SELECT} WHERE id = ?`, day, id))
@@ -68,14 +74,17 @@ export function createTokenStore(database: LedgerDatabase): TokenStore {
 }
 
 function add(token: StoredToken, tokensMax: number): Query<boolean> {
-  const { id, name, scope, hash, budget = null, perDay = null, createdAt, expiresAt = null } = token
   return steps(function* () {
     yield* lock('tokens')
     const { n } = (yield* one<{ n: number }>(COUNT))!
     if (n >= tokensMax) return false
-    yield* run(INSERT, id, name, scope, hash, budget, perDay, createdAt, expiresAt)
+    yield* run(INSERT, ...valuesOf(token))
     return true
   })
+}
+
+function valuesOf({ id, name, scope, hash, budget, perDay, createdAt, expiresAt }: StoredToken) {
+  return [id, name, scope, hash, budget ?? null, perDay ?? null, createdAt, expiresAt ?? null] as const
 }
 
 function withSpending({ total, today, ...row }: SpendingRow): TokenSpending {

@@ -20,6 +20,7 @@ export type TestNodeOptions = {
   api?: Partial<Config['api']>
   seller?: Partial<Config['seller']>
   buyer?: Partial<Config['buyer']>
+  openai?: Partial<Config['openai']>
   environment?: Record<string, string>
   webhooks?: Config['webhooks']
   ports?: Partial<Ports>
@@ -53,7 +54,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
 
 /** The default configuration, but without requests outside loopback and without log output. */
 export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, 'dataDir'> = {}): Config {
-  const { devnet, api, buyer, seller, webhooks = [] } = options
+  const { devnet, api, buyer, seller, openai, webhooks = [] } = options
   const settings = {
     dataDir,
     port: 0,
@@ -70,6 +71,7 @@ export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, '
     api: { ...config.api, port: 0, ...api },
     buyer: { ...config.buyer, ...buyer },
     seller: { ...config.seller, ...seller },
+    openai: { ...config.openai, ...openai },
     webhooks,
     log: { level: 'silent' },
   }

@@ -73,7 +73,8 @@ export function createAdmission({ guard, clock }: { guard: Guard; clock: Clock }
     }
     reply.headers(guard.corsHeaders(headers, access, method))
     guard.checkOrigin(headers, access, method)
-    const from = { address: raw.socket.remoteAddress ?? '', httpVersion: raw.httpVersion }
+    const { httpVersion, socket } = raw
+    const from = { address: socket.remoteAddress ?? '', httpVersion, ignoresKeys: mount?.ignoresKeys }
     const caller = await guard.identify(headers, access, from, clock.now())
     if (offered === undefined) throw noRoute(place, rest)
     checkScope(caller, access, row?.scope ?? mount!.scope(reading(method), rest))

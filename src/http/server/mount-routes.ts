@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from '../../lib/logger.ts'
+import type { Problem } from '../../schema/api.ts'
 import type { Caller } from '../../schema/caller.ts'
 import type { Place } from './admission.ts'
 import { urlOf } from './host-name.ts'
@@ -48,7 +49,17 @@ async function answerMount(
     const problem = problemFor(error, { operation: mount.path, caller: callerOf(request) }, logger)
     // Close the connection, because the unread rest of the body precedes the next request.
     if (!raw.complete) reply.raw.setHeader('connection', 'close')
-    reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
-    reply.raw.end(JSON.stringify(problem))
+    const { status, media, headers, body } = refusal(problem, mount)
+    reply.raw.writeHead(status, { ...headers, 'content-type': media })
+    reply.raw.end(JSON.stringify(body))
   }
+}
+
+/** A problem as the protocol of a mount has it. */
+export function refusal(problem: Problem, mount: Mount | undefined) {
+  const shaped = mount?.errorBody?.(problem)
+  if (shaped === undefined)
+    return { status: problem.status, media: 'application/problem+json', headers: {}, body: problem }
+  const { status, headers, body } = shaped
+  return { status, media: 'application/json', headers, body }
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Problem } from '../../schema/api.ts'
 import type { Caller, Scope } from '../../schema/caller.ts'
 import type { Access } from './security.ts'
 
@@ -32,6 +33,13 @@ export type Mount = {
   access(method: string, rest: string): Access
   /** The lowest scope that a token needs. */
   scope(method: string, rest: string): Scope
+  /**
+   * True: if this node needs no token, a request with a key that is no token of this node counts as one without a token.
+   * For clients that always send a key.
+   */
+  ignoresKeys?: boolean
+  /** A refusal in the form of the mount's protocol. Default: a problem (RFC 9457). */
+  errorBody?(problem: Problem): { status: number; headers: Readonly<Record<string, string>>; body: object }
   /** Answers or throws. A CodedError becomes its problem; any other error is a fault of the node. */
   handle(call: MountCall): Promise<void>
 }

@@ -31,6 +31,13 @@ export type GuardOptions = {
   fileToken?: string | undefined
 }
 
+type RequestOrigin = {
+  address: string
+  httpVersion?: string | undefined
+  /** True: a key that is no token of this node counts as none, where none is needed. */
+  ignoresKeys?: boolean | undefined
+}
+
 type GuardDeps = {
   /** Returns the caller of a token that is not the operator's. */
   identify(text: string): Promise<Caller | undefined>
@@ -48,12 +55,7 @@ export type Guard = {
   /** Refuses a request that a page of another origin started. */
   checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
   /** Checks a token that was sent on loopback too: a revoked token must not act as the operator. */
-  identify(
-    headers: IncomingHttpHeaders,
-    access: Access,
-    from: { address: string; httpVersion?: string | undefined },
-    now: UnixMs,
-  ): Promise<Caller>
+  identify(headers: IncomingHttpHeaders, access: Access, from: RequestOrigin, now: UnixMs): Promise<Caller>
   /** True if a request with these headers would still be admitted. */
   holds(headers: IncomingHttpHeaders, httpVersion?: string | undefined): Promise<boolean>
 }
@@ -146,9 +148,10 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       throw foreignOrigin('another site')
     },
 
-    async identify(headers, access, { address, httpVersion = '1.1' }, now) {
+    async identify(headers, access, { address, httpVersion = '1.1', ignoresKeys = false }, now) {
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
+      if (ignoresKeys && !isToken(given) && isLet(headers, httpVersion)) return OPERATOR
       // Whoever sends the header wants to be checked: a program whose token is empty does not become the operator.
       const isSilent = headers.authorization === undefined
       if (isSilent && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
@@ -239,6 +242,11 @@ function isForwarded(headers: IncomingHttpHeaders, httpVersion: string): boolean
     return true
   const name = parseHost(headers.host ?? '')?.name
   return name !== undefined && !isLoopback(name)
+}
+
+/** True for the text of a token that this node may have made. The operator's own token may have any form. */
+function isToken(given: string | undefined): boolean {
+  return given?.startsWith('stoa_') === true
 }
 
 function tokenIn(authorization: string | undefined): string | undefined {

@@ -11,7 +11,7 @@ import { createAdmission, type Place, privateHeaders } from './admission.ts'
 import { urlOf } from './host-name.ts'
 import type { RequestHandler } from './listener.ts'
 import { type Mount, withoutPrefix } from './mount.ts'
-import { mountRoutes } from './mount-routes.ts'
+import { mountRoutes, refusal } from './mount-routes.ts'
 import { HttpError, problemFor } from './problem.ts'
 import { RunningRequests } from './running.ts'
 import type { Guard } from './security.ts'
@@ -126,7 +126,8 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
     if (error instanceof HttpError) reply.headers(error.headers)
     if (problem.code === 'TOKEN_WRONG') logger.warn({ address: reply.request.ip }, 'a wrong API token was sent')
-    return send(reply, problem.status, 'application/problem+json', JSON.stringify(problem))
+    const { status, media, headers, body } = refusal(problem, placeOf(reply.request).mount)
+    return send(reply.headers(headers), status, media, JSON.stringify(body))
   }
 
   function send(reply: FastifyReply, status: number, media: string, text: string): FastifyReply {
@@ -180,8 +181,13 @@ function parseJsonBodies(app: FastifyInstance): void {
   })
 }
 
-function rowOf({ routeOptions }: FastifyRequest): Operation | undefined {
-  return (routeOptions.config as Place).row
+function rowOf(request: FastifyRequest): Operation | undefined {
+  return placeOf(request).row
+}
+
+/** Empty for a path that leads nowhere. */
+function placeOf({ routeOptions }: FastifyRequest): Place {
+  return (routeOptions.config as Place | undefined) ?? {}
 }
 
 /** zod parses and encodes, and the admission refuses what has no operation. */

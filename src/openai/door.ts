@@ -1,0 +1,162 @@
+import { createHash, randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+import type { Caller } from '../schema/caller.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
+import { TASK_BYTES_MAX } from '../schema/limits.ts'
+import { type AnswerForm, chatForm, responsesForm } from './answer-forms.ts'
+import { sendStream, sendWhole } from './answers.ts'
+import { DoorError, internalError } from './door-error.ts'
+import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
+import { LiveCall } from './live-call.ts'
+import { modelList, oneModel } from './models.ts'
+import { type DoorRequest, readChat, readResponses } from './request.ts'
+import { answeringAgain, answerTo, type ServeDeps, type Served, serve } from './serve.ts'
+import { SharedCalls } from './shared-calls.ts'
+
+export type DoorOptions = {
+  /** The most that `auto` and `tag:` pay for one call unless the request allows more, in atomic units. */
+  maxPriceAtomic: bigint
+}
+
+export type DoorDeps = ServeDeps & {
+  clock: Clock
+  logger: Logger
+  /** The token whose budget the door spends for clients that have no token of their own. */
+  ownToken(): Promise<Caller>
+}
+
+export type DoorCall = {
+  request: IncomingMessage
+  response: ServerResponse
+  /** The path without the prefix `/v1`, with its query. */
+  path: string
+  caller: Caller
+  signal: AbortSignal
+}
+
+export type Door = { handle(call: DoorCall): Promise<void>; stop(): void }
+
+/** Calls of one token: editors and agents send many small ones by themselves. */
+const CALLS = { burst: 60, perSecond: 2, keysMax: 2_000 }
+/** Calls that run at once, of all clients together. */
+const RUNNING_MAX = 128
+/** A request that an SDK sends again is looked for among those of this time, in steps of the time that names a key. */
+const KEY_MS = 30_000
+const EARLIER_MAX = 20
+/** Agents behind the API that OpenAI's clients speak. */
+export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
+  const { clock } = deps
+  const logger = deps.logger.child({ part: 'openai' })
+  const buckets = new TokenBuckets(CALLS)
+  const calls = new SharedCalls<Served>(clock, answeringAgain(deps))
+  const stopping = new AbortController()
+  let running = 0
+
+  async function handle(call: DoorCall): Promise<void> {
+    const { request, response, path } = call
+    response.setHeader('x-request-id', randomUUID())
+    try {
+      await answer(call, path.split('?', 1)[0]!.replace(/\/$/, ''))
+    } catch (error) {
+      if (response.headersSent || response.destroyed) return void response.destroy()
+      sendError(response, known(error), request)
+    }
+  }
+
+  async function answer({ request, response, caller, signal }: DoorCall, path: string): Promise<void> {
+    const isPost = request.method === 'POST'
+    if (!isPost && path === '/models') return sendJson(response, modelList(deps, clock.now()))
+    if (!isPost && path.startsWith('/models/')) {
+      return sendJson(response, oneModel(decode(path.slice('/models/'.length)), deps, clock.now()))
+    }
+    const kind = isPost && Object.hasOwn(kinds, path) ? kinds[path as keyof typeof kinds] : undefined
+    if (kind === undefined) throw unknownPath(request.method ?? '', path)
+    const body = await readBody(request)
+    const asked = kind.read(body)
+    const bytes = Buffer.byteLength(asked.task)
+    if (bytes > TASK_BYTES_MAX) {
+      const message = `the messages are a task of ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`
+      throw new DoorError(message, { status: 400, type: 'invalid_request_error', code: 'context_length_exceeded' })
+    }
+    admit(caller)
+    running++
+    try {
+      await execute(asked, kind.form, { request, response, caller, signal: AbortSignal.any([signal, stopping.signal]) })
+    } finally {
+      running--
+    }
+  }
+
+  function admit({ tokenId = '' }: Caller): void {
+    if (running < RUNNING_MAX && buckets.take(tokenId, 1, clock.now())) return
+    const limit = running < RUNNING_MAX ? '120 calls a minute with one key' : `${RUNNING_MAX} calls at once`
+    throw new DoorError(`the door serves at most ${limit}. Send the request again later`, {
+      ...{ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', headers: { 'retry-after': '5' } },
+    })
+  }
+
+  async function execute(asked: DoorRequest, form: AnswerForm, call: Omit<DoorCall, 'path'>): Promise<void> {
+    const { request, response, signal } = call
+    const isOperator = call.caller.scope === 'admin'
+    const caller = isOperator ? await deps.ownToken() : call.caller
+    const live = new LiveCall()
+    const { name, key, earlier } = keysOf(asked, caller, request, clock.now())
+    const autoMaxPrice = options.maxPriceAtomic
+    const ended = calls.join(name, signal, (left) =>
+      serve(
+        {
+          ...{ request: asked, caller, isOperator, autoMaxPrice, key, following: live, signal: left },
+          earlier: isSentAgain(request) ? earlier : [],
+        },
+        deps,
+      ),
+    )
+    ended.catch(() => undefined)
+    if (asked.ignored.length > 0) response.setHeader('x-stoa-ignored', asked.ignored.join(', '))
+    const answering = { request: asked, form, now: clock.now() }
+    if (asked.stream) await sendStream(answering, response, { live, ended, signal, known })
+    else sendWhole(answering, response, await ended)
+  }
+
+  /** The error as a client may see it. A fault of the node is logged, and its details are hidden. */
+  function known(error: unknown): DoorError {
+    const answered = answerTo(error)
+    if (answered !== undefined) return answered
+    const correlationId = randomUUID()
+    logger.error({ err: error, correlation_id: correlationId }, 'a call through the OpenAI door failed inside the node')
+    return internalError(correlationId)
+  }
+
+  return {
+    handle,
+    stop: () => stopping.abort(new DoorError('the node is stopping', stoppingError)),
+  }
+}
+
+const kinds = {
+  '/chat/completions': { read: readChat, form: chatForm },
+  '/responses': { read: readResponses, form: responsesForm },
+} as const
+
+const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailable', headers: { 'retry-after': '5' } }
+
+/** The names of a request: for those sent at the same time, for its order, and for orders of earlier sendings. */
+function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, request: IncomingMessage, now: number) {
+  const given = IdempotencyKey.safeParse(request.headers['idempotency-key']).data
+  if (given !== undefined) {
+    const key = `openai:${createHash('sha256').update(given).digest('hex').slice(0, 40)}`
+    return { name: `${tokenId} ${digest} ${key}`, key, earlier: [key] }
+  }
+  const step = Math.floor(now / KEY_MS)
+  const named = (at: number) => `openai:${digest.slice(0, 40)}:${at}`
+  const earlier = Array.from({ length: EARLIER_MAX }, (_, back) => named(step - back))
+  return { name: `${tokenId} ${digest}`, key: named(step), earlier }
+}
+
+/** True if the client says that it sends a request again: the SDKs count, others send a key. */
+function isSentAgain({ headers }: IncomingMessage): boolean {
+  return Number(headers['x-stainless-retry-count'] ?? 0) > 0 || headers['idempotency-key'] !== undefined
+}
