@@ -73,7 +73,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
     if (ending !== undefined) return
     ending = reason
     grace = setTimeout(() => giveUp(reason), STOP_GRACE_MS)
-    controller.abort()
+    controller.abort(reason)
   }
   const onCancel = () => stop(runCanceled())
   const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)

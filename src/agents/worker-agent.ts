@@ -9,6 +9,8 @@ export type WorkerTask = Pick<AgentCall, 'input' | 'callerId' | 'history' | 'sig
 /** The machines elsewhere that run agents of this node. */
 export interface AgentWorkers {
   canRun(agentName: string): boolean
+  /** True if the agent may be on the market: a worker can run it, and its workers do not come and go all the time. */
+  isOffered(agentName: string): boolean
   /** True if a worker that can run the agent reads earlier exchanges. */
   readsHistory(agentName: string): boolean
   /** @throws AgentError */
@@ -21,6 +23,7 @@ export const WORKER_MODEL = 'worker'
 /** Where no worker can join, such as in a command that only inspects agents. */
 const nobody: AgentWorkers = {
   canRun: () => false,
+  isOffered: () => false,
   readsHistory: () => false,
   async run() {
     throw cannotRun('this agent runs on workers, and none can join here')
@@ -29,6 +32,9 @@ const nobody: AgentWorkers = {
 
 const NOBODY =
   'no worker that can run it is connected: `stoa worker list` shows who is, `stoa worker invite` makes a token for another machine'
+
+const UNSTEADY =
+  'its workers come and go: it is listed again when one of them has stayed for a minute; look at the log of the worker'
 
 /** An agent that runs on other machines. It can run while a worker is connected that can run it. */
 export function workerRuntime(
@@ -39,10 +45,11 @@ export function workerRuntime(
     // Not what the worker runs: workers may differ.
     model: WORKER_MODEL,
     get lacks(): Lack | undefined {
-      return workers.canRun(name) ? undefined : 'worker'
+      return workers.isOffered(name) ? undefined : 'worker'
     },
     get notice(): string | undefined {
-      return workers.canRun(name) ? undefined : NOBODY
+      if (workers.isOffered(name)) return undefined
+      return workers.canRun(name) ? UNSTEADY : NOBODY
     },
     get readsHistory(): boolean {
       return workers.readsHistory(name)

@@ -144,7 +144,7 @@ test('a new data directory replaces a lost one at the same public address, and n
   expect(missing([upgraded, lostOne], [{ ...fresh, addresses }])).toEqual(['one600000'])
 })
 
-test('doctor names a worker that is not connected, and one whose agents match none of the seller', () => {
+test('doctor names a worker that is not connected, and one that fails or whose agents match none of the seller', () => {
   const worker = (fields: Partial<WorkerRecord>) => ({ id: 'w', name: 'gpu-1', agents: [], ...fields }) as WorkerRecord
   const look = (workers: WorkerRecord[]) => checkWorkers(workers, new Set(['Painter']))
   expect(look([worker({ state: 'revoked' }), worker({ state: 'invited' })])).toMatchObject([{ state: 'skip' }])
@@ -157,6 +157,10 @@ test('doctor names a worker that is not connected, and one whose agents match no
     },
   ])
   expect(look([worker({ state: 'connected', agents: ['Painter'] })])).toMatchObject([{ state: 'ok' }])
+  const failing = { agents: ['Painter'], failing: ['Painter'] }
+  expect(look([worker({ state: 'connected', ...failing })])).toMatchObject([
+    { state: 'warn', text: expect.stringContaining('gpu-1 fails its tasks of Painter') },
+  ])
   expect(look([worker({ state: 'connected', agents: ['Painter', 'Paintr'] })])).toMatchObject([
     {
       state: 'warn',

@@ -163,6 +163,14 @@ export function checkWorkers(workers: readonly WorkerRecord[], agents: ReadonlyS
       warn(`${name} is not connected, since ${at}`, `start stoa worker there, or remove it: stoa worker revoke ${id}`),
     ),
     ...joined.flatMap((worker) => misnamed(worker, agents)),
+    ...joined.flatMap(({ id, name, failing = [] }) =>
+      failing.map((agent) =>
+        warn(
+          `${name} fails its tasks of ${agent}: other workers go first`,
+          `look at its log; stoa worker revoke ${id} cuts it off`,
+        ),
+      ),
+    ),
   ]
   if (found.length > 0) return found
   return [ok(`${joined.length} connected: ${joined.map(({ name }) => name).join(', ')}`)]

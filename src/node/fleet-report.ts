@@ -14,7 +14,7 @@ type ReportDeps = {
   marketHost: Pick<Host, 'peerId'>
   registry: Pick<Registry, 'list'>
   x402: { readonly running: { readonly size: number } }
-  workers: Pick<WorkerPool, 'links'>
+  workers: Pick<WorkerPool, 'links' | 'failing'>
   tail: Pick<Tail, 'lagMs'>
   trading: Pick<Trading, 'isStopped'>
   latency(): LedgerLatency | undefined
@@ -37,9 +37,10 @@ export function reportOn(deps: ReportDeps): Omit<OwnReport, 'isDraining'> {
     running: x402.running.size,
     definitions: Object.fromEntries(agents.map(({ definition }) => [definition.name, hashOf(definition)])),
     budget: hashOf(deps.budget),
-    workers: workers.links().map(({ worker, running }) => ({
-      ...{ id: worker.id, agents: [...worker.agents.keys()], running, runsMax: worker.runsMax, since: worker.since },
-    })),
+    workers: workers.links().map((link) => {
+      const { id, agents: offered, runsMax, since } = link.worker
+      return { id, agents: [...offered.keys()], failing: workers.failing(link), running: link.running, runsMax, since }
+    }),
     lagMs: Math.round(tail.lagMs()),
     latency: { ...(read && { read }), ...(change && { change }) },
   }

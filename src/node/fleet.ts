@@ -96,7 +96,7 @@ type JoinDeps = Pick<
 > & {
   uptime: Pick<Uptime, 'ms'>
   budget: BudgetRules
-  workers: Pick<WorkerPool, 'links' | 'onChange'>
+  workers: Pick<WorkerPool, 'links' | 'failing' | 'onChange'>
   selling: Pick<Selling, 'takeOver' | 'registry' | 'x402'>
   buyer: Pick<Buyer, 'takeOver'>
   /** Called after each takeover. */

@@ -58,9 +58,9 @@ type SellingDeps = Pick<
  */
 type Hosting = { hosted: Map<string, HostedAgent>; slots: RunSlots; workers: WorkerPool }
 
-export function createHosting({ seller }: Config, { logger }: Pick<Foundation, 'logger'>): Hosting {
+export function createHosting({ seller }: Config, { clock, logger }: Pick<Foundation, 'clock' | 'logger'>): Hosting {
   const hosted = new Map<string, HostedAgent>()
-  const workers = new WorkerPool({ logger })
+  const workers = new WorkerPool({ clock, logger })
   /** A run that waits for a worker takes no slot from other agents, and its time limit has not begun. */
   function roomFor(id: string): number | undefined {
     const agent = hosted.get(id)

@@ -39,6 +39,10 @@ export const WorkerRecord = z
     agents: z
       .array(z.string())
       .meta({ description: 'names of agents that it says it can run; empty unless it is connected' }),
+    failing: z
+      .array(z.string())
+      .optional()
+      .meta({ description: 'names of agents whose last tasks it failed: other workers go first for a while' }),
     running: z.int().meta({ description: 'tasks that it runs now' }),
     runs_max: z.int().meta({ description: 'tasks that it runs at the same time' }),
     created_at: z.string(),

@@ -210,7 +210,10 @@ test('an agent that workers run is on the market while one can run it; a late ca
   const { agents, listed, registry, replica, elsewhere } = setup(async ({ name }) =>
     workerRuntime(
       { name, timeoutMs: 1_000, outputBytesMax: 10 },
-      { canRun: (one) => able.has(one), readsHistory: () => false, run: async () => 'done by a worker' },
+      {
+        ...{ canRun: (one) => able.has(one), isOffered: (one) => able.has(one) },
+        ...{ readsHistory: () => false, run: async () => 'done by a worker' },
+      },
     ),
   )
   const definition = define({ worker: true })

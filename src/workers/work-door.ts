@@ -90,8 +90,8 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
     const fields = { peer_id: peerId, count: runsMax, agent_name: [...agents.keys()].join(', ') }
     logger.info(fields, `worker ${name} joined`)
     try {
-      // It may have been revoked while it joined.
-      await link.isHeld()
+      // It may have been revoked while it joined. It is read meanwhile: it may have been given a task, and answer it.
+      link.isHeld().catch((error: unknown) => link.cut(error))
       const reason = await link.serve(closing.signal)
       const isCutOff = reason instanceof WorkError && !closing.signal.aborted
       const why = reason === undefined ? {} : { reason: reasonOf(reason) }

@@ -14,7 +14,10 @@ import { WorkError } from './work-error.ts'
 import { bodyOf, parseWork, textOf, writeWork } from './work-messages.ts'
 import type { WorkerAgents } from './worker-agents.ts'
 
-export type SessionOptions = { id: string; secret: string; runsMax: number }
+/** The seller answers an honest worker at once. One that waited for ever would not try another process of its seller. */
+const WELCOME_MS_MAX = 30_000
+
+export type SessionOptions = { id: string; secret: string; runsMax: number; welcomeMs?: number }
 export type SessionDeps = {
   agents: WorkerAgents
   logger: Logger
@@ -41,12 +44,15 @@ export class WorkSession {
 
   /** Works until the seller ends the stream. Runs under way are stopped then. @throws WorkError, FrameError */
   async serve(signal: AbortSignal): Promise<void> {
-    const { id, secret, runsMax } = this.#options
+    const { id, secret, runsMax, welcomeMs = WELCOME_MS_MAX } = this.#options
+    const silent = setTimeout(() => this.#ending.abort(new Error('the seller did not answer')), welcomeMs)
+    const either = AbortSignal.any([signal, this.#ending.signal])
     const agents = this.#deps.agents.list().map(({ name, readsHistory }) => ({ name, reads_history: readsHistory }))
     try {
       await this.#write('work.join', { version: '1.0', id, secret, agents, runs_max: runsMax, follows_addresses: true })
       for (;;) {
-        const frame = await this.#stream.read(signal)
+        const frame = await this.#stream.read(either)
+        clearTimeout(silent)
         if (frame === undefined) return
         const { type, message } = parseWork(frame, fromSeller)
         if (type === 'work.task') this.#begin(message)
@@ -59,6 +65,7 @@ export class WorkSession {
         } else throw refusal(message)
       }
     } finally {
+      clearTimeout(silent)
       this.#ending.abort(new Error('the connection to the seller ended'))
       for (const run of this.#runs.values()) run.abort(this.#ending.signal.reason)
     }

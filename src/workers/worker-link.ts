@@ -131,7 +131,8 @@ export class WorkerLink {
     const onCancel = () => this.#cancel(id)
     task.signal.addEventListener('abort', onCancel, { once: true })
     try {
-      await this.#send(frames)
+      // A worker that does not read keeps nobody waiting: the run may be canceled meanwhile.
+      void this.#send(frames)
       return await promise
     } finally {
       task.signal.removeEventListener('abort', onCancel)

@@ -1,8 +1,12 @@
 import { AgentError, cannotRun, runCanceled } from '../agents/runtime.ts'
 import type { AgentWorkers, WorkerTask } from '../agents/worker-agent.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import { orAborted } from '../lib/wait.ts'
+import { Presence } from './presence.ts'
 import { WorkError, WorkerGone } from './work-error.ts'
 import type { WorkerLink } from './worker-link.ts'
+import { WorkerStandings } from './worker-standings.ts'
 
 /** Workers connected to this process. */
 const LINKS_MAX = 64
@@ -15,17 +19,21 @@ const AWAY_MS_MAX = 5_000
 
 type Waiting = {
   agent: string
-  resolve(link: WorkerLink): void
+  resolve(held: Held): void
   reject(error: unknown): void
   /** Runs while no worker can run the agent. */
   timer?: NodeJS.Timeout | undefined
 }
 
-type PoolDeps = { logger: Logger; awayMs?: number | undefined }
+type PoolDeps = { clock: Clock; logger: Logger; awayMs?: number | undefined }
+/** A worker with a slot that was taken for a run of an agent. */
+type Held = { link: WorkerLink; end(): void }
 
 /** The workers that are connected to this process, and the runs that wait for them. */
 export class WorkerPool implements AgentWorkers {
   readonly #deps: PoolDeps
+  readonly #standings: WorkerStandings
+  readonly #presence: Presence
   readonly #links = new Map<string, WorkerLink>()
   /** In order of arrival. */
   #waiting: Waiting[] = []
@@ -33,6 +41,8 @@ export class WorkerPool implements AgentWorkers {
 
   constructor(deps: PoolDeps) {
     this.#deps = deps
+    this.#standings = new WorkerStandings(deps.clock)
+    this.#presence = new Presence(deps.clock)
   }
 
   links(): WorkerLink[] {
@@ -70,10 +80,20 @@ export class WorkerPool implements AgentWorkers {
     return this.#links.values().some(({ worker }) => worker.agents.has(agentName))
   }
 
+  isOffered(agentName: string): boolean {
+    return this.#presence.isSteady(agentName)
+  }
+
   /** How many runs of an agent its workers take at the same time. Undefined: none can run it, so nobody waits. */
   room(agentName: string): number | undefined {
-    const able = this.links().filter(({ worker }) => worker.agents.has(agentName))
-    return able.length === 0 ? undefined : able.reduce((sum, { worker }) => sum + worker.runsMax, 0)
+    const able = this.#able(agentName)
+    const roomOf = ({ id, runsMax }: WorkerLink['worker']) => (this.#standings.isOnTrial(id, agentName) ? 1 : runsMax)
+    return able.length === 0 ? undefined : able.reduce((sum, { worker }) => sum + roomOf(worker), 0)
+  }
+
+  /** The agents of a worker of which it gets no tasks now, or one at a time. */
+  failing({ worker }: WorkerLink): string[] {
+    return [...worker.agents.keys()].filter((agent) => this.#standings.isOnTrial(worker.id, agent))
   }
 
   readsHistory(agentName: string): boolean {
@@ -90,15 +110,20 @@ export class WorkerPool implements AgentWorkers {
     }
     const watched = show === undefined ? task : { ...task, onOutput }
     for (let attempt = 1; ; attempt += 1) {
-      const link = await this.#held(agentName, task.signal)
+      const { link, end } = await this.#held(agentName, task.signal)
       try {
-        return await link.run(agentName, watched)
+        const output = await link.run(agentName, watched)
+        this.#standings.succeeded(link.worker.id, agentName)
+        return output
       } catch (error) {
+        this.#noteFailure(link, { agentName, task, error })
         if (!(error instanceof WorkerGone)) throw error
         const fields = { agent_name: agentName, peer_id: link.worker.peerId, count: attempt, reason: error.message }
         this.#deps.logger.warn(fields, 'a worker was lost while it ran a task')
         // What a buyer has seen must not begin anew.
         if (isShown || attempt >= ATTEMPTS_MAX) throw lost(error)
+      } finally {
+        end()
       }
     }
   }
@@ -109,35 +134,41 @@ export class WorkerPool implements AgentWorkers {
       const link = this.#idlest(waiting.agent)
       if (link === undefined) return true
       link.take()
+      const end = this.#standings.begin(link.worker.id, waiting.agent)
       clearTimeout(waiting.timer)
-      waiting.resolve(link)
+      waiting.resolve({ link, end })
       return false
     })
   }
 
   /** Waits for a slot of a worker that was not revoked. Another process may have revoked one that is connected here. */
-  async #held(agent: string, signal: AbortSignal): Promise<WorkerLink> {
+  async #held(agent: string, signal: AbortSignal): Promise<Held> {
     for (;;) {
-      const link = await this.#free(agent, signal)
+      const held = await this.#free(agent, signal)
+      const { link } = held
       let isHeld = false
       try {
-        isHeld = await link.isHeld()
+        isHeld = await orAborted(link.isHeld(), signal)
       } catch (error) {
+        if (signal.aborted) throw runCanceled()
         this.#deps.logger.warn({ err: error, agent_name: agent }, 'the ledger could not be asked about a worker')
         throw cannotRun('the seller cannot read its ledger now; try again later')
       } finally {
-        if (!isHeld) link.give()
+        if (!isHeld) {
+          held.end()
+          link.give()
+        }
       }
-      if (isHeld) return link
+      if (isHeld) return held
       this.leave(link)
     }
   }
 
   /** Waits for a slot of a worker that can run the agent. */
-  async #free(agent: string, signal: AbortSignal): Promise<WorkerLink> {
+  async #free(agent: string, signal: AbortSignal): Promise<Held> {
     if (signal.aborted) throw runCanceled()
     if (this.#waiting.length >= WAITING_MAX) throw new AgentError('AGENT_FAILED', 'too many tasks wait for this agent')
-    const { promise, resolve, reject } = Promise.withResolvers<WorkerLink>()
+    const { promise, resolve, reject } = Promise.withResolvers<Held>()
     const waiting: Waiting = { agent, resolve, reject }
     this.#waiting.push(waiting)
     const onAbort = () => this.#giveUp(waiting, runCanceled())
@@ -151,13 +182,36 @@ export class WorkerPool implements AgentWorkers {
     }
   }
 
-  /** The worker with a free slot that runs the fewest tasks. */
+  /** Of the workers with a free slot, the one that runs the fewest tasks. Those that failed a moment ago come last. */
   #idlest(agent: string): WorkerLink | undefined {
-    const able = this.links().filter(({ hasSlot, worker }) => hasSlot && worker.agents.has(agent))
-    return able.toSorted((a, b) => a.running - b.running)[0]
+    const free = this.#able(agent).filter(({ hasSlot, worker }) => hasSlot && this.#standings.mayTake(worker.id, agent))
+    const doubt = ({ worker }: WorkerLink) => Number(this.#standings.isDoubtful(worker.id, agent))
+    return free.toSorted((a, b) => doubt(a) - doubt(b) || a.running - b.running)[0]
+  }
+
+  /** The workers that can run an agent. One that was set aside counts only if all were. */
+  #able(agent: string): WorkerLink[] {
+    const able = this.links().filter(({ worker }) => worker.agents.has(agent))
+    const sound = able.filter(({ worker }) => !this.#standings.isAside(worker.id, agent))
+    return sound.length === 0 ? able : sound
+  }
+
+  #noteFailure(link: WorkerLink, { agentName, task, error }: { agentName: string; task: WorkerTask; error: unknown }) {
+    const { reason } = task.signal
+    const isTimeout = reason instanceof AgentError && reason.code === 'AGENT_TIMEOUT'
+    // Who cancels says nothing about the worker.
+    if (task.signal.aborted && !isTimeout) return
+    const { id, name, peerId } = link.worker
+    const ms = this.#standings.failed(id, agentName, error instanceof WorkerGone ? link : undefined)
+    if (ms === undefined) return
+    const fields = { agent_name: agentName, peer_id: peerId, ms }
+    this.#deps.logger.warn(fields, `worker ${name} fails its tasks: others go first for a while`)
+    // A run that waits for this worker goes to another.
+    this.assign()
   }
 
   #changed(): void {
+    this.#presence.note(new Set(this.links().flatMap(({ worker }) => [...worker.agents.keys()])))
     this.assign()
     for (const waiting of this.#waiting) this.#watch(waiting)
     for (const listener of this.#listeners) listener()

@@ -35,6 +35,8 @@ export type WorkerElsewhere = {
   id: string
   process: string
   agents: readonly string[]
+  /** Of these, those whose last tasks it failed. A process of before does not say. */
+  failing?: readonly string[] | undefined
   running: number
   runsMax: number
   since: number
@@ -133,16 +135,24 @@ type Around = { pool: WorkerPool; process: string; now: number; elsewhere: reado
 function viewOf(worker: StoredWorker, { pool, process, now, elsewhere }: Around): WorkerRecord {
   const { id, name, peerId, createdAt, expiresAt, seenAt, revokedAt } = worker
   const link = pool.link(id)
-  const here = link && { ...link.worker, process, agents: [...link.worker.agents.keys()], running: link.running }
+  const here = link && {
+    ...link.worker,
+    running: link.running,
+    process,
+    agents: [...link.worker.agents.keys()],
+    failing: pool.failing(link),
+  }
   const others = elsewhere.filter((one) => one.id === id)
   const all = [...(here === undefined ? [] : [here]), ...others]
   const isConnected = all.length > 0
+  const failing = [...new Set(all.flatMap((one) => one.failing ?? []))]
   return {
     id,
     name,
     state: stateOf(worker, isConnected, now),
     ...(peerId !== undefined && { peer_id: peerId }),
     agents: [...new Set(all.flatMap(({ agents }) => agents))],
+    ...(failing.length > 0 && { failing }),
     running: all.reduce((sum, { running }) => sum + running, 0),
     // It says the same to each process.
     runs_max: Math.max(0, ...all.map(({ runsMax }) => runsMax)),

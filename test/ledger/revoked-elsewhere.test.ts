@@ -22,7 +22,11 @@ const body = (text: string) => Buffer.from(text).toString('base64')
 /** The roll of another process, to which no worker is connected. */
 function rollOf(ledger: LedgerDatabase) {
   return createWorkerRoll({
-    ...{ clock: new HandClock(), pool: new WorkerPool({ logger: silentLogger }), store: createWorkerStore(ledger) },
+    ...{
+      clock: new HandClock(),
+      pool: new WorkerPool({ clock: new HandClock(), logger: silentLogger }),
+      store: createWorkerStore(ledger),
+    },
     ...{
       random: randomBytes,
       peerId: 'seller',
@@ -71,7 +75,7 @@ test('T34 no task is handed over while the ledger cannot be asked about its work
 
 test('T34 a revocation reaches the process to which the worker is connected, and stops its run', async () => {
   const [here, elsewhere] = await openShared(2)
-  const pool = new WorkerPool({ logger: silentLogger, awayMs: 1 })
+  const pool = new WorkerPool({ clock: new HandClock(), logger: silentLogger, awayMs: 1 })
   const tail = createTail({ log: createChangeLog(here!), logger: silentLogger })
   let open: ((stream: Stream, peerId: string) => void) | undefined
   const host = {

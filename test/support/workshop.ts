@@ -45,7 +45,7 @@ export async function openWorkshop(options: WorkshopOptions = {}) {
   const { awayMs, cancelMs, site, ledger, logger = silentLogger, unknown = [], addresses = () => [] } = options
   const database = ledger ?? openDatabase({ path: ':memory:' })
   const clock = new HandClock(Date.parse('2026-11-23T10:00:00Z'))
-  const pool = new WorkerPool({ logger, awayMs })
+  const pool = new WorkerPool({ clock, logger, awayMs })
   const random = (length: number) => randomBytes(length)
   const invited = async () => [`/ip4/192.0.2.1/tcp/4001/p2p/${SELLER}`]
   const roll = createWorkerRoll({

@@ -14,6 +14,7 @@ const Latency = z.object({ p50Ms: z.number(), p99Ms: z.number(), count: z.int() 
 const ConnectedWorker = z.object({
   id: z.string().max(64),
   agents: z.array(z.string().max(200)).max(1_000),
+  failing: z.array(z.string().max(200)).max(1_000).optional(),
   running: z.int().min(0),
   runsMax: z.int().min(0),
   since: z.int(),
