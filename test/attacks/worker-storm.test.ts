@@ -27,6 +27,7 @@ beforeAll(async () => {
   const bootstrap = [seller.addresses().find((address) => address.includes('/tcp/'))!]
   buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, bootstrap, ...chain })
   await seller.ownAgents.keep({ name: 'honest', description: 'x', price: PRICE, worker: true })
+  await seller.ownAgents.keep({ name: 'flapping', description: 'x', price: PRICE, worker: true })
   await seller.ownAgents.keep({ name: 'stuck', description: 'x', price: PRICE, worker: true, timeout_seconds: 1 })
   const { token } = await invite()
   const agents = [{ name: 'honest', description: 'x', price: 0, command: ['/bin/cat'] }]
@@ -67,8 +68,14 @@ test('T34 a worker that joins again and again, on old and new connections, keeps
   const identity = await createIdentity()
   const { id: agentId } = await discover(buyer, seller.peerId, 'honest')
   let welcomed = 0
+  let listed = 0
+  const watching = setInterval(() => {
+    const is = seller.listings().some(({ name }) => name === 'flapping')
+    if (is !== (listed % 2 === 1)) listed += 1
+  }, 1)
+  onTestFinished(() => clearInterval(watching))
   const join = async (worker: ScriptedWorker) => {
-    const answer = await worker.join(claim, ['stuck']).catch(() => undefined)
+    const answer = await worker.join(claim, ['flapping']).catch(() => undefined)
     if (answer?.type === 'work.welcome') welcomed += 1
     worker.stream.abort(new Error('gone again'))
   }
@@ -98,6 +105,9 @@ test('T34 a worker that joins again and again, on old and new connections, keeps
   // Nearly all were refused before anything was read of them.
   expect(welcomed).toBeLessThan(tries / 2)
   await until(async () => (await connected()).length === 1)
+  // Three times on the market, and off it.
+  await until(() => listed % 2 === 0)
+  expect(listed).toBeLessThanOrEqual(6)
 })
 
 test('T34 a worker that never answers costs its seller one time limit of the agent, and the buyer nothing', async () => {

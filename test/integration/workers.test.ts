@@ -40,12 +40,19 @@ beforeAll(async () => {
   url = seller.apiUrl!
   const bootstrap = [seller.addresses().find((address) => address.includes('/tcp/'))!]
   buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, bootstrap, ...chain })
-  for (const name of ['slow', 'lines']) {
-    await seller.ownAgents.keep({ name, description: `${name} work`, price: PRICE, worker: true })
-  }
   marks = await testDir()
 }, 60_000)
-beforeEach(killWorkerProcesses)
+/** Agents of its own for each test: the workers of all tests come and go too often for one listing. */
+let [slowName, linesName] = ['', '']
+let round = 0
+beforeEach(async () => {
+  await killWorkerProcesses()
+  round += 1
+  ;[slowName, linesName] = [`slow ${round}`, `lines ${round}`]
+  for (const name of [slowName, linesName]) {
+    await seller.ownAgents.keep({ name, description: `${name} work`, price: PRICE, worker: true })
+  }
+})
 afterAll(async () => {
   await killWorkerProcesses()
   await stopTestNodes()
@@ -56,8 +63,8 @@ const invite = (body = {}) => ask<InvitedWorker>(url, '/workers', { body })
 const workers = () => ask<WorkerRecord[]>(url, '/workers')
 const stateOf = async (id: string) => (await workers()).find((worker) => worker.id === id)?.state
 const slow = (ms: number) => [
-  { name: 'slow', description: 'x', price: 0, command: slowProgram(marks, ms) },
-  { name: 'lines', description: 'x', price: 0, command: [process.execPath, '-e', twoLines] },
+  { name: slowName, description: 'x', price: 0, command: slowProgram(marks, ms) },
+  { name: linesName, description: 'x', price: 0, command: [process.execPath, '-e', twoLines] },
 ]
 const execute = (agentId: string, input: string, onOutput?: (text: string) => void) =>
   buyer
@@ -91,8 +98,8 @@ test('an agent is sold while a worker can run it, and its work is streamed and p
   expect(invited).toMatchObject({ name: 'gpu-1', state: 'invited', agents: [], running: 0 })
   const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents: slow(10), runs: 2 })
   await worker.joined()
-  const { id: agentId } = await discover(buyer, seller.peerId, 'lines')
-  expect(await workers()).toMatchObject([{ id, state: 'connected', agents: ['slow', 'lines'], runs_max: 2 }])
+  const { id: agentId } = await discover(buyer, seller.peerId, linesName)
+  expect(await workers()).toMatchObject([{ id, state: 'connected', agents: [slowName, linesName], runs_max: 2 }])
   expect(JSON.stringify(await workers())).not.toContain(token)
 
   const before = await devnet.chain.balanceOf(payee)
@@ -116,7 +123,7 @@ test('an agent is sold while a worker can run it, and its work is streamed and p
 
 test('T34 a task whose worker is killed goes to another worker, and is charged once', async () => {
   const [first, second] = [await startWorker(2_000), await startWorker(2_000)]
-  const { id: agentId } = await discover(buyer, seller.peerId, 'slow')
+  const { id: agentId } = await discover(buyer, seller.peerId, slowName)
   const before = await devnet.chain.balanceOf(payee)
   const bought = execute(agentId, 'handed on')
   await begun(marks, 'handed on')
@@ -130,7 +137,7 @@ test('T34 a task whose worker is killed goes to another worker, and is charged o
 
 test('T34 a task whose only worker is killed fails, and nobody is charged', async () => {
   const worker = await startWorker(60_000)
-  const { id: agentId } = await discover(buyer, seller.peerId, 'slow')
+  const { id: agentId } = await discover(buyer, seller.peerId, slowName)
   const balances = () => Promise.all([payee, buyer.walletAddress].map((address) => devnet.chain.balanceOf(address)))
   const before = await balances()
   const bought = execute(agentId, 'never done')
@@ -144,7 +151,7 @@ test('T34 a task whose only worker is killed fails, and nobody is charged', asyn
 
 test('T34 a revoked worker is cut off at once and does not come back; its run is stopped', async () => {
   const worker = await startWorker(60_000)
-  const { id: agentId } = await discover(buyer, seller.peerId, 'slow')
+  const { id: agentId } = await discover(buyer, seller.peerId, slowName)
   const bought = execute(agentId, 'cut off')
   const pid = await begun(marks, 'cut off')
   expect(await call(url, `/workers/${worker.id}`, { method: 'DELETE' })).toMatchObject({
@@ -190,7 +197,7 @@ test('a worker and its seller say which agents match none of the seller', async 
   expect(found).toContainEqual(
     expect.objectContaining({
       id: 'agents',
-      text: expect.stringMatching(/^slow: /),
+      text: expect.stringContaining(`${slowName}: `),
       fix: expect.stringMatching(/^run stoa worker/),
     }),
   )
@@ -206,11 +213,11 @@ test('a seller that keeps its agents listed when it stops keeps those of workers
     bootstrap,
     ...chain,
   })
-  await keeper.ownAgents.keep({ name: 'slow', description: 'slow work', price: PRICE, worker: true })
+  await keeper.ownAgents.keep({ name: slowName, description: 'slow work', price: PRICE, worker: true })
   const { token } = await ask<InvitedWorker>(keeper.apiUrl!, '/workers', { body: {} })
   const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents: slow(10) })
   await worker.joined()
-  const { id } = await discover(buyer, keeper.peerId, 'slow')
+  const { id } = await discover(buyer, keeper.peerId, slowName)
   await keeper.stop()
   expect(buyer.listings().map((listing) => listing.id)).toContain(id)
 })
