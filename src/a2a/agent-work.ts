@@ -78,7 +78,7 @@ async function paidFor(
     progress.working(verified())
   }
   try {
-    const task = { payment, input: turn.input, challenge: undefined, onClaimed }
+    const task = { payment, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
       if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, turn, ask)
       throw error

@@ -50,10 +50,8 @@ export class RunSlots {
    * @param caller undefined: the node itself, which may use all slots. @throws RunSlotsFull at once if too many are in
    */
   admit(caller: string | undefined): RunSlot {
+    if (!this.hasRoom(caller)) throw new RunSlotsFull('all run slots are taken, and so are all waiting places')
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
-    if (this.#inside >= this.#insideMax || (own > 0 && (own + 1) * 2 > this.#insideMax)) {
-      throw new RunSlotsFull('all run slots are taken, and so are all waiting places')
-    }
     this.#inside++
     if (caller !== undefined) this.#insideOf.set(caller, own + 1)
     let left = false
@@ -77,6 +75,12 @@ export class RunSlots {
     using slot = this.admit(caller)
     await slot.turn(agentId)
     return await work()
+  }
+
+  /** True if `admit` would not throw. */
+  hasRoom(caller: string | undefined): boolean {
+    const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
+    return this.#inside < this.#insideMax && (own === 0 || (own + 1) * 2 <= this.#insideMax)
   }
 
   #leave(caller: string): void {

@@ -119,6 +119,16 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       requireToken: settings.requireToken ?? false,
       enabled: settings.apiEnabled ?? true,
     },
+    /** The listener for strangers, who buy agents of this node over HTTP. */
+    public: {
+      host: settings.publicHost ?? defaultListenHosts().at(-1)!,
+      /** Undefined: there is none. */
+      port: settings.publicPort,
+      /** Where strangers reach it. No slash at the end. Undefined: at its own address. */
+      url: settings.publicDoorUrl,
+      /** Proxies whose X-Forwarded-For is believed. */
+      trustedProxies: settings.trustedProxies ?? [],
+    },
     buyer: {
       maxPriceAtomic: settings.maxPriceAtomic ?? parsePrice('1'),
       dailyBudgetAtomic: settings.dailyBudgetAtomic ?? parsePrice('5'),

@@ -148,6 +148,13 @@ export const IpList = listOf('IP addresses of this machine, such as 0.0.0.0,::',
   isIP(text) === 0 ? undefined : text,
 )
 
+export const NetworkList = listOf('IP addresses or networks, such as 127.0.0.1 or 10.0.0.0/8', (text) => {
+  const [address = '', prefix, ...more] = text.split('/')
+  const bits = isIP(address) === 6 ? 128 : 32
+  const isPrefix = prefix === undefined || (wholeNumber(prefix, bits) ?? 0) > 0
+  return isIP(address) !== 0 && isPrefix && more.length === 0 ? text : undefined
+})
+
 /** Checks the shape only: libp2p interprets the parts. */
 export const AnnounceList = listOf('a multiaddr such as /ip4/203.0.113.7/tcp/4001', (text) =>
   isMultiaddr(text) ? text : undefined,

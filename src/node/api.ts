@@ -38,6 +38,8 @@ export interface StoaNode {
   readonly walletAddress: Hex
   /** URL of the HTTP API. Undefined before the start and if the API is switched off. */
   readonly apiUrl: string | undefined
+  /** Where strangers buy agents of this node over HTTP. Undefined: `public.port` is not set. */
+  readonly publicUrl: string | undefined
   /** Aborts if other processes have taken over the work of this one. The reason says so. The node then stops. */
   readonly lost: AbortSignal
   start(): Promise<void>

@@ -10,6 +10,7 @@ import { ledgerMeters } from '../ledger/ledger-meters.ts'
 import { ServiceStack, together } from '../lib/lifecycle.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { Meters } from '../lib/meters.ts'
+import type { Catalog } from '../listings/catalog.ts'
 import { importing } from '../listings/imports.ts'
 import { openDataDir } from '../store/data-dir.ts'
 import { type Databases, openDatabases } from '../store/databases.ts'
@@ -31,6 +32,7 @@ import { knownOwner } from './known-owner.ts'
 import { createListings, createMarket } from './market.ts'
 import { Uptime } from './node-views.ts'
 import { createOwnAgentsApi } from './own-agents-api.ts'
+import { createPublicDoor } from './public-door.ts'
 import { createReporting } from './reporting.ts'
 import { createHosting, createSelling } from './selling.ts'
 import { createStoaNode } from './stoa-node.ts'
@@ -64,6 +66,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
   }
 }
 
+function present<T>(part: T | undefined): T[] {
+  return part === undefined ? [] : [part]
+}
+
 type Lock = { release(): void }
 
 /** What this node sells, and what settles its payment channels: each needs the other. */
@@ -78,6 +84,16 @@ function createSold(
   return { selling, channels, services }
 }
 
+/** The ledger, and what follows its changes. */
+function keepLedger({ database, chain, clock, logger, feed, tail }: Foundation, { resolve }: Pick<Catalog, 'resolve'>) {
+  const records = openRecords(database, { hasChain: chain !== undefined })
+  const ledger = createLedger(records, { logger, namesOf: resolve })
+  const meters = new Meters()
+  ledger.listen(ledgerMeters(meters, clock))
+  publishLedger(feed, { ledger, tail }, resolve)
+  return { ledger, meters }
+}
+
 /** Builds the parts in the order in which they need each other. */
 async function assemble(config: Config, secrets: Secrets, base: Foundation, lock: Lock): Promise<StoaNode> {
   const { database, localDatabase, clock, logger, identity, asset, chain, feed, version, runTime } = base
@@ -86,12 +102,8 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const listings = createListings(config.network, { ...base, measures })
   const { catalog, replica } = listings
 
-  const records = openRecords(database, { hasChain: chain !== undefined })
-  const ledger = createLedger(records, { logger, namesOf: catalog.resolve })
+  const { ledger, meters } = keepLedger(base, catalog)
   const { payments, exchanges } = ledger
-  const meters = new Meters()
-  ledger.listen(ledgerMeters(meters, clock))
-  publishLedger(feed, { ledger, tail: base.tail }, catalog.resolve)
 
   const hosting = createHosting(config, base)
   const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
@@ -129,6 +141,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   }
   const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
   const api = config.api.enabled ? await createNodeApi(access, served) : undefined
+  const publicDoor = await createPublicDoor(config, { ...base, meters, selling })
 
   const stack = new ServiceStack([
     ...base.services,
@@ -138,7 +151,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
       ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, ...fleet }),
       ...[...buyer.services, ...fleet.services],
     ]),
-    together('doors', [...selling.doors, ...workers.doors, protocols.service, ...(api === undefined ? [] : [api])]),
+    together('doors', [...selling.doors, ...workers.doors, protocols.service, ...present(publicDoor), ...present(api)]),
   ])
   async function release(): Promise<void> {
     await base.closeDatabases()
@@ -146,6 +159,6 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   }
   return createStoaNode(config, {
     ...{ ...base, ...books, listings, search: market.search, selling, ownAgents, register, buyer, trust },
-    ...{ view, api, uptime, fleet, stack, release },
+    ...{ view, api, publicDoor, uptime, fleet, stack, release },
   })
 }

@@ -17,7 +17,7 @@ import { createProtocolServer, type HandleStreams } from '../protocols/serve.ts'
 import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
 import { Reruns } from '../protocols/x402/reruns.ts'
 import { SettledWork } from '../protocols/x402/settled-work.ts'
-import { A2A_CALLER } from '../schema/caller.ts'
+import { isDoorCaller } from '../schema/door.ts'
 import type { Hex } from '../schema/primitives.ts'
 
 type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> & {
@@ -94,7 +94,7 @@ export function createSales(
     running: new Map(),
     wrappedRuns: new Map(),
   }
-  const nameOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOf(caller))
+  const nameOf = (caller: string) => (isDoorCaller(caller) ? caller : didOf(caller))
   const settledWork = new SettledWork({ ...x402, didOf: nameOf, sellersOf, chance })
   ledger.listen((change) => settledWork.changed(change))
   // Another process has given its work to this one, or asks for a payment channel.

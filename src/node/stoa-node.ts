@@ -1,6 +1,7 @@
 import type { Buyer } from '../buying/buyer.ts'
 import type { Config } from '../config/config.ts'
 import type { NodePart } from '../http/api/routes/node.ts'
+import type { PublicListener } from '../http/public/public-listener.ts'
 import type { Api } from '../http/server/app.ts'
 import type { LedgerApi } from '../ledger/ledger-api.ts'
 import type { Earnings } from '../ledger/stats.ts'
@@ -29,6 +30,7 @@ type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' |
   earnings: Earnings
   view: NodePart
   api: Api | undefined
+  publicDoor: Pick<PublicListener, 'url'> | undefined
   uptime: Uptime
   fleet: Pick<Fleet, 'leave'>
   /** Everything that starts and stops, in start order. */
@@ -38,7 +40,8 @@ type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' |
 
 /** The node as its embedder sees it, made of its finished parts. */
 export function createStoaNode(config: Config, parts: Parts): StoaNode {
-  const { identity, wallet, host, feed, listings, buyer, trust, view, api, uptime, stack, lost, logger } = parts
+  const { identity, wallet, host, feed, listings, buyer, trust, view, api, publicDoor, uptime, stack, lost, logger } =
+    parts
   let stopping: Promise<void> | undefined
   const stop = () => {
     stopping ??= stopParts(config, parts)
@@ -53,6 +56,9 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
     walletAddress: wallet.address,
     get apiUrl() {
       return api?.url
+    },
+    get publicUrl() {
+      return publicDoor?.url
     },
     async start() {
       await stack.start()

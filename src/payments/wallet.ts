@@ -3,6 +3,7 @@ import { CodedError } from '../lib/errors.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Receipt, SignedReceipt, SignedX402Receipt, X402Receipt } from '../schema/receipt.ts'
+import type { SignedX402Offer, X402Offer } from '../schema/x402-http.ts'
 import { type Asset, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
 import { type Deposit, depositDigest } from './channel-digests.ts'
@@ -12,6 +13,7 @@ import { type ReceiptRoot, receiptRootDigest } from './merkle-receipt.ts'
 import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
 import { type SignedTransaction, signTransaction, type Transaction } from './transaction.ts'
+import { x402OfferDigest } from './x402-offer.ts'
 import { x402ReceiptDigest } from './x402-receipt.ts'
 
 /** The most of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
@@ -47,6 +49,7 @@ export interface Wallet {
   /** Signs the root of the receipts of one turn. */
   signReceiptRoot(root: ReceiptRoot): Hex
   signX402Receipt(receipt: X402Receipt): SignedX402Receipt
+  signX402Offer(offer: X402Offer): SignedX402Offer
   /** Signs a fixed text without meaning. It shows whether the account's code accepts signatures of its key. */
   signProbe(): { digest: Hex; signature: Hex }
   signTransaction(transaction: Transaction): SignedTransaction
@@ -101,6 +104,7 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
       payload,
       signature: signDigest(x402ReceiptDigest(payload), key),
     }),
+    signX402Offer: (payload) => ({ format: 'eip712', payload, signature: signDigest(x402OfferDigest(payload), key) }),
   }
 }
 

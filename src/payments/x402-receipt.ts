@@ -33,17 +33,25 @@ export function x402ReceiptSigner({ payload, signature }: SignedX402Receipt): He
   return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
 }
 
-type Delivered = { network: string; agentId: string; payer: string; issuedAt: number; txHash: Hex | '' }
+type Delivered = {
+  network: string
+  agentId: string
+  payer: string
+  issuedAt: number
+  txHash: Hex | ''
+  /** Where it was bought, if not over libp2p. */
+  resourceUrl?: string
+}
 
 /**
  * @param issuedAt Unix seconds: always those of the result, so that one payment never looks like two
  * @param txHash empty for a call on a channel, which has no transaction of its own
  */
-export function x402ReceiptOf({ network, agentId, payer, issuedAt, txHash }: Delivered): X402Receipt {
+export function x402ReceiptOf({ network, agentId, payer, issuedAt, txHash, resourceUrl }: Delivered): X402Receipt {
   return {
     version: 1,
     network: network as X402Receipt['network'],
-    resourceUrl: receiptResource(agentId),
+    resourceUrl: resourceUrl ?? receiptResource(agentId),
     payer: payer as Hex,
     issuedAt,
     transaction: txHash.toLowerCase(),

@@ -169,4 +169,10 @@ export const migrations: readonly string[] = [
   ALTER TABLE sent_messages ADD COLUMN waits TEXT;
   CREATE INDEX sent_messages_waiting ON sent_messages (token_id, no) WHERE waits IS NOT NULL;
   `,
+  `
+  -- The door by which a payment came (NULL: libp2p, or A2A if its peer is named so), and a digest of the request that it
+  -- pays for: the same payment with another request buys nothing.
+  ALTER TABLE payments ADD COLUMN door TEXT;
+  ALTER TABLE payments ADD COLUMN bound_to BLOB;
+  `,
 ]

@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Charge } from '../schema/channel.ts'
+import { type Door, doorOf } from '../schema/door.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
@@ -26,6 +27,10 @@ export type Claim = {
   task?: string | undefined
   /** A digest of buyer, agent and task, if the buyer cannot ask for its result by its payment: see deferred.ts. */
   awaited?: Uint8Array | undefined
+  /** The door by which the payment came. Undefined: libp2p. */
+  door?: Door | undefined
+  /** A digest of the request that the payment pays for, at doors where the same request may be sent again. */
+  boundTo?: Uint8Array | undefined
 }
 
 export type StoredPayment = Claim & {
@@ -77,6 +82,8 @@ export type PaymentRow = {
   challenge_nonce: Uint8Array | null
   task: string | null
   awaited: Uint8Array | null
+  door: string | null
+  bound_to: Uint8Array | null
   attempts: number
   next_attempt_at: number | null
   unclear: number
@@ -107,6 +114,8 @@ export function toPayment(row: PaymentRow): StoredPayment {
     ...(row.channel !== null && channelCallOf(row, row.channel)),
     task: row.task ?? undefined,
     awaited: row.awaited ?? undefined,
+    door: doorOf(row.door, row.peer_id),
+    boundTo: row.bound_to ?? undefined,
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at ?? undefined,
     unclear: row.unclear === 1,

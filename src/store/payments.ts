@@ -104,9 +104,9 @@ const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
 /** The unique key of the authorization decides between two claims at once, and between two of one challenge. */
 const CLAIM = `
   INSERT INTO payments
-    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, awaited, owner,
-     counted, running, created_at, updated_at)
-  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?, ?
+    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, awaited, door,
+     bound_to, owner, counted, running, created_at, updated_at)
+  SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?, ?, ?, ?
   WHERE ${WITH_CHALLENGE.map((sql) => `NOT EXISTS (${sql})`).join(' AND ')} ON CONFLICT DO NOTHING`
 
 const PROGRESS = `
@@ -230,6 +230,8 @@ function claimed(
     ...authorizationValues(claim.requirements, claim.signed),
     claim.task ?? null,
     claim.awaited ?? null,
+    claim.door ?? null,
+    claim.boundTo ?? null,
     process,
     counted,
     claim.task === undefined ? 0 : 1,

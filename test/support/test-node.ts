@@ -18,6 +18,7 @@ export type TestNodeOptions = {
   bootstrap?: readonly string[]
   network?: Network
   api?: Partial<Config['api']>
+  public?: Partial<Config['public']>
   seller?: Partial<Config['seller']>
   buyer?: Partial<Config['buyer']>
   openai?: Partial<Config['openai']>
@@ -26,7 +27,7 @@ export type TestNodeOptions = {
   ports?: Partial<Ports>
 }
 
-export type TestNode = { node: StoaNode; url: string; dataDir: string; stop(): Promise<void> }
+export type TestNode = { node: StoaNode; url: string; publicUrl: string; dataDir: string; stop(): Promise<void> }
 
 /** Starts a whole node in this process, on loopback, with its API on a free port. */
 export async function startTestNode(options: TestNodeOptions = {}): Promise<TestNode> {
@@ -44,6 +45,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
   return {
     node,
     url: node.apiUrl!,
+    publicUrl: node.publicUrl!,
     dataDir,
     async stop() {
       await node.stop()
@@ -69,6 +71,7 @@ export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, '
     rpcUrl: devnet?.rpcUrl,
     facilitatorUrl: devnet?.facilitatorUrl,
     api: { ...config.api, port: 0, ...api },
+    public: { ...config.public, host: '127.0.0.1', ...options.public },
     buyer: { ...config.buyer, ...buyer },
     seller: { ...config.seller, ...seller },
     openai: { ...config.openai, ...openai },

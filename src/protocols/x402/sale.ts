@@ -6,6 +6,7 @@ import { Hold } from '../../lib/hold.ts'
 import type { Challenge } from '../../payments/challenges.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import { coversRun, verifyPayment } from '../../payments/verify.ts'
+import type { Door } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ReceiptForm } from '../../schema/receipt.ts'
@@ -35,6 +36,10 @@ export type PaidTask = {
   challenge: Challenge | undefined
   /** Stored with the claim: see `Claim.awaited`. */
   awaited?: Uint8Array
+  /** Undefined: libp2p. */
+  door?: Door
+  /** Stored with the claim: see `Claim.boundTo`. */
+  boundTo?: Uint8Array
   /** Called when the payment is claimed, before the agent runs. */
   onClaimed?(payment: { id: Hex; settlesFirst: boolean }): void
 }
@@ -126,19 +131,28 @@ function verify(
   }
   const { peerId, correlationId } = caller
   const challengeNonce = task.challenge?.nonce
-  const { awaited } = task
-  return { claim: { id, agentId: agent.id, peerId, correlationId, challengeNonce, requirements, signed, awaited } }
+  const { awaited, door, boundTo } = task
+  const came = { peerId, correlationId, challengeNonce, awaited, door, boundTo }
+  return { claim: { id, agentId: agent.id, requirements, signed, ...came } }
 }
 
 /** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
 export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): RunSlot {
-  // Each peer has a queue. All A2A callers share one, because they can choose any name.
-  const queue = callerDid.startsWith('did:') ? callerDid : 'a2a'
   try {
-    return slots.admit(queue)
+    return slots.admit(queueOf(callerDid))
   } catch (error) {
     return asOverloaded(error)
   }
+}
+
+/** Each peer has a queue. All callers of another door share one, because they can choose any name, or make any account. */
+function queueOf(callerDid: string): string {
+  return callerDid.startsWith('did:') ? callerDid : callerDid.split(':', 1)[0]!
+}
+
+/** True if a call of this caller could be admitted now. */
+export function hasRoomFor(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): boolean {
+  return slots.hasRoom(queueOf(callerDid))
 }
 
 export function asOverloaded(error: unknown): never {

@@ -1,0 +1,159 @@
+import { once } from 'node:events'
+import type { Server as HttpServer } from 'node:http'
+import type { Socket } from 'node:net'
+import { CodedError, reasonOf } from '../../lib/errors.ts'
+import type { Service } from '../../lib/lifecycle.ts'
+import { within } from '../../lib/wait.ts'
+import type { DoorSales } from '../../protocols/doors/door-sales.ts'
+import { urlHost } from '../server/host-name.ts'
+import type { RequestHandler } from '../server/listener.ts'
+import type { SiteReader } from './client-site.ts'
+import { rawPublicError } from './public-error.ts'
+import { createPublicServer, type PublicServer, type PublicServerDeps } from './public-server.ts'
+
+export type PublicListenerOptions = {
+  host: string
+  /** 0: any free port. */
+  port: number
+  /** Where clients reach it, without a slash at the end. Undefined: at its own address. */
+  url: string | undefined
+  /** How long sales under way may go on when the node stops. */
+  drainMs: number
+}
+
+export interface PublicListener extends Service {
+  /** The address for clients. Without `public.url` its port is known after the start. */
+  readonly url: string
+}
+
+type PublicListenerDeps = Omit<PublicServerDeps, 'adopt'> & { doorSales: Pick<DoorSales, 'idle' | 'abort'> }
+
+const { createServer } = process.getBuiltinModule('node:http')
+
+/** Bytes of a request's headers. A payment with the extensions that clients echo takes 4 KiB. */
+const HEAD_BYTES_MAX = 16 * 1024
+/** Open connections, of one address and of all. Beyond it new ones are closed: each takes a file descriptor. */
+const CONNECTIONS_MAX = 2_048
+const CONNECTIONS_PER_ADDRESS = 128
+/** Time limits for a request's head and for the whole request to arrive. The run limits the answer. */
+const HEAD_TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 60_000
+const CHECK_EVERY_MS = 2_000
+/** Just longer than the 60 s of common proxies. */
+const IDLE_TIMEOUT_MS = 65_000
+/** Headers of a request: a client needs some twenty. */
+const HEADERS_MAX = 100
+/** Time left after the drain to void what still runs. */
+const STOP_ABORT_MS = 1_000
+
+/**
+ * The server that strangers reach: with limits of its own, apart from the API. It reads no token and no cookie, and has no
+ * route of the API. @throws PUBLIC_PORT_IN_USE, PUBLIC_PORT_NOT_ALLOWED, PUBLIC_HOST_UNAVAILABLE
+ */
+export function createPublicListener(options: PublicListenerOptions, deps: PublicListenerDeps): PublicListener {
+  const logger = deps.logger.child({ part: 'public' })
+  const { host } = options
+  const listener = createServer({
+    maxHeaderSize: HEAD_BYTES_MAX,
+    headersTimeout: HEAD_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionsCheckingInterval: CHECK_EVERY_MS,
+    keepAliveTimeout: IDLE_TIMEOUT_MS,
+  })
+  limitConnections(listener, deps.sites)
+  listener.on('clientError', refuseBytes)
+  let server: PublicServer | undefined
+  let { port } = options
+
+  async function start(): Promise<void> {
+    const { promise: adopted, resolve } = Promise.withResolvers<RequestHandler>()
+    const adopt = (handler: RequestHandler) => {
+      resolve(handler)
+      return listener
+    }
+    server = createPublicServer({ ...deps, logger, adopt })
+    await server.app.ready()
+    listener.on('request', await adopted)
+    try {
+      listener.listen({ host, port })
+      await once(listener, 'listening')
+    } catch (error) {
+      throw startError(error, host, port)
+    }
+    const address = listener.address()
+    if (typeof address === 'object' && address !== null) port = address.port
+    logger.info({ address: url() }, 'agents of this node are for sale to strangers over HTTP')
+  }
+
+  /** Takes `drainMs` and two seconds at most. */
+  async function stop(): Promise<void> {
+    server?.refuseRequests()
+    const closed = new Promise<void>((resolve) => listener.close(() => resolve()))
+    listener.closeIdleConnections()
+    await within(options.drainMs, deps.doorSales.idle())
+    deps.doorSales.abort(new Error('the node is stopping'))
+    await within(STOP_ABORT_MS, deps.doorSales.idle())
+    if (!(await within(STOP_ABORT_MS, closed))) listener.closeAllConnections()
+    await closed
+    await server?.app.close()
+  }
+
+  function url(): string {
+    return options.url ?? `http://${urlHost(host)}:${port}`
+  }
+
+  return {
+    name: 'public',
+    start,
+    stop,
+    get url() {
+      return url()
+    },
+  }
+}
+
+function limitConnections(listener: HttpServer, sites: SiteReader): void {
+  listener.maxConnections = CONNECTIONS_MAX
+  listener.maxHeadersCount = HEADERS_MAX
+  const open = new Map<string, number>()
+  listener.on('connection', (socket: Socket) => {
+    if (sites.isProxy(socket.remoteAddress)) return
+    const site = sites.siteOf({ socket, headers: {} })
+    const own = (open.get(site) ?? 0) + 1
+    if (own > CONNECTIONS_PER_ADDRESS) return void socket.destroy()
+    open.set(site, own)
+    socket.once('close', () => {
+      const left = (open.get(site) ?? 1) - 1
+      if (left > 0) open.set(site, left)
+      else open.delete(site)
+    })
+  })
+}
+
+/** Answers bytes that are not an HTTP request, or a request that does not arrive in time. */
+function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
+  const text =
+    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? rawPublicError('408 Request Timeout', 'REQUEST_TIMEOUT', 'the request did not arrive in time')
+      : error.code === 'HPE_HEADER_OVERFLOW'
+        ? rawPublicError('431 Headers Too Large', 'HEADERS_TOO_LARGE', `the headers exceed ${HEAD_BYTES_MAX} bytes`)
+        : rawPublicError('400 Bad Request', 'INVALID_REQUEST', 'the request is not HTTP/1.1')
+  socket.end(text)
+  socket.destroySoon()
+}
+
+function startError(error: unknown, host: string, port: number): CodedError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const options = { cause: error }
+  if (code === 'EADDRINUSE') {
+    const fix = `port ${port} on ${host} is in use. Stop the program that uses it, or set another public.port`
+    return new CodedError('PUBLIC_PORT_IN_USE', fix, options)
+  }
+  if (code === 'EACCES') {
+    const fix = `port ${port} needs privileges. Set public.port to a port above 1023`
+    return new CodedError('PUBLIC_PORT_NOT_ALLOWED', fix, options)
+  }
+  const fix = `the public listener cannot listen on ${host}: ${reasonOf(error)}. Set public.host to an address of this machine`
+  return new CodedError('PUBLIC_HOST_UNAVAILABLE', fix, options)
+}

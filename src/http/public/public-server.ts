@@ -1,0 +1,233 @@
+import type { Server as HttpServer } from 'node:http'
+import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { CodedError } from '../../lib/errors.ts'
+import { Hold } from '../../lib/hold.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { Meters } from '../../lib/meters.ts'
+import { BODY_BYTES_MAX } from '../../schema/limits.ts'
+import { AgentId } from '../../schema/primitives.ts'
+import type { RequestHandler } from '../server/listener.ts'
+import type { AgentSale, Asked } from './agent-sale.ts'
+import type { SiteReader } from './client-site.ts'
+import { PublicError } from './public-error.ts'
+import type { PublicLimits } from './public-limits.ts'
+import { pageHeaders, publicPage } from './public-page.ts'
+import { type TaskForm, taskForm } from './task-body.ts'
+
+/** Counts requests by status. */
+const PUBLIC_REQUESTS = 'stoa_public_requests_total'
+
+export type PublicServerDeps = {
+  logger: Logger
+  meters: Pick<Meters, 'count'>
+  limits: PublicLimits
+  sites: SiteReader
+  agentSale: AgentSale
+  /** What `GET /x402` lists. */
+  index(): object
+  adopt(handler: RequestHandler): HttpServer
+}
+
+export type PublicServer = {
+  readonly app: FastifyInstance
+  /** Refuses new requests from now on, and closes each connection after its answer. */
+  refuseRequests(): void
+}
+
+/** Nothing here is a secret of the caller: no cookie and no token is read. So pages of any origin may ask, and pay. */
+const corsHeaders = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers':
+    'PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, Mcp-Session-Id',
+}
+const preflightHeaders = {
+  'access-control-allow-methods': 'POST, GET, OPTIONS',
+  // Clients of x402 send Access-Control-Expose-Headers with their requests.
+  'access-control-allow-headers':
+    'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key',
+  'access-control-max-age': '7200',
+}
+const baseHeaders = {
+  ...corsHeaders,
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'cross-origin',
+  'cache-control': 'no-store',
+}
+
+/** A request and what it has taken, which goes back when it is answered, and no work for it goes on. */
+type Held = { site: string; asked?: Asked; form?: TaskForm; holds: Hold[]; isAtWork: boolean; isClosed: boolean }
+
+/** Builds the handler of the requests of strangers. The listener (public-listener.ts) owns the socket. */
+export function createPublicServer(deps: PublicServerDeps): PublicServer {
+  const { logger, meters, limits, sites, agentSale } = deps
+  const held = new WeakMap<FastifyRequest, Held>()
+  let stopping = false
+
+  const app = fastify(optionsOf(deps.adopt, sendError))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.headers(baseHeaders)
+    if (stopping)
+      throw new PublicError('STOPPING', 'this seller is stopping: nothing was charged', { retryAfterSeconds: 10 })
+    const site = sites.siteOf(request.raw)
+    const own: Held = { site, holds: [], isAtWork: false, isClosed: false }
+    held.set(request, own)
+    reply.raw.once('close', () => {
+      own.isClosed = true
+      if (!own.isAtWork) release(own)
+    })
+    take(own, limits.enter(site, isPaid(request)))
+    done()
+  })
+  app.addHook('onResponse', (request, reply, done) => {
+    const { method, routeOptions } = request
+    meters.count(PUBLIC_REQUESTS, { status: String(reply.statusCode) })
+    const fields = { method, path: routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
+    logger.debug(fields, 'answered a public request')
+    done()
+  })
+  app.setErrorHandler((error, _request, reply) => sendError(error, reply))
+  app.setNotFoundHandler((_request, reply) => {
+    sendError(new PublicError('NOT_FOUND', 'there is nothing at this path. GET /x402 lists the agents for sale'), reply)
+  })
+
+  app.options('/*', (_request, reply) => {
+    reply.code(204).headers(preflightHeaders).header('allow', 'POST, GET, HEAD, OPTIONS').send()
+  })
+  const answerGet = (request: FastifyRequest, reply: FastifyReply, json: () => object) => {
+    if (isBrowser(request)) reply.headers(pageHeaders).send(publicPage)
+    else reply.type('application/json').send(JSON.stringify(json()))
+  }
+  for (const path of ['/', '/x402']) app.get(path, (request, reply) => answerGet(request, reply, deps.index))
+  app.get('/x402/:id', (request, reply) => answerGet(request, reply, () => describe(idIn(request))))
+
+  app.route({
+    method: 'POST',
+    url: '/x402/:id',
+    onRequest: async (request, reply) => {
+      const own = held.get(request)!
+      own.asked = agentSale.find(idIn(request), request.headers)
+      checkLength(request)
+      if (agentSale.answerEarly(own.asked, reply)) return reply
+      own.form = taskForm(request.headers['content-type'], request.headers['content-encoding'])
+      take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
+    },
+    handler: async (request, reply) => {
+      const own = held.get(request)!
+      using _work = atWork(own)
+      const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+      const kind = await agentSale.sell(own.asked!, { bytes, form: own.form! }, reply)
+      if (kind === 'refused') limits.blame(own.site)
+      return reply
+    },
+  })
+
+  function describe(id: string): object {
+    const { agent, text, resource } = agentSale.find(id, {})
+    const { name, description, tags } = text
+    const how = { method: 'POST', url: resource.url, body: { task: '…' } }
+    return { agent_id: id, name, description, tags, price_atomic: agent.amount.toString(), how }
+  }
+
+  /** The caller may leave, and the work for it goes on. */
+  function atWork(own: Held): Hold {
+    own.isAtWork = true
+    return new Hold(() => {
+      own.isAtWork = false
+      if (own.isClosed) release(own)
+    })
+  }
+
+  function release({ holds }: Held): void {
+    for (const hold of holds.splice(0)) hold[Symbol.dispose]()
+  }
+
+  function sendError(error: unknown, reply: FastifyReply): FastifyReply {
+    if (!reply.hasHeader('x-content-type-options')) reply.headers(baseHeaders)
+    if (stopping || !reply.request.raw.complete) reply.header('connection', 'close')
+    const refusal = refusalOf(error)
+    if (refusal === undefined) logger.error({ err: error }, 'a public request failed inside the node')
+    const { status, headers, body } =
+      refusal ?? new PublicError('INTERNAL', 'this node failed; its operator has the cause')
+    return reply.code(status).headers(headers).type('application/json').send(body)
+  }
+
+  return {
+    app,
+    refuseRequests() {
+      stopping = true
+    },
+  }
+}
+
+function optionsOf(
+  adopt: PublicServerDeps['adopt'],
+  sendError: (error: unknown, reply: FastifyReply) => void,
+): FastifyHttpOptions<HttpServer> {
+  return {
+    bodyLimit: BODY_BYTES_MAX,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 64, ignoreTrailingSlash: true },
+    schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
+    serverFactory: adopt,
+    clientErrorHandler: () => {},
+    frameworkErrors: (error, _request, reply) => sendError(error, reply),
+  }
+}
+
+function notUsed(): never {
+  throw new Error('not used')
+}
+
+function take(own: Held, taken: Hold | 'site' | 'all'): void {
+  if (taken instanceof Hold) own.holds.push(taken)
+  else if (taken === 'all')
+    throw new PublicError('BUSY', 'this node has too many requests now', { retryAfterSeconds: 2 })
+  else {
+    const reason = 'too many requests from this address: nothing was charged for this one'
+    throw new PublicError('TOO_MANY_REQUESTS', reason, { retryAfterSeconds: 2 })
+  }
+}
+
+function isPaid({ headers }: FastifyRequest): boolean {
+  return headers['payment-signature'] !== undefined || headers['x-payment'] !== undefined
+}
+
+function isBrowser({ headers }: FastifyRequest): boolean {
+  return /\btext\/html\b/i.test(headers.accept ?? '')
+}
+
+/** @throws PublicError NOT_FOUND */
+function idIn({ params }: FastifyRequest): string {
+  const id = AgentId.safeParse((params as { id: string }).id)
+  if (id.success) return id.data
+  throw new PublicError('NOT_FOUND', 'this is no id of an agent. GET /x402 lists the agents for sale')
+}
+
+function lengthOf({ headers }: FastifyRequest): number | undefined {
+  const length = headers['content-length']
+  return length === undefined ? undefined : Number(length)
+}
+
+/** @throws PublicError BODY_TOO_LARGE before anything is read */
+function checkLength(request: FastifyRequest): void {
+  if ((lengthOf(request) ?? 0) <= BODY_BYTES_MAX) return
+  throw new PublicError('BODY_TOO_LARGE', `the limit of a body is ${BODY_BYTES_MAX} bytes`)
+}
+
+/** Returns undefined for a fault of the node. */
+function refusalOf(error: unknown): PublicError | undefined {
+  if (error instanceof PublicError) return error
+  if (!(error instanceof Error) || error instanceof CodedError) return undefined
+  const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new PublicError('BODY_TOO_LARGE', `the limit of a body is ${BODY_BYTES_MAX} bytes`)
+  }
+  if (code === 'FST_ERR_MAX_PARAM_LENGTH') return new PublicError('NOT_FOUND', 'there is nothing at this path')
+  const isTheirs = typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500
+  return isTheirs ? new PublicError('INVALID_REQUEST', 'the request cannot be read') : undefined
+}

@@ -1,0 +1,249 @@
+import { randomUUID } from 'node:crypto'
+import type { OnOutput } from '../../agents/runtime.ts'
+import { Lanes } from '../../lib/lane.ts'
+import { TokenBuckets } from '../../lib/token-buckets.ts'
+import { sameAddress } from '../../payments/assets.ts'
+import { signatureTurn } from '../../payments/signature-turn.ts'
+import { proveSigner } from '../../payments/verify.ts'
+import { type Door, doorCaller } from '../../schema/door.ts'
+import type { PaymentEnvelope } from '../../schema/payment.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { SignedReceipt } from '../../schema/receipt.ts'
+import type { StoredPayment } from '../../store/payments.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
+import { PeerError } from '../peer-error.ts'
+import type { Caller, PaidResult, PaidRunDeps } from '../x402/exchange.ts'
+import { resultOf } from '../x402/result.ts'
+import { runPaid } from '../x402/sale.ts'
+
+/** One paid request. `boundTo`: a digest of what the payment pays for: method, path and body. */
+type DoorRequest = {
+  door: Exclude<Door, 'libp2p' | 'a2a'>
+  agentId: string
+  input: string
+  payment: PaymentEnvelope
+  boundTo: Uint8Array
+  /** True if the payment settles before the run. */
+  isUpfront?: boolean
+  /** True if the buyer says that it pays for something else. */
+  isOther?: boolean
+  onOutput?: OnOutput
+}
+
+/** Where the money is: nothing moved, nobody knows yet, or it was paid. */
+export type Settlement = 'none' | 'unknown' | 'settled'
+
+/** How a paid request ends. Every answer says what became of the money. */
+export type DoorAnswer =
+  | { kind: 'result'; id: Hex; output: string; txHash: Hex; payer: Hex; receipt: SignedReceipt | undefined; at: number }
+  /** The payment is not as asked: the buyer may sign another. */
+  | { kind: 'refused'; reason: string }
+  /** The work was done, and its payment can never settle: the result is kept back. */
+  | { kind: 'unsettled'; reason: string; payer: Hex }
+  /** The payment was used before, for something else. */
+  | { kind: 'used'; reason: string }
+  /** Whether the payment settles is not known yet. The same request gets the result once it has. */
+  | { kind: 'pending'; reason: string }
+  | { kind: 'failed'; reason: string; settlement: Settlement }
+  /** The result is no longer kept, or was paid back. */
+  | { kind: 'gone'; reason: string; settlement: Settlement }
+  | { kind: 'busy'; reason: string }
+  | { kind: 'limited'; reason: string }
+  | { kind: 'unknown'; reason: string }
+
+/** Requests of one payer at once, and of all payers. */
+const PER_PAYER_MAX = 32
+const OPEN_MAX = 1_024
+/** Paid requests of one payer. */
+const PAYER_RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
+
+type Open = { boundTo: Uint8Array; payer: string; answer: Promise<DoorAnswer> }
+
+/**
+ * Sells runs at doors where a buyer is known by its account alone, and where it may send the same request again because its
+ * answer was lost. One authorization buys one run: the same request waits for the run or gets its stored answer, also after
+ * a restart, and any other request with it gets nothing. The claim is that of all doors (sale.ts).
+ *
+ * A run goes on when its caller has left, and only the end of the node cancels it.
+ */
+export class DoorSales {
+  readonly #deps: PaidRunDeps
+  readonly #open = new Map<Hex, Open>()
+  readonly #rates = new TokenBuckets(PAYER_RATE)
+  /** Stored results of one payer are read one after another: a request of a few bytes may ask for megabytes (T31). */
+  readonly #reads = new Lanes()
+  readonly #stopping = new AbortController()
+
+  constructor(deps: PaidRunDeps) {
+    this.#deps = deps
+  }
+
+  /** Never throws. */
+  async sell(request: DoorRequest): Promise<DoorAnswer> {
+    const { asset, payTo, clock } = this.#deps
+    const { payment } = request
+    const to = payment.payload?.authorization.to
+    if (payment.network !== asset.network) return refused(`the network must be ${asset.network}`)
+    if (to === undefined || !sameAddress(to, payTo)) return refused(`the authorization must pay ${payTo}`)
+    await signatureTurn()
+    const proof = proveSigner(payment, asset)
+    if (!proof.ok) return refused(proof.reason)
+    const { paymentId: id, payer } = proof.payment
+    const open = this.#open.get(id)
+    if (open !== undefined) return isSame(open.boundTo, request.boundTo) ? open.answer : used()
+    const limit = this.#limitOf(payer.toLowerCase())
+    if (limit !== undefined) return limit
+    if (!this.#rates.take(payer.toLowerCase(), 1, clock.now())) {
+      return { kind: 'limited', reason: 'too many paid requests from this account: nothing was charged for this one' }
+    }
+    const answer = this.#answer(id, payer, request).finally(() => this.#open.delete(id))
+    this.#open.set(id, { boundTo: request.boundTo, payer: payer.toLowerCase(), answer })
+    return answer
+  }
+
+  /** Resolves when nothing is sold. */
+  async idle(): Promise<void> {
+    while (this.#open.size > 0) await Promise.all([...this.#open.values()].map(({ answer }) => answer))
+  }
+
+  /** Cancels what still runs: it is voided, and nobody is charged. */
+  abort(reason: Error): void {
+    this.#stopping.abort(reason)
+  }
+
+  #limitOf(payer: string): DoorAnswer | undefined {
+    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now')
+    let own = 0
+    for (const open of this.#open.values()) if (open.payer === payer) own++
+    if (own < PER_PAYER_MAX) return undefined
+    const reason = `at most ${PER_PAYER_MAX} requests of one account may run at once: nothing was charged for this one`
+    return { kind: 'limited', reason }
+  }
+
+  /** From `sell` to the claim no other request of this process gets here with the same payment. Never throws. */
+  async #answer(id: Hex, payer: Hex, request: DoorRequest): Promise<DoorAnswer> {
+    const caller = this.#callerOf(id, payer, request)
+    try {
+      const stored = await this.#deps.payments.get(id)
+      if (stored === undefined) return await this.#sell(request, caller)
+      if (stored.door !== request.door || !isSame(stored.boundTo, request.boundTo)) return used()
+      return await this.#reads.run(payer, () => this.#again(stored, caller))
+    } catch (error) {
+      return this.#failure(id, payer, error)
+    }
+  }
+
+  async #sell(request: DoorRequest, caller: Caller): Promise<DoorAnswer> {
+    const { payment, input, door, boundTo, agentId, isUpfront = false, isOther = false } = request
+    if (isOther) return refused('the payment names another resource than this one')
+    const agent = this.#deps.agents.find(agentId)
+    if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
+    const task = { payment, input, challenge: undefined, door, boundTo }
+    const result = await runPaid(agent, task, caller, {
+      ...this.#deps,
+      settleFirst: this.#deps.settleFirst || isUpfront,
+    })
+    return this.#delivered(result.id, payment.payer, result)
+  }
+
+  /** The answer to a request that was claimed before. */
+  async #again(stored: StoredPayment, caller: Caller): Promise<DoorAnswer> {
+    const result = await resultOf(stored, caller, this.#deps)
+    const now = await this.#deps.payments.get(stored.id)
+    if (now?.state === 'unsettled') return unsettled(now)
+    return this.#delivered(stored.id, stored.signed.authorization.from, result)
+  }
+
+  /** Gives a result for a payment that has settled, and keeps it back otherwise. */
+  async #delivered(id: Hex, payer: Hex, { output, receipt, txHash: named }: PaidResult): Promise<DoorAnswer> {
+    const at = receipt?.payload.issuedAt
+    const isDone = named !== undefined && at !== undefined
+    if (isDone) return { kind: 'result', id, output, txHash: named, payer, receipt, at }
+    const stored = await this.#deps.payments.get(id)
+    const txHash = named ?? stored?.txHash
+    if (stored?.state === 'unsettled') return unsettled(stored)
+    if (txHash === undefined || stored === undefined) return pending(NOT_SETTLED)
+    return { kind: 'result', id, output, txHash, payer, receipt, at: at ?? Math.floor(stored.createdAt / 1000) }
+  }
+
+  #callerOf(id: Hex, payer: Hex, { door, onOutput }: DoorRequest): Caller {
+    return {
+      peerId: doorCaller(door, payer.toLowerCase()),
+      // Whoever pays with one account may be many: none of them is remembered.
+      callerDid: doorCaller(door, id),
+      correlationId: randomUUID(),
+      signal: this.#stopping.signal,
+      awaitsSettlement: true,
+      ...(onOutput && { onOutput }),
+    }
+  }
+
+  /** What an error means for the buyer. What is stored of the payment decides, not the error. */
+  async #failure(id: Hex, payer: Hex, error: unknown): Promise<DoorAnswer> {
+    const { logger, payments } = this.#deps
+    if (!(error instanceof PeerError)) {
+      const isAway = isLedgerAway(error)
+      logger[isAway ? 'warn' : 'error']({ err: error, payment_id: id }, 'a paid request failed inside the node')
+      return pending('this seller failed before it knew what became of the payment')
+    }
+    const { code, message, retryable } = error
+    let stored: StoredPayment | undefined
+    try {
+      stored = await payments.get(id)
+    } catch {
+      return pending('this seller cannot read its ledger now')
+    }
+    if (code === 'PAYMENT_NONCE_USED') return used()
+    if (code === 'OVERLOADED') return busy(message)
+    if (stored?.state === 'unsettled') return unsettled(stored)
+    const settlement = settlementOf(stored)
+    if (code === 'SETTLEMENT_FAILED') {
+      return retryable ? pending(message) : { kind: 'unsettled', reason: message, payer }
+    }
+    if (code === 'UNKNOWN_RESOURCE' || error.refundTx !== undefined)
+      return { kind: 'gone', reason: message, settlement }
+    if (code === 'EXECUTION_FAILED') return { kind: 'failed', reason: message, settlement }
+    return stored === undefined ? refused(message) : { kind: 'failed', reason: message, settlement }
+  }
+}
+
+const NOT_SETTLED = 'the payment is not settled yet'
+
+function settlementOf(stored: StoredPayment | undefined): Settlement {
+  if (stored?.state === 'settled') return 'settled'
+  return stored?.state === 'owed' ? 'unknown' : 'none'
+}
+
+function unsettled({ error, signed }: StoredPayment): DoorAnswer {
+  const reason = `the payment could not be settled: ${error ?? 'no reason known'}`
+  return { kind: 'unsettled', reason, payer: signed.authorization.from }
+}
+
+function isSame(one: Uint8Array | undefined, other: Uint8Array): boolean {
+  return one !== undefined && Buffer.compare(one, other) === 0
+}
+
+function used(): DoorAnswer {
+  const reason =
+    'this authorization was used before, for another request or at another door: it buys nothing here. Sign a new one'
+  return { kind: 'used', reason }
+}
+
+function pending(reason: string): DoorAnswer {
+  const advice = 'Do not sign another payment: send the same request with the same payment again to get the result'
+  return { kind: 'pending', reason: `${reason}. ${advice}` }
+}
+
+function refused(reason: string): DoorAnswer {
+  return { kind: 'refused', reason }
+}
+
+function busy(reason: string): DoorAnswer {
+  return { kind: 'busy', reason }
+}
+
+/** Who may buy for nothing: the caller of a free agent, who is nobody. */
+export function freeCaller(door: DoorRequest['door'], signal: AbortSignal): Omit<Caller, 'peerId'> {
+  const correlationId = randomUUID()
+  return { callerDid: doorCaller(door, correlationId), correlationId, signal }
+}

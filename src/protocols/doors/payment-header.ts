@@ -1,0 +1,67 @@
+import type * as z from 'zod'
+import { parseJson } from '../../lib/json.ts'
+import type { PaymentEnvelope } from '../../schema/payment.ts'
+import { ExactPayment, networkOfV1, PaymentKind } from '../../schema/x402-http.ts'
+
+/** Characters of a header with a payment. With the extensions that clients echo, it is about 4,000. */
+const PAYMENT_HEADER_LENGTH_MAX = 12_000
+
+/** The versions of x402 that a buyer may speak. */
+export type X402Version = 1 | 2
+
+/** A payment as its buyer sent it over HTTP or MCP. */
+export type SentPayment =
+  /** `resourceUrl`: what the buyer says that it pays for. Nothing proves it. */
+  | { kind: 'exact'; version: X402Version; payment: PaymentEnvelope; resourceUrl: string | undefined }
+  /** A payment that this seller did not ask for. */
+  | { kind: 'other'; version: X402Version; reason: string }
+  | { kind: 'unreadable'; reason: string }
+
+/** Reads the header of a paid request: base64 of JSON. */
+export function readPaymentHeader(header: string): SentPayment {
+  if (header.length > PAYMENT_HEADER_LENGTH_MAX) {
+    return unreadable(`the payment is longer than ${PAYMENT_HEADER_LENGTH_MAX} characters`)
+  }
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(header)) return unreadable('the payment is not base64 of the standard alphabet')
+  const json = parseJson(Buffer.from(header, 'base64'))
+  return json === undefined ? unreadable('the payment is not base64 of JSON in UTF-8') : readPayment(json)
+}
+
+/** Reads a payment of x402 v1 or v2. */
+function readPayment(json: unknown): SentPayment {
+  const kind = PaymentKind.safeParse(json)
+  if (!kind.success) return unreadable('it is not a payment of x402 version 1 or 2')
+  const { x402Version: version } = kind.data
+  const { scheme, network: named } = kind.data.x402Version === 2 ? kind.data.accepted : kind.data
+  if (scheme !== 'exact') return { kind: 'other', version, reason: `the scheme must be exact, not ${scheme}` }
+  const exact = ExactPayment.safeParse(json)
+  if (!exact.success) return unreadable(firstIssue(exact.error))
+  const { payload, resource } = exact.data
+  return {
+    kind: 'exact',
+    version,
+    payment: {
+      x402_version: 2,
+      scheme,
+      network: version === 1 ? networkOfV1(named) : named,
+      server_nonce: 'preemptive',
+      payer: payload.authorization.from,
+      payload,
+    },
+    resourceUrl: resource?.url,
+  }
+}
+
+/** The value of a header of x402: base64 of JSON. */
+export function encodeHeader(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64')
+}
+
+function unreadable(reason: string): SentPayment {
+  return { kind: 'unreadable', reason }
+}
+
+function firstIssue({ issues: [issue] }: z.ZodError): string {
+  const path = issue?.path.join('.') ?? ''
+  return `${path === '' ? '' : `${path}: `}${issue?.message}`.slice(0, 300)
+}
