@@ -29,6 +29,7 @@ export function receivedPayment(
     agent_id: agentId,
     ...named(nameOf(agentId)),
     peer_id: peerId,
+    ...(payment.door !== undefined && { door: payment.door }),
     correlation_id: payment.correlationId,
     book: receivedBook(payment),
     ...refundOf(payment),

@@ -96,7 +96,7 @@ function keepLedger({ database, chain, clock, logger, feed, tail }: Foundation, 
 
 /** Builds the parts in the order in which they need each other. */
 async function assemble(config: Config, secrets: Secrets, base: Foundation, lock: Lock): Promise<StoaNode> {
-  const { database, localDatabase, clock, logger, identity, asset, chain, feed, version, runTime } = base
+  const { database, localDatabase, clock, logger, identity, asset, feed, version, runTime } = base
   const uptime = new Uptime(clock)
   const measures = createMeasures({ store: createMeasureStore(localDatabase), clock, logger })
   const listings = createListings(config.network, { ...base, measures })

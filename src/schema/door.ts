@@ -3,7 +3,7 @@ import { A2A_CALLER } from './caller.ts'
 
 /** The ways by which others buy an agent of this node. */
 const doors = ['libp2p', 'a2a', 'http', 'mcp'] as const
-const Door = z.enum(doors)
+export const Door = z.enum(doors)
 export type Door = z.infer<typeof Door>
 
 /** The door of a stored payment. Payments of before this was stored came over libp2p or A2A. */

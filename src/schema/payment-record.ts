@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Door } from './door.ts'
 import { RecordedPayment } from './order.ts'
 
 export const PaymentRecord = RecordedPayment.omit({ settlement: true })
@@ -9,6 +10,7 @@ export const PaymentRecord = RecordedPayment.omit({ settlement: true })
     agent_id: z.string(),
     agent_name: z.string().optional().meta({ description: 'present while the agent is known' }),
     peer_id: z.string().meta({ description: 'the buyer of a received payment, the seller of a payment made' }),
+    door: Door.optional().meta({ description: 'the way by which a received payment came' }),
     state: RecordedPayment.shape.settlement,
     attempts: z.int().optional().meta({ description: 'attempts at settlement so far' }),
     next_attempt_at: z.string().optional(),

@@ -11,9 +11,9 @@ import {
   type Terms,
 } from '../../protocols/doors/terms.ts'
 import { PeerError } from '../../protocols/peer-error.ts'
+import { hasRoomFor } from '../../protocols/x402/admit.ts'
 import type { PaidRunDeps, ServedAgent } from '../../protocols/x402/exchange.ts'
 import { runFree } from '../../protocols/x402/free-run.ts'
-import { hasRoomFor } from '../../protocols/x402/sale.ts'
 import { doorCaller } from '../../schema/door.ts'
 import { PublicError } from './public-error.ts'
 import { readTask, requestDigest, type TaskForm } from './task-body.ts'

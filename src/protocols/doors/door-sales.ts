@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { OnOutput } from '../../agents/runtime.ts'
 import { Lanes } from '../../lib/lane.ts'
+import { doubledMs } from '../../lib/retry.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
+import { pause } from '../../lib/wait.ts'
 import { sameAddress } from '../../payments/assets.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import { proveSigner } from '../../payments/verify.ts'
@@ -56,6 +58,10 @@ const PER_PAYER_MAX = 32
 const OPEN_MAX = 1_024
 /** Paid requests of one payer. */
 const PAYER_RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
+
+/** How long an answer waits beyond the first attempt at settlement. */
+const DECIDED_MS = 3_000
+const DECIDED_PAUSE = { firstMs: 25, mostMs: 500 }
 
 type Open = { boundTo: Uint8Array; payer: string; answer: Promise<DoorAnswer> }
 
@@ -159,11 +165,22 @@ export class DoorSales {
     const at = receipt?.payload.issuedAt
     const isDone = named !== undefined && at !== undefined
     if (isDone) return { kind: 'result', id, output, txHash: named, payer, receipt, at }
-    const stored = await this.#deps.payments.get(id)
+    const stored = await this.#decided(id)
     const txHash = named ?? stored?.txHash
     if (stored?.state === 'unsettled') return unsettled(stored)
     if (txHash === undefined || stored === undefined) return pending(NOT_SETTLED)
     return { kind: 'result', id, output, txHash, payer, receipt, at: at ?? Math.floor(stored.createdAt / 1000) }
+  }
+
+  /** The payment once its settlement is decided, or after a short wait: an attempt that failed may be the last. */
+  async #decided(id: Hex): Promise<StoredPayment | undefined> {
+    const deadline = performance.now() + DECIDED_MS
+    for (let looks = 1; ; looks++) {
+      const stored = await this.#deps.payments.get(id)
+      const isOpen = stored?.state === 'owed' && stored.txHash === undefined
+      if (!isOpen || performance.now() >= deadline) return stored
+      if (!(await pause(doubledMs(looks, DECIDED_PAUSE), this.#stopping.signal))) return stored
+    }
   }
 
   #callerOf(id: Hex, payer: Hex, { door, onOutput }: DoorRequest): Caller {

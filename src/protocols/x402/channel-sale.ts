@@ -12,6 +12,7 @@ import type { X402Message } from '../../schema/x402.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
+import { admit } from './admit.ts'
 import {
   asExecutionFailed,
   buyerReason,
@@ -25,7 +26,7 @@ import { CHANNEL_SCHEME, isOnChannel, paymentOf } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { answerBought } from './result.ts'
 import { beginRun, holdUntil } from './running.ts'
-import { admit, runAgent } from './sale.ts'
+import { runAgent } from './sale.ts'
 
 type PaidOnChannel = X402Message<'x402.request'> & { payment: PaymentEnvelope }
 /** A call on a channel before it is taken. */

@@ -1,5 +1,5 @@
+import { admit } from './admit.ts'
 import { asExecutionFailed, type Caller, runCall, type ServedAgent, type X402ServerDeps } from './exchange.ts'
-import { admit } from './sale.ts'
 
 /** Runs a task of a free agent and stores the outcome for the caller's session. @throws PeerError */
 export async function runFree(

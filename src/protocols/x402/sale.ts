@@ -1,4 +1,3 @@
-import { type RunSlot, RunSlotsFull } from '../../agents/run-slots.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
@@ -14,6 +13,7 @@ import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim } from '../../store/payments.ts'
 import { isRefused } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
+import { admit } from './admit.ts'
 import {
   asExecutionFailed,
   buyerReason,
@@ -134,30 +134,6 @@ function verify(
   const { awaited, door, boundTo } = task
   const came = { peerId, correlationId, challengeNonce, awaited, door, boundTo }
   return { claim: { id, agentId: agent.id, requirements, signed, ...came } }
-}
-
-/** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
-export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): RunSlot {
-  try {
-    return slots.admit(queueOf(callerDid))
-  } catch (error) {
-    return asOverloaded(error)
-  }
-}
-
-/** Each peer has a queue. All callers of another door share one, because they can choose any name, or make any account. */
-function queueOf(callerDid: string): string {
-  return callerDid.startsWith('did:') ? callerDid : callerDid.split(':', 1)[0]!
-}
-
-/** True if a call of this caller could be admitted now. */
-export function hasRoomFor(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): boolean {
-  return slots.hasRoom(queueOf(callerDid))
-}
-
-export function asOverloaded(error: unknown): never {
-  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all run slots are taken; try again later')
-  throw error
 }
 
 /** Decides whether the payment settles before or after the run. @throws PeerError PAYMENT_INVALID */

@@ -1,0 +1,27 @@
+import { type RunSlot, RunSlotsFull } from '../../agents/run-slots.ts'
+import { PeerError } from '../peer-error.ts'
+import type { PaidRunDeps } from './exchange.ts'
+
+/** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
+export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): RunSlot {
+  try {
+    return slots.admit(queueOf(callerDid))
+  } catch (error) {
+    return asOverloaded(error)
+  }
+}
+
+/** Each peer has a queue. All callers of another door share one, because they can choose any name, or make any account. */
+function queueOf(callerDid: string): string {
+  return callerDid.startsWith('did:') ? callerDid : callerDid.split(':', 1)[0]!
+}
+
+/** True if a call of this caller could be admitted now. */
+export function hasRoomFor(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): boolean {
+  return slots.hasRoom(queueOf(callerDid))
+}
+
+export function asOverloaded(error: unknown): never {
+  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all run slots are taken; try again later')
+  throw error
+}
