@@ -108,12 +108,16 @@ const PUT = `
     deposit, created_at, used_at, updated_at, owner)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET deposit = excluded.deposit, updated_at = excluded.updated_at`
-const MARK = 'UPDATE buyer_channels SET mark = ? WHERE id = ?'
+/** A mark never falls, in whatever order its changes are stored. It is decimal text: the longer one is larger. */
+const MARK = `
+  UPDATE buyer_channels SET mark = ?1
+  WHERE id = ?2 AND (length(mark) < length(CAST(?1 AS TEXT)) OR (length(mark) = length(CAST(?1 AS TEXT)) AND mark < ?1))`
 const SEEN = 'UPDATE buyer_channels SET on_chain = ?, deposit = ?, updated_at = ? WHERE id = ?'
 const STOP = 'UPDATE buyer_channels SET stopped = coalesce(stopped, ?), updated_at = ? WHERE id = ?'
 const ADOPT = 'UPDATE buyer_channels SET mark = ?, charged = ?, seq = ?, stated_seq = ?, early = ? WHERE id = ?'
 const COUNTED = `
-  UPDATE buyer_channels SET charged = ?, seq = ?, stated_seq = ?, early = ?, stopped = ?, used_at = ?, updated_at = ?
+  UPDATE buyer_channels SET charged = ?, seq = ?, stated_seq = ?, early = ?, stopped = coalesce(stopped, ?),
+    used_at = ?, updated_at = ?
   WHERE id = ?`
 
 /** Makes a process the owner of channels that were left behind. Their calls in flight follow: see `takeOver` of purchases.ts. */

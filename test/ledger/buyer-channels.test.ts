@@ -80,8 +80,7 @@ onBothEngines((open) => {
     const inFlight = new Map([[early.get(3)!.call, 1n]])
     expect(await channels.ofProcess()).toEqual([{ ...channel, inFlight }])
     await channels.seen(channel.id, { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined }, now)
-    await channels.raiseMark(channel.id, 5n)
-    const changed = { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined, mark: 5n }
+    const changed = { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined }
     expect(await channels.list()).toEqual([{ ...channel, ...changed }])
   })
 
@@ -115,6 +114,29 @@ onBothEngines((open) => {
     for (const _ of [1, 2]) await finish(call, { amount: ASKED, total: ASKED, seq: 1 })
     expect(await sumsOf(id)).toMatchObject({ charged: ASKED, seq: 1, stopped: undefined })
     expect(await purchases.spentOn(day)).toBe(ASKED)
+  })
+
+  test('results that end at once are each counted, in whatever order they are stored', async () => {
+    const { id } = await opened()
+    const calls = await Promise.all(Array.from({ length: 24 }, () => called(id)))
+    const charges = calls.map((_, index) => ({ amount: 10n, total: 10n * BigInt(index + 1), seq: index + 1 }))
+    const order = calls.map((_, index) => (index * 7) % calls.length)
+    // One of them comes twice.
+    await Promise.all([...order, order[3]!].map((index) => finish(calls[index]!, charges[index])))
+    expect(await sumsOf(id)).toEqual({ charged: 240n, seq: 24, early: [], inFlight: 0, stopped: undefined })
+    expect(await purchases.spentOn(day)).toBe(240n)
+  })
+
+  test('a channel that stops while results are stored stays stopped, and a mark never falls', async () => {
+    const { id } = await opened()
+    const [first, second] = [await called(id), await called(id)]
+    const marks = [9n, 100_000n, 20_001n].map((mark) => channels.raiseMark(id, mark))
+    await Promise.all([
+      ...[...marks, finish(first, { amount: 10n, total: 10n, seq: 1 }), channels.stop(id, 'why', now)],
+      finish(second, { amount: 10n, total: 20n, seq: 2 }),
+    ])
+    expect(await sumsOf(id)).toMatchObject({ charged: 20n, seq: 2, stopped: 'why' })
+    expect((await channels.get(id))!.mark).toBe(100_000n)
   })
 
   test('a charge that comes early waits on disk for the one before it', async () => {

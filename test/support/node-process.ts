@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { engineEnvironment } from './ledger-engine.ts'
 import { endLease } from './server-ledgers.ts'
+import { until } from './until.ts'
 
 const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
 /** Seven nodes that start at once on two busy cores take half a minute. */
@@ -26,6 +27,8 @@ export type NodeProcess = {
   /** The exit code or the signal that ended the process. */
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
   log(): string
+  /** Arms the fault point of a process that was started with `armsLater`. */
+  arm(): Promise<void>
   /** Stops the node in good order, unless it has ended already. */
   stop(): Promise<void>
 }
@@ -35,6 +38,8 @@ const running = new Map<ChildProcess, Promise<unknown>>()
 /** Starts `stoa start` and resolves when the node listens. At `faultPoint` the node ends as by a power cut. */
 export async function startNodeProcess(options: {
   faultPoint?: string | undefined
+  /** True: the node runs until `arm` was called, as if there were no fault point. */
+  armsLater?: boolean
   /** The program with fault points of another checkout. */
   faultyNode?: string
   /** The `stoa` program to run instead of the source with fault points. */
@@ -48,8 +53,9 @@ export async function startNodeProcess(options: {
 }): Promise<NodeProcess> {
   const { PATH = '', HOME = '' } = process.env
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
-  const program =
-    options.program === undefined ? [options.faultyNode ?? FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
+  const { faultPoint = '-', armsLater = false } = options
+  const faulty = [options.faultyNode ?? FAULTY_NODE, `${armsLater ? '@' : ''}${faultPoint}`]
+  const program = options.program === undefined ? faulty : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
   const flag = options.args.indexOf('--data-dir')
   const dataDir = flag === -1 ? options.environment.NODE_DATA_DIR : options.args[flag + 1]
@@ -82,6 +88,10 @@ export async function startNodeProcess(options: {
     child,
     exited,
     log: () => log,
+    async arm() {
+      child.kill('SIGUSR2')
+      await until(() => log.includes('the fault point is armed'))
+    },
     async stop() {
       child.kill('SIGTERM')
       await exited

@@ -201,6 +201,7 @@ export class ChannelLine {
 
   async #raise(mark: bigint): Promise<void> {
     await this.#deps.store.raiseMark(this.id, mark)
+    faultPoint('buyer:mark-raised')
     this.#channel = raiseMark(this.#channel, mark)
   }
 

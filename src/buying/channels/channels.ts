@@ -5,6 +5,7 @@ import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
 import { largest, smallest } from '../../lib/bigints.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { type Periodic, periodic } from '../../lib/periodic.ts'
@@ -204,6 +205,7 @@ class ChannelBook implements Channels {
     const stored = { id, config, sellerId: offer.seller.peerId, network, onChain, ...sums, deposit, ...times }
     const isAllowed = (all: readonly StoredChannel[]) => this.#isAllowed(stored, amount, all)
     if (!(await store.putDeposit(stored, isAllowed))) throw new Error('this node gives no more into channels')
+    faultPoint('buyer:deposit-stored')
     this.#agents.set(id, offer.agentId)
     if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
     else line.deposit = deposit

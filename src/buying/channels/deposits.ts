@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Clock, UnixMs } from '../../lib/clock.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
 import { depositNonce } from '../../payments/channel-digests.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import type { StreamPool } from '../../protocols/streams.ts'
@@ -93,6 +94,7 @@ async function sendDeposit(line: ChannelLine, deposit: DepositUnderWay, deps: De
     deposit: { amount, authorization: { validAfter, validBefore, salt, signature } },
   }
   await sendFunds(line, { method: 'deposit', channel }, deps)
+  faultPoint('buyer:deposit-sent')
 }
 
 /** Sends a request about the money of a channel, which runs no agent. */

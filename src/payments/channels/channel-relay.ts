@@ -2,6 +2,7 @@ import { batchSettlementAddress } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { networkText } from '../../schema/network-kind.ts'
@@ -122,10 +123,12 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
 
     async send(step, isDone, signal) {
       const reasons: string[] = []
+      faultPoint(`seller:${step.type}-signed`)
       for (const one of facilitators) {
         if (!(await supports(one, signal))) continue
         const limit = AbortSignal.any([signal, AbortSignal.timeout(facilitatorMs)])
         const outcome = await one.settle(bodyOf(step, asset), limit)
+        faultPoint(`seller:${step.type}-sent`)
         signal.throwIfAborted()
         const isSent = outcome.kind === 'settled' || outcome.kind === 'unclear'
         const named = outcome.kind === 'settled' ? outcome.txHash : undefined
@@ -134,6 +137,7 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
       }
       try {
         const hash = await sendOwn(step, isDone, signal)
+        faultPoint(`seller:${step.type}-sent`)
         if (await isShown(isDone, shownMs, signal)) return hash
         reasons.push('this node has sent it')
       } catch (error) {

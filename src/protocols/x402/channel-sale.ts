@@ -118,6 +118,7 @@ async function sellOnce(
   const failure = 'failure' in outcome ? outcome.failure : new PeerError('EXECUTION_FAILED', 'the agent gave no result')
   const error = buyerReason(failure)
   await end(taken, { amount: undefined, exchange: { ...outcome.exchange, error } }, caller, deps)
+  faultPoint('seller:channel-failed')
   return asExecutionFailed(failure)
 }
 
