@@ -92,7 +92,7 @@ function hintsFor(path: string): Hints {
   }
   const one = path.startsWith('/agents') ? id : fc.constant(path.startsWith('/executions') ? '1' : FRESH)
   const isDefinition = path === '/agents' || path === '/agents/try' || path === '/agents/{id}'
-  const cursor = path === '/payments' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}
+  const cursor = path === '/payments' || path === '/channels' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}
   return { ...hints, ...cursor, id: one, ...(isDefinition ? { price: fc.constantFrom(0, 0.01, 1e6) } : { price }) }
 }
 
@@ -161,11 +161,12 @@ async function startServer(faults: object[]) {
   await buyer.orders.settled(done.id, { limitMs: 5_000 })
   const logger = { ...fakeDeps().logger, error: (fields: object) => faults.push(fields) }
   const { orders, sessions, workflows, tokens, budget, approvals } = buyer
-  const { paymentId, ready, ...kept } = fakeLedger()
+  const { paymentId, channelId, ready, ...kept } = fakeLedger()
   await ready
   return {
     buyer,
     paymentId,
+    channelId,
     app: fakeServer({ orders, sessions, workflows, tokens, budget, approvals, ...kept, logger }).app,
   }
 }
@@ -173,9 +174,10 @@ function hung(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
 }
 type Started = Awaited<ReturnType<typeof startServer>>
-async function freshFor(path: string, { buyer, paymentId }: Started): Promise<string> {
+async function freshFor(path: string, { buyer, paymentId, channelId }: Started): Promise<string> {
   const { orders, workflows, tokens } = buyer
   if (path.startsWith('/payments/')) return paymentId
+  if (path.startsWith('/channels/')) return channelId
   if (path.startsWith('/alarms/')) return 'agent_failing-0'
   if (path.startsWith('/orders/')) return (await orders.create({ agentId: localId, price: 0n })).id
   if (path.startsWith('/approvals/')) return heldApproval(buyer, listingFixture())
@@ -225,7 +227,7 @@ test.each(operations.map((row) => [row.method, row.path, row] as const))(
         const problem = Problem.parse(response.json())
         expect(problem.status).toBe(response.statusCode)
       }),
-      { numRuns: method === 'GET' ? 100 : 500 },
+      { numRuns: method === 'GET' ? 250 : 500 },
     )
     // Otherwise the requests were not what this test thinks they are.
     expect(taken).toBeGreaterThan(5)
