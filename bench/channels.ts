@@ -1,0 +1,114 @@
+/**
+ * A long run over payment channels: many buyers, one seller, a real chain. Each call costs 0.0001 USDC. One call of 97
+ * fails, one of ten shows its output while it runs.
+ *
+ * Prints transactions, cost, memory and the size of the ledgers, and compares three sums to the unit: what the seller
+ * charged, what the buyers paid, and what the chain moved to the seller's wallet. Exits with 1 if they differ.
+ */
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { startDevnet } from '../devnet/devnet.ts'
+import { PRICE_ATOMIC } from './channels/node.ts'
+import { type Part, startPart } from './part.ts'
+import { aligned } from './table.ts'
+
+const { values } = parseArgs({
+  options: {
+    buyers: { type: 'string', default: '20' },
+    calls: { type: 'string', default: '100000' },
+    /** Calls after which memory and disk are looked at. */
+    step: { type: 'string', default: '10000' },
+  },
+})
+const [buyers, calls, step] = [values.buyers, values.calls, values.step].map(Number) as [number, number, number]
+/** What a facilitator charges for a transaction, in USDC. */
+const TRANSACTION_COST = 0.001
+
+const note = (text: string) => process.stderr.write(`${text}\n`)
+const devnet = await startDevnet()
+const dir = await mkdtemp(join(tmpdir(), 'stoa-channels-'))
+const parts: Part[] = []
+let isRight = false
+try {
+  const { rpcUrl, facilitatorUrl, chain } = devnet
+  const sellerKey = generatePrivateKey()
+  const sellerAccount = privateKeyToAccount(sellerKey).address
+  await devnet.fund(sellerAccount, 0n)
+  const keys = Array.from({ length: buyers }, generatePrivateKey)
+  for (const key of keys) await devnet.fund(privateKeyToAccount(key).address, 10_000_000n)
+  const firstBlock = await block()
+  const seller = await startPart({
+    file: './channels/seller.ts',
+    setup: { dataDir: join(dir, 'seller'), rpcUrl, facilitatorUrl, key: sellerKey },
+  })
+  parts.push(seller)
+  const { address = '', agentId = '' } = seller.ready
+  note(`${buyers} buyers open channels`)
+  const buyer = await startPart({
+    file: './channels/buyers.ts',
+    setup: { dir, rpcUrl, facilitatorUrl, keys: keys.join(), seller: address, agentId },
+  })
+  parts.push(buyer)
+  const opening = await transactions(firstBlock)
+
+  const rows = [['calls', 'calls/s', 'transactions', 'seller MB', 'buyers MB', 'seller disk MB', 'buyers disk MB']]
+  const total = { succeeded: 0, failed: 0, streamed: 0, wrong: 0 }
+  for (let made = 0; made < calls; made += step) {
+    const from = performance.now()
+    const count = Math.min(step, calls - made)
+    const done = await buyer.ask<typeof total>({ calls: count })
+    const seconds = (performance.now() - from) / 1000
+    for (const name of Object.keys(total) as (keyof typeof total)[]) total[name] += done[name]
+    const [sold, bought] = [await seller.ask<{ rss: number }>('state'), await buyer.ask<{ rss: number }>('state')]
+    const disks = [await diskOf(join(dir, 'seller')), (await diskOf(dir)) - (await diskOf(join(dir, 'seller')))]
+    const sizes = [sold.rss, bought.rss, ...disks].map((bytes) => (bytes / 1e6).toFixed(1))
+    rows.push([`${made + count}`, (count / seconds).toFixed(0), `${await transactions(firstBlock)}`, ...sizes])
+    note(rows.at(-1)!.join('  '))
+  }
+  const { charged } = await seller.ask<{ charged: string }>('state')
+  const { paid } = await buyer.ask<{ paid: string }>('state')
+  for (const part of parts.splice(0).toReversed()) await part.stop()
+  const onChain = await chain.balanceOf(sellerAccount)
+  const all = await transactions(firstBlock)
+  isRight = charged === paid && BigInt(charged) === onChain && total.wrong === 0
+  console.log(aligned(rows).join('\n'))
+  console.log(`${total.succeeded} calls succeeded (${total.streamed} showed output), ${total.failed} failed as told`)
+  console.log(`transactions: ${opening} to open, ${all} in all, ${((all / calls) * 1000).toFixed(1)} for 1,000 calls`)
+  const share = (all * TRANSACTION_COST) / calls / (Number(PRICE_ATOMIC) / 1e6)
+  console.log(`at ${TRANSACTION_COST} USDC each: ${(share * 100).toFixed(1)} % of the price of a call`)
+  console.log(`charged ${charged}, paid ${paid}, on the chain ${onChain}: ${isRight ? 'equal' : 'NOT EQUAL'}`)
+} finally {
+  await Promise.allSettled(parts.map((part) => part.stop()))
+  await devnet.stop()
+  await rm(dir, { recursive: true, force: true })
+}
+process.exitCode = isRight ? 0 : 1
+
+async function rpc(method: string, params: unknown[]): Promise<unknown> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  const response = await fetch(devnet.rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+  return ((await response.json()) as { result: unknown }).result
+}
+
+async function block(): Promise<number> {
+  return Number(await rpc('eth_blockNumber', []))
+}
+
+/** Transactions after a block. */
+async function transactions(after: number): Promise<number> {
+  const last = await block()
+  let sum = 0
+  for (let number = after + 1; number <= last; number++) {
+    sum += Number(await rpc('eth_getBlockTransactionCountByNumber', [`0x${number.toString(16)}`]))
+  }
+  return sum
+}
+
+async function diskOf(folder: string): Promise<number> {
+  const names = await readdir(folder, { recursive: true })
+  const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => undefined)))
+  return sizes.reduce((sum, one) => sum + (one?.isFile() ? one.size : 0), 0)
+}
