@@ -76,6 +76,10 @@ export function alertOf(alarm: Alarm): Alert {
     case 'channel_withdrawal':
     case 'channel_claim_failing':
     case 'channel_lost':
+    case 'channel_stopped':
+    case 'channel_exit_failing':
+    case 'channel_exit_pending':
+    case 'channel_deposit_pending':
       return { ...about, title: withAmount(alarm), to: '/channels', action: 'See the channels' }
     case 'agent_broken':
       return { ...about, to: ofAgent, action: 'See the agent' }

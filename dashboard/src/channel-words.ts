@@ -6,9 +6,11 @@ import type { Tone } from './parts/bits.tsx'
 export const channelStates: Record<Channel['state'], { tone: Tone; says: string }> = {
   opening: { tone: 'busy', says: 'the first deposit is not on the chain yet; calls are paid for one by one' },
   open: { tone: 'good', says: 'calls are paid for on this channel' },
+  leaving: { tone: 'warn', says: 'the buyer takes its money out, and asks the seller for it' },
   withdrawing: { tone: 'warn', says: 'the payer takes money out' },
   stopped: { tone: 'bad', says: 'this node signs no more on this channel' },
   empty: { tone: 'plain', says: 'nothing lies in this channel' },
+  closed: { tone: 'plain', says: 'the buyer has taken its money out' },
 }
 
 /** `can end in 23 h 4 min`. The clock of the chain decides, which may be some seconds behind. */

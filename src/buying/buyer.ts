@@ -22,6 +22,7 @@ import type { Replica } from '../listings/replica.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
 import type { PaymentChain } from '../payments/chain-verdict.ts'
+import type { Sender } from '../payments/sender.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../protocols/streams.ts'
 import type { ExecutionResult } from '../schema/api.ts'
@@ -29,7 +30,6 @@ import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
-import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { Purchases } from '../store/purchases.ts'
@@ -43,7 +43,9 @@ import { createAgentPurchases } from './agent-purchases.ts'
 import { type Approvals, createApprovals } from './approvals.ts'
 import { type Budget, createBudget } from './budget.ts'
 import { type BudgetRules, createRulesStore, type StoredRules } from './budget-rules.ts'
-import { type ChannelOptions, type Channels, createChannels } from './channels/channels.ts'
+import type { ChannelOperations } from './channels/channel-operations.ts'
+import type { ChannelOptions } from './channels/channels.ts'
+import { channelsOf } from './channels/channels-of.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { executeAgain, type Waiting } from './execute-again.ts'
 import type { Flights } from './flights.ts'
@@ -96,6 +98,8 @@ export type BuyerDeps = {
   funds?: WalletFunds | undefined
   /** Reads the contract of payment channels. Undefined: no RPC is configured. */
   channelReader?: ChannelReader | undefined
+  /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
+  sender(): Promise<Pick<Sender, 'send'>>
   openStream: Host['openStream']
   /** True if a stream uses a relay although a direct connection now exists. */
   superseded?(stream: Stream): boolean
@@ -126,6 +130,7 @@ export type Buyer = {
   ownerOf(orderId: string): Promise<string | undefined>
   readonly keys: Pick<IdempotencyKeys, 'purge'>
   readonly streams: StreamPool
+  readonly channelOperations: ChannelOperations
   /** Goes on with the orders and workflows of processes that have ended. */
   takeOver(): Promise<void>
   /** In start order. */
@@ -148,7 +153,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const sendGate = createSendGate(database, logger)
   const shared = { clock, logger, purchases, streams, callerDid, sendGate, active, changes, catalog, keys, budget }
 
-  const channels = channelsOf(options.channels, { ...shared, ...deps })
+  const { channels, channelOperations } = channelsOf(options.channels, { ...shared, ...deps })
   const recovery = new Recovery({
     ...shared,
     channels,
@@ -214,7 +219,17 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     maxPrice: budget.perCall,
   })
 
-  const following = { ...shared, feed, workflowChanges, store: ledger.orders, orders, recovery, approvals, workflows }
+  const following = {
+    ...shared,
+    feed,
+    workflowChanges,
+    store: ledger.orders,
+    orders,
+    recovery,
+    approvals,
+    workflows,
+    channels,
+  }
   deps.tail?.listen(followOthers(following))
 
   return {
@@ -228,35 +243,14 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     askPrice: (seller, resource, signal) =>
       askPrice(seller, { resource, callerDid, correlationId: randomUUID() }, streams, signal),
     ...{ orders, sessions, workflows, tokens, budget, approvals, keys, streams },
+    channelOperations,
     async takeOver() {
       await recovery.takeOver()
       for (const order of await ledger.orders.pending()) orders.enqueue(order.id)
       await workflows.takeOver()
     },
-    services: [unstored.service, recovery, channels.service, approvals, orders, workflows, stopOf(active, flights)],
+    services: [unstored.service, recovery, ...channels.services, approvals, orders, workflows, stopOf(active, flights)],
   }
-}
-
-/** A node that opens no channels still ends the calls on those that it has. */
-function channelsOf(
-  options: ChannelOptions = { mode: 'off', aheadCalls: 0, depositMax: 0n },
-  deps: Pick<
-    BuyerDeps,
-    'clock' | 'logger' | 'database' | 'wallet' | 'chain' | 'channelReader' | 'funds' | 'measures'
-  > & {
-    streams: StreamPool
-    callerDid: string
-    catalog: Pick<Catalog, 'resolve'>
-  },
-): Channels {
-  const { chain, channelReader: reader, measures, catalog } = deps
-  return createChannels(options, {
-    ...deps,
-    store: createBuyerChannels(deps.database),
-    onChain: chain && reader && { chain, reader },
-    stats: (agentId) => measures.stats?.(agentId) ?? { calls: 0, success_rate: null },
-    addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
-  })
 }
 
 /** What limits the spending: the operator's rules, and the tokens with their own budgets. */

@@ -2,11 +2,13 @@ import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import type { TailListener } from '../ledger/tail.ts'
 import type { Changes } from '../lib/changes.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Hex } from '../schema/primitives.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
 import type { Budget } from './budget.ts'
+import type { Channels } from './channels/channels.ts'
 import { canceled } from './order-requests.ts'
 import type { Orders } from './orders.ts'
 import type { Recovery } from './recovery.ts'
@@ -27,6 +29,8 @@ type FollowDeps = {
   approvals: Pick<Approvals, 'get'>
   budget: Pick<Budget, 'refresh'>
   workflows: Pick<Workflows, 'takeOver'>
+  /** Payment channels of this process. */
+  channels: Pick<Channels, 'exits'>
 }
 
 /**
@@ -34,7 +38,7 @@ type FollowDeps = {
  * have decided about.
  */
 export function followOthers(deps: FollowDeps): TailListener {
-  const { logger, feed, changes, workflowChanges, approvals, budget, workflows } = deps
+  const { logger, feed, changes, workflowChanges, approvals, budget, workflows, channels } = deps
   const failed = (fields: { order_id?: string }) => (error: unknown) =>
     logger.error({ ...fields, err: error }, 'what another process has changed could not be followed')
   return {
@@ -43,6 +47,7 @@ export function followOthers(deps: FollowDeps): TailListener {
       else if (record === 'work') lookAt(id, deps).catch(failed({ order_id: id }))
       else if (record === 'workflow') workflowChanges.tell(id, 'elsewhere')
       else if (record === 'budget') budget.refresh().catch(failed({}))
+      else if (record === 'leaving') channels.exits?.followed(id as Hex).catch(failed({}))
       else if (record === 'approval') feed.publish('approval', id, () => approvals.get(id), 'elsewhere')
     },
     missed() {
@@ -51,6 +56,7 @@ export function followOthers(deps: FollowDeps): TailListener {
       workflowChanges.checkAll()
       lookAtAll(deps).catch(failed({}))
       workflows.takeOver().catch(failed({}))
+      channels.exits?.followAll().catch(failed({}))
     },
   }
 }

@@ -8,7 +8,7 @@ import { agentRegister } from './commands/agent-register.ts'
 import { alarmsDismiss, alarmsList } from './commands/alarms.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './commands/approvals.ts'
 import { budget } from './commands/budget.ts'
-import { channelList, channelShow } from './commands/channel.ts'
+import { channelClose, channelList, channelOpen, channelShow, channelWithdraw } from './commands/channel.ts'
 import { events } from './commands/events.ts'
 import { ledgerAdopt } from './commands/ledger-adopt.ts'
 import { ledgerCopy } from './commands/ledger-copy.ts'
@@ -81,6 +81,9 @@ export const commands: readonly Command[] = [
   paymentRefund,
   channelList,
   channelShow,
+  channelOpen,
+  channelClose,
+  channelWithdraw,
   wallet,
   walletSend,
   transactionList,

@@ -151,6 +151,8 @@ export function createConfig(settings: Settings & { dataDir: string }) {
         aheadCalls: settings.channelAhead ?? 10,
         /** The most that is deposited at one seller. */
         depositMax: settings.channelDepositMaxAtomic ?? parsePrice('1'),
+        /** A channel that nobody has used for this long is closed. */
+        idleMs: (settings.channelIdleHours ?? 24) * 60 * 60 * 1000,
       },
       allow: settings.buyFrom,
       deny: settings.neverBuyFrom,

@@ -94,6 +94,7 @@ const settingRows = {
   channels: { key: 'buyer.channels', schema: ChannelsText },
   channelAhead: { key: 'buyer.channel_ahead', schema: countText(10_000) },
   channelDepositMaxAtomic: { key: 'buyer.channel_deposit_max', schema: UsdcText },
+  channelIdleHours: { key: 'buyer.channel_idle_hours', schema: countText(8_760) },
   buyFrom: { key: 'buyer.allow', schema: PartyList, ...budget },
   neverBuyFrom: { key: 'buyer.deny', schema: PartyList, ...budget },
   settleFirst: { key: 'seller.settle_first', schema: SwitchText, flag: '--settle-first' },

@@ -49,6 +49,7 @@ const values: Readonly<Record<SettingName, (config: Config) => Setting['value']>
   channels: ({ buyer }) => buyer.channels.mode,
   channelAhead: ({ buyer }) => buyer.channels.aheadCalls,
   channelDepositMaxAtomic: ({ buyer }) => price(buyer.channels.depositMax),
+  channelIdleHours: ({ buyer }) => buyer.channels.idleMs / (60 * 60 * 1000),
   buyFrom: ({ buyer }) => buyer.allow ?? [],
   neverBuyFrom: ({ buyer }) => buyer.deny ?? [],
   settleFirst: ({ seller }) => seller.settleFirst,

@@ -7,13 +7,14 @@ import { formatPrice } from '../schema/amount.ts'
 import type { ChannelConfig } from '../schema/channel.ts'
 import type { ChannelRecord } from '../schema/channel-record.ts'
 import type { LoadedChannel } from '../store/buyer-channels.ts'
+import type { Leaving } from '../store/leaving.ts'
 import type { StoredSellerChannel } from '../store/seller-channels.ts'
 
 /** A channel by which this node pays, as people see it. */
 export function payingChannel(channel: LoadedChannel): ChannelRecord {
-  const { sellerId, mark, seq, stopped, deposit, inFlight } = channel
+  const { sellerId, mark, seq, stopped, deposit, inFlight, leaving, closedAt } = channel
   const left = spendableOf(channel) - owedAtMost(channel)
-  const free = stopped === undefined ? largest(left, 0n) : 0n
+  const free = stopped === undefined && leaving === undefined ? largest(left, 0n) : 0n
   return {
     ...common(channel, { role: 'buyer', peerId: sellerId, state: stateOf(channel), signed: mark, free }),
     calls: seq,
@@ -22,6 +23,8 @@ export function payingChannel(channel: LoadedChannel): ChannelRecord {
       deposit: { ...amounts('amount', deposit.amount), valid_before: secondsTime(Number(deposit.validBefore)) },
     }),
     ...rest(channel),
+    ...(leaving !== undefined && { leaving: leavingOf(leaving) }),
+    ...(closedAt !== undefined && { closed_at: isoTime(closedAt) }),
     ...defined({ stopped }),
   }
 }
@@ -69,13 +72,21 @@ function withdrawalOf({ amount, initiatedAt }: Withdrawal, { withdrawDelay }: Ch
   return { ...amounts('amount', amount), ...times }
 }
 
-type Judged = Pick<LoadedChannel, 'onChain'> & Partial<Pick<LoadedChannel, 'deposit' | 'stopped'>>
+type Judged = Pick<LoadedChannel, 'onChain'> &
+  Partial<Pick<LoadedChannel, 'deposit' | 'stopped' | 'leaving' | 'closedAt'>>
 
-function stateOf({ onChain: { balance, totalClaimed, withdrawal }, deposit, stopped }: Judged): ChannelRecord['state'] {
+function stateOf({ onChain, deposit, stopped, leaving, closedAt }: Judged): ChannelRecord['state'] {
+  const { balance, totalClaimed, withdrawal } = onChain
   if (withdrawal !== undefined) return 'withdrawing'
+  if (closedAt !== undefined) return 'closed'
+  if (leaving !== undefined) return 'leaving'
   if (stopped !== undefined) return 'stopped'
   if (balance > totalClaimed) return 'open'
   return deposit === undefined ? 'empty' : 'opening'
+}
+
+function leavingOf({ why, way, since, trouble }: Leaving) {
+  return { why, way, since: isoTime(since), ...defined({ trouble: trouble?.reason }) }
 }
 
 function amounts<const Name extends string>(name: Name, amount: bigint) {

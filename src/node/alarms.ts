@@ -9,8 +9,10 @@ import type { AlarmKind, AlarmRecord } from '../schema/alarm.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { AlarmStore, Dismissal, FailedPayments } from '../store/alarms.ts'
+import type { StoredChannel } from '../store/buyer-channels.ts'
 import { channelAlarms } from './channel-alarms.ts'
 import { type Differences, namesText } from './differences.ts'
+import { exitAlarms } from './exit-alarms.ts'
 import { type AlarmStatus, stoppedTrading, unreached } from './state-alarms.ts'
 
 type AlarmsDeps = {
@@ -26,6 +28,8 @@ type AlarmsDeps = {
   nameOf(agentId: string): string | undefined
   /** Undefined: this node takes no payment channels. */
   channels?(): ChannelsSummary | undefined
+  /** The channels by which this node pays. */
+  paying?(): Promise<StoredChannel[]>
 }
 
 /** Problems that need a person, grouped. A dismissed alarm returns only if something new happens (D42). */
@@ -58,6 +62,7 @@ const states: readonly AlarmKind[] = [
   ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
   ...(['unreachable', 'no_peers'] as const),
   ...(['channel_withdrawal', 'channel_claim_failing', 'channel_lost'] as const),
+  ...(['channel_stopped', 'channel_exit_failing', 'channel_exit_pending', 'channel_deposit_pending'] as const),
 ]
 
 type OpenAlarm = Omit<AlarmRecord, 'dismissed_at'>
@@ -68,10 +73,11 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
 
   async function list({ dismissed: withDismissed = false } = {}): Promise<AlarmRecord[]> {
     const dismissals = await store.dismissals()
-    const [unpaid, stuck, failing] = await Promise.all([
+    const [unpaid, stuck, failing, paying] = await Promise.all([
       unpaidWork(store, dismissals),
       stuckPayments(store),
       failingAgents(deps, dismissals),
+      deps.paying?.() ?? [],
     ])
     const found = [
       ...stoppedTrading(deps.status()),
@@ -82,6 +88,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       ...unlikeProcesses(deps.differences()),
       ...unreached(deps.status()),
       ...channelAlarms(deps.channels?.()),
+      ...exitAlarms(paying, clock.now()),
     ]
     return found
       .map((alarm) => {

@@ -1,7 +1,9 @@
 import type { AgentFunction } from '../agents/function-agent.ts'
+import type { ChannelOperations } from '../buying/channels/channel-operations.ts'
 import type { ExecuteRequest } from '../buying/execute.ts'
 import type { OrdersApi } from '../buying/orders.ts'
 import type { WorkflowsApi } from '../buying/workflow/workflows.ts'
+import type { ChannelsApi } from '../ledger/channels-api.ts'
 import type { LedgerApi } from '../ledger/ledger-api.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import type { Receipts } from '../ledger/receipts.ts'
@@ -65,6 +67,8 @@ export interface StoaNode {
   stats(options: { days: number }): Promise<Stats>
   /** Orders: background purchases, and the ledger of all purchases (D18). */
   readonly orders: OrdersApi
+  /** Payment channels: those by which this node pays, and those by which it is paid. */
+  readonly channels: ChannelsApi & ChannelOperations
   /** Signed receipts for payments. */
   readonly receipts: Receipts
   /** Ratings of agents on the chain, and this node's own ratings (ERC-8004). */

@@ -30,7 +30,7 @@ type BuyingDeps = Pick<
   | 'pace'
   | 'random'
 > &
-  Pick<BuyerDeps, 'chain' | 'measures'> & {
+  Pick<BuyerDeps, 'chain' | 'measures' | 'sender'> & {
     host: Pick<Host, 'openStream' | 'superseded'>
     chain: Foundation['chain']
     ledger: Ledger

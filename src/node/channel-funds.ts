@@ -1,4 +1,4 @@
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ChannelDeposits } from '../payments/channels/channel-deposits.ts'
 import type { ChannelFunds } from '../payments/channels/channel-funds.ts'
@@ -9,11 +9,15 @@ import type { KeptChannels } from '../payments/channels/kept-channels.ts'
 import { elsewhere } from '../payments/channels/open-channel.ts'
 import type { SellerChannelStore } from '../store/seller-channels.ts'
 
+/** Refunds of channels that bought nothing, in an hour. Beyond it such a buyer waits, or takes its money out by itself. */
+const UNPAID_REFUNDS_MAX = 20
+const UNPAID_MS = 60 * 60_000
+
 type ChannelFundsDeps = {
   clock: Clock
   logger: Logger
   store: Pick<SellerChannelStore, 'take'>
-  kept: Pick<KeptChannels, 'seen'>
+  kept: Pick<KeptChannels, 'seen' | 'know'>
   relay: Pick<ChannelRelay, 'trouble'>
   deposits: Pick<ChannelDeposits, 'deposit'>
   refunds: Pick<ChannelRefunds, 'refund'>
@@ -23,6 +27,17 @@ type ChannelFundsDeps = {
 export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   const { clock, logger, store, kept, relay, deposits, refunds } = deps
   const unknown = () => new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')
+  const unpaid: number[] = []
+  /** Deposit and refund are transactions at the cost of this seller. @throws ChannelRefused */
+  function checkUnpaid(): void {
+    const now = monotonicOf(clock)
+    if (unpaid.length >= UNPAID_REFUNDS_MAX && now - unpaid[0]! < UNPAID_MS) {
+      throw new ChannelRefused('refused', 'this seller gives back too many channels that bought nothing: ask it later')
+    }
+    unpaid.push(now)
+    if (unpaid.length > UNPAID_REFUNDS_MAX) unpaid.shift()
+  }
+
   return {
     async deposit({ channelId, config: sent, voucher, deposit }, signal) {
       const config = sent ?? (await store.take(channelId))?.channel.config
@@ -39,14 +54,19 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
       return { txHash: outcome.txHash }
     },
 
-    async refund({ peerId, channelId }, signal) {
-      const taken = await store.take(channelId)
+    async refund({ peerId, channelId, payment }, signal) {
+      const known = await store.take(channelId)
+      if (known === undefined && payment.config === undefined) throw unknown()
+      // The buyer has made a deposit, and no call.
+      if (known === undefined) await kept.know({ peerId, payment }, signal)
+      const taken = known ?? (await store.take(channelId))
       if (taken === undefined) throw unknown()
       if (!taken.isOwn) throw elsewhere()
       // What is free goes to the payer, but a stranger must not close the channel that somebody works with.
       if (taken.channel.peerId !== peerId) {
         throw new ChannelRefused('refused', 'another peer uses this channel: a call of this peer takes it over')
       }
+      if (taken.channel.seq === 0) checkUnpaid()
       const outcome = await refunds.refund(channelId, undefined, signal)
       if (outcome.kind === 'refunded') return { txHash: outcome.txHash }
       throw new ChannelRefused('refused', outcome.reason)

@@ -42,6 +42,7 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
   const kept: KeptChannels = {
     list: () => deps.channels().list(),
     seen: (...reading) => deps.channels().seen(...reading),
+    know: (...asked) => deps.channels().know(...asked),
     agreeToRefund: (...asked) => deps.channels().agreeToRefund(...asked),
   }
   const withdrawDelaySecondsMin = seller.channelWithdrawDelaySeconds

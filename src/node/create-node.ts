@@ -106,10 +106,9 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { payments, exchanges } = ledger
 
   const hosting = createHosting(config, base)
-  const { api: buyer, streams } = await createBuying(config, { ...base, ...hosting, ledger, listings, measures })
-  const { agentPurchases } = buyer
-  const sender = () => trust.sender()
-  const sold = createSold(config, secrets, { ...base, ...hosting, ledger, listings, agentPurchases, sender })
+  const common = { ...base, ...hosting, ledger, listings, sender: () => trust.sender() }
+  const { api: buyer, streams } = await createBuying(config, { ...common, measures })
+  const sold = createSold(config, secrets, { ...common, agentPurchases: buyer.agentPurchases })
   const { selling, channels } = sold
   const joining = { ...base, ...hosting, selling, buyer, uptime, budget: budgetRules(config.buyer) }
   const fleet = await joinFleet({ ...joining, taken: () => [trust.takeOver(), channels?.soon()] })

@@ -20,6 +20,7 @@ import type { BudgetRecord } from '../schema/budget.ts'
 import { WebhookSecret } from '../schema/webhook.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
+import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { hasRole } from '../store/ownership.ts'
 import type { Payments } from '../store/payments.ts'
 import { createWebhookStore } from '../store/webhooks.ts'
@@ -99,11 +100,13 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const agents = () => deps.ownAgents.list()
   /** Another process has the worker, for example. */
   const troubledAgents = () => agents().filter(({ sold_elsewhere: isSold }) => isSold !== true)
+  const paying = createBuyerChannels(database)
   const alarms = createAlarms({
     ...{ clock, logger, agents: troubledAgents, store: createAlarmStore(database), isShared, status: condition },
     differences: () => differencesAmong(deps.fleet.sight().alive),
     nameOf: (agentId) => catalog.resolve(agentId)?.name,
     channels: deps.channels,
+    paying: () => paying.list(),
   })
   const counts = lastKnown(() => Promise.all([payments.counts(), alarms.count()]))
   async function status(): Promise<NodeStatus> {

@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts'
 import type { NodePart } from '../http/api/routes/node.ts'
 import type { PublicListener } from '../http/public/public-listener.ts'
 import type { Api } from '../http/server/app.ts'
+import type { ChannelsApi } from '../ledger/channels-api.ts'
 import type { LedgerApi } from '../ledger/ledger-api.ts'
 import type { Earnings } from '../ledger/stats.ts'
 import { isoTime } from '../lib/clock.ts'
@@ -27,6 +28,7 @@ type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' |
   buyer: Buyer
   trust: Trust
   ledger: LedgerApi
+  channels: ChannelsApi
   earnings: Earnings
   view: NodePart
   api: Api | undefined
@@ -82,6 +84,7 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
     stats: parts.earnings.stats,
     execute: buyer.execute,
     orders: buyer.orders,
+    channels: { ...parts.channels, ...buyer.channelOperations },
     sessions: buyer.sessions,
     workflows: buyer.workflows,
     receipts: trust.api.receipts,

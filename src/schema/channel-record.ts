@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Price, PriceText } from './amount.ts'
 import { cursorOf, Limit } from './page.ts'
 import { Address, AnyNetwork, Hash32 } from './primitives.ts'
 
@@ -9,7 +10,10 @@ function amountOf<const Name extends string>(name: Name, description: string) {
   return { [name]: usdc, [`${name}_atomic`]: atomic } as { [K in Name | `${Name}_atomic`]: z.ZodString }
 }
 
-const states = ['opening', 'open', 'withdrawing', 'stopped', 'empty'] as const
+const states = ['opening', 'open', 'leaving', 'withdrawing', 'stopped', 'empty', 'closed'] as const
+
+const leaveReasons = ['asked', 'idle', 'stopped', 'recovered'] as const
+const leaveWays = ['refund', 'withdraw'] as const
 
 /** A payment channel as the API shows it. */
 export const ChannelRecord = z
@@ -18,8 +22,9 @@ export const ChannelRecord = z
     role: z.enum(['buyer', 'seller']).meta({ description: '`buyer`: this node pays; `seller`: this node is paid' }),
     state: z.enum(states).meta({
       description:
-        '`opening`: the first deposit is not on the chain yet; `withdrawing`: the payer takes money out; `stopped`: ' +
-        'this node signs no more on it; `empty`: nothing lies in it',
+        '`opening`: the first deposit is not on the chain yet; `leaving`: this node takes its money out, and asks the ' +
+        'seller for it; `withdrawing`: the payer takes money out by itself; `stopped`: this node signs no more on it; ' +
+        '`empty`: nothing lies in it; `closed`: this node has taken its money out',
     }),
     peer_id: z.string().meta({ description: 'the other side: the seller, or the buyer that uses it' }),
     payer: Address,
@@ -43,6 +48,21 @@ export const ChannelRecord = z
       .optional()
       .meta({ description: 'the payer can take the money at `ends_at`, by the clock of the chain' }),
     withdraw_delay_seconds: z.int(),
+    leaving: z
+      .object({
+        why: z.enum(leaveReasons),
+        way: z.enum(leaveWays),
+        since: z.string(),
+        trouble: z.string().optional().meta({ description: 'what went wrong last' }),
+      })
+      .optional()
+      .meta({
+        description:
+          'why and how a buyer takes its money out. `why`: `asked` by the operator; `idle`: not used for ' +
+          '`buyer.channel_idle_hours`; `stopped`: the seller stated what cannot be true; `recovered`: found on the chain ' +
+          'without a record. `way`: `refund` asks the seller first; `withdraw` does not',
+      }),
+    closed_at: z.string().optional(),
     stopped: z.string().optional().meta({ description: 'why this node signs no more on it' }),
     owed_since: z.string().optional().meta({ description: 'only of a seller, if something is unclaimed' }),
     created_at: z.string(),
@@ -84,6 +104,16 @@ export const ChannelParams = z.strictObject({
     .regex(/^0x[0-9a-fA-F]{64}$/, 'is not a channel id: 0x and 64 hex digits')
     .meta({ description: 'id of the channel' }),
 })
+/** The body of POST /channels. */
+export const OpenChannel = z
+  .strictObject({
+    agent_id: z.string().min(1).max(200).meta({ description: 'an agent of the seller' }),
+    deposit: z.union([Price, PriceText]).optional().meta({
+      description: 'in USDC. Default: 20 calls of the agent, or what the seller takes at least',
+    }),
+  })
+  .meta({ id: 'OpenChannel' })
+
 /** The end of a page: when its last channel was opened, and which one it is. */
 const ChannelCursor = cursorOf(/^[0-9]{1,16}\.0x[0-9a-f]{64}$/)
 export const ChannelQuery = z.strictObject({

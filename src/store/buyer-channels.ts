@@ -3,6 +3,7 @@ import type { ChannelConfig, Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type ChannelPlace, channelPage } from './channel-page.ts'
 import { toHex } from './hex.ts'
+import { type Leaving, leavingText, readLeaving } from './leaving.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { all, lock, one, type Query, run, steps } from './query.ts'
@@ -47,6 +48,12 @@ export type StoredChannel = ChannelSums & {
   sellerId: string
   network: string
   deposit: DepositUnderWay | undefined
+  /** An agent of its seller, by which the seller is found. Undefined: unknown. */
+  agentId?: string | undefined
+  /** Set when this node takes its money out. No call is paid by the channel from then on. */
+  leaving?: Leaving | undefined
+  /** When the chain showed that nothing is left to take out. */
+  closedAt?: UnixMs | undefined
   createdAt: UnixMs
   /** When a charge was counted last. */
   usedAt: UnixMs
@@ -61,8 +68,8 @@ export interface BuyerChannels {
    * resolves.
    */
   putDeposit(channel: StoredChannel, isAllowed: (all: readonly StoredChannel[]) => boolean): Promise<boolean>
-  /** The channels of this process, with their calls in flight. */
-  ofProcess(): Promise<LoadedChannel[]>
+  /** The channels of this process that were not closed before `since`, with their calls in flight. */
+  ofProcess(since?: UnixMs): Promise<LoadedChannel[]>
   /** The channels of all processes, newest first. */
   list(): Promise<StoredChannel[]>
   /** The channels of all processes after a place, newest first, with their calls in flight. */
@@ -76,6 +83,19 @@ export interface BuyerChannels {
   stop(id: Hex, why: string, now: UnixMs): Promise<unknown>
   /** Stores the sums that the seller has proven by a voucher above the mark. */
   adopt(channel: Pick<StoredChannel, 'id' | 'mark' | 'charged' | 'seq' | 'statedSeq' | 'early'>): Promise<unknown>
+  /**
+   * Stores what `judge` says of a channel as it is then, if it says anything. The process that has the channel is told. A
+   * deposit is not stored any more once this has resolved. @returns what holds now, undefined if there is no such channel
+   */
+  leave(
+    id: Hex,
+    judge: (channel: StoredChannel) => Leaving | undefined,
+    now: UnixMs,
+  ): Promise<StoredChannel | undefined>
+  /** Stores how far a channel is left. Changes nothing of why and how. */
+  noteExit(id: Hex, noted: Pick<Leaving, 'askedAt' | 'trouble'>, now: UnixMs): Promise<unknown>
+  /** Stores that nothing is left to take out. */
+  close(id: Hex, now: UnixMs): Promise<unknown>
   /** Makes this process the owner of the channels of processes that have ended. */
   takeOver(): Promise<unknown>
 }
@@ -94,6 +114,9 @@ type BuyerChannelRow = {
   early: string
   stopped: string | null
   deposit: string | null
+  agent_id: string | null
+  leaving: string | null
+  closed_at: number | null
   created_at: number
   used_at: number
 }
@@ -105,8 +128,8 @@ const IN_FLIGHT = `
   WHERE a.channel IS NOT NULL AND a.state = 'reserved' AND `
 const PUT = `
   INSERT INTO buyer_channels (id, config, seller_id, network, on_chain, mark, charged, seq, stated_seq, early, stopped,
-    deposit, created_at, used_at, updated_at, owner)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    deposit, agent_id, leaving, created_at, used_at, updated_at, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET deposit = excluded.deposit, updated_at = excluded.updated_at`
 /** A mark never falls, in whatever order its changes are stored. It is decimal text: the longer one is larger. */
 const MARK = `
@@ -115,6 +138,10 @@ const MARK = `
 const SEEN = 'UPDATE buyer_channels SET on_chain = ?, deposit = ?, updated_at = ? WHERE id = ?'
 const STOP = 'UPDATE buyer_channels SET stopped = coalesce(stopped, ?), updated_at = ? WHERE id = ?'
 const ADOPT = 'UPDATE buyer_channels SET mark = ?, charged = ?, seq = ?, stated_seq = ?, early = ? WHERE id = ?'
+const LEAVE = 'UPDATE buyer_channels SET leaving = ?, closed_at = NULL, updated_at = ? WHERE id = ?'
+const NOTE_EXIT = 'UPDATE buyer_channels SET leaving = ?, updated_at = ? WHERE id = ?'
+const CLOSE =
+  'UPDATE buyer_channels SET closed_at = ?, updated_at = ? WHERE id = ? AND leaving IS NOT NULL AND deposit IS NULL'
 const COUNTED = `
   UPDATE buyer_channels SET charged = ?, seq = ?, stated_seq = ?, early = ?, stopped = coalesce(stopped, ?),
     used_at = ?, updated_at = ?
@@ -142,9 +169,13 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
           return true
         }),
       ),
-    ofProcess: () =>
+    ofProcess: (since = Number.MAX_SAFE_INTEGER) =>
       load(
-        all<BuyerChannelRow>(`${SELECT} WHERE owner = ? ORDER BY no`, process),
+        all<BuyerChannelRow>(
+          `${SELECT} WHERE owner = ? AND (closed_at IS NULL OR closed_at >= ?) ORDER BY no`,
+          process,
+          since,
+        ),
         all<InFlightRow>(`${IN_FLIGHT} c.owner = ?`, process),
       ),
     list: async () => (await database.query(all<BuyerChannelRow>(`${SELECT} ORDER BY no DESC`))).map(toChannel),
@@ -160,6 +191,30 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
     stop: (id, why, now) => database.commit(run(STOP, why, now, id)),
     adopt: ({ id, mark, charged, seq, statedSeq, early }) =>
       database.commit(run(ADOPT, mark.toString(), charged.toString(), seq, statedSeq, earlyText(early), id)),
+    leave: (id, judge, now) =>
+      database.commit(
+        steps(function* () {
+          yield* lock('channel deposits')
+          const row = yield* one<BuyerChannelRow>(`${SELECT} WHERE id = ?`, id)
+          if (row === undefined) return undefined
+          const channel = toChannel(row)
+          const leaving = judge(channel)
+          if (leaving === undefined) return channel
+          yield* run(LEAVE, leavingText(leaving), now, id)
+          return { ...channel, leaving, closedAt: undefined }
+        }),
+        { record: 'leaving', id },
+      ),
+    noteExit: (id, noted, now) =>
+      database.commit(
+        steps(function* () {
+          yield* lock('channel deposits')
+          const row = yield* one<BuyerChannelRow>(`${SELECT} WHERE id = ?`, id)
+          const leaving = row && readLeaving(row.leaving)
+          if (leaving !== undefined) yield* run(NOTE_EXIT, leavingText({ ...leaving, ...noted }), now, id)
+        }),
+      ),
+    close: (id, now) => database.commit(run(CLOSE, now, now, id), { record: 'leaving', id }),
     takeOver: () => database.commit(takeOverChannels(process)),
   }
 }
@@ -178,7 +233,8 @@ function valuesOf(channel: StoredChannel) {
   const { id, config, sellerId, network, onChain, mark, charged, seq, statedSeq, early, stopped } = channel
   return [
     ...[id, JSON.stringify(config), sellerId, network, stateText(onChain), mark.toString(), charged.toString()],
-    ...[seq, statedSeq, earlyText(early), stopped ?? null, depositText(channel.deposit)],
+    ...[seq, statedSeq, earlyText(early), stopped ?? null, depositText(channel.deposit), channel.agentId ?? null],
+    leavingText(channel.leaving),
     ...[channel.createdAt, channel.usedAt, channel.createdAt],
   ]
 }
@@ -208,6 +264,9 @@ function toChannel(row: BuyerChannelRow): StoredChannel {
     early: new Map(parse<EarlyCharge[]>(row.early).map((charge) => [charge.seq, charge])),
     stopped: row.stopped ?? undefined,
     deposit: row.deposit === null ? undefined : parse<DepositUnderWay>(row.deposit),
+    agentId: row.agent_id ?? undefined,
+    leaving: readLeaving(row.leaving),
+    closedAt: row.closed_at ?? undefined,
     createdAt: row.created_at,
     usedAt: row.used_at,
   }

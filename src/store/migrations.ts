@@ -175,4 +175,10 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN door TEXT;
   ALTER TABLE payments ADD COLUMN bound_to BLOB;
   `,
+  `
+  -- An agent of the seller of a channel. Why and how the buyer takes its money out, as JSON. When nothing was left in it.
+  ALTER TABLE buyer_channels ADD COLUMN agent_id TEXT;
+  ALTER TABLE buyer_channels ADD COLUMN leaving TEXT;
+  ALTER TABLE buyer_channels ADD COLUMN closed_at INTEGER;
+  `,
 ]

@@ -5,8 +5,8 @@ export type SharedChange = {
   /**
    * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
    * it. `run`: settled work, by its payment, was given to another process. `task`: whoever works on this A2A task is asked
-   * to cancel it. `channel`: whoever has this payment channel is asked to give it up. `all`: more has changed than can be
-   * named.
+   * to cancel it. `channel`: whoever has this payment channel is asked to give it up. `leaving`: a payment channel
+   * of this buyer, by its id, is to be left, or is closed. `all`: more has changed than can be named.
    */
   record:
     | 'payment'
@@ -21,6 +21,7 @@ export type SharedChange = {
     | 'budget'
     | 'task'
     | 'channel'
+    | 'leaving'
     | 'all'
   id: string
 }

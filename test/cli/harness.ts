@@ -274,6 +274,8 @@ const unasked = Object.fromEntries(
       'channels',
       'channel',
       'channelSums',
+      'openChannel',
+      'leaveChannel',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls & OperatorCalls & ChannelCalls & StreamCalls & WebhookCalls & WorkerCalls

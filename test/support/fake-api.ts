@@ -177,6 +177,8 @@ export function fakeDeps({
   const market = createFakeMarket(listings)
   const { orders, sessions, workflows, tokens, budget, approvals } = { ...market, ...changes }
   const { ledger, earnings, channels } = fakeLedger()
+  const shown = changes.channels ?? channels
+  const done = async () => {}
   // Services that wait for another service find no work in an empty store.
   for (const service of market.services) void service.start()
   return {
@@ -187,7 +189,14 @@ export function fakeDeps({
       page: (_, scope = 'all') => ({ items: listings().filter(inScope[scope]), next: undefined }),
       find: (id) => listings().find((listing) => listing.id === id),
     },
-    buyer: { execute, orders, sessions, workflows, tokens, budget, approvals },
+    buyer: {
+      ...{ execute, orders, sessions, workflows, tokens, budget, approvals },
+      channelOperations: {
+        open: async () => (await shown.list({ limit: 1 })).items[0]!.id,
+        close: done,
+        withdraw: done,
+      },
+    },
     receipts: fakeReceipts,
     transfers: {
       send: async ({ to, amount, asset = 'USDC' }) => ({

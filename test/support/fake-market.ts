@@ -49,6 +49,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       catalog: { resolve: namesOf, resourceOf: (id) => id },
       replica: { onChange: () => () => {} },
       chain: undefined,
+      sender: () => Promise.reject(new Error('no RPC is configured')),
       openStream: () => Promise.reject(new Error('nobody is there')),
       asset: usdc,
       random: randomBytes,

@@ -31,6 +31,8 @@ export class TestKept implements KeptChannels {
     entry.seenAt = at
   }
 
+  async know() {}
+
   async agreeToRefund(id: Hex, ask: Parameters<KeptChannels['agreeToRefund']>[1]) {
     const entry = this.entries.get(id)
     if (entry?.isOwn !== true) return undefined

@@ -19,6 +19,7 @@ import { checkVoucher } from '../../payments/voucher.ts'
 import type { ChannelPayment, ChannelStatement, Charge, SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, DepositUnderWay, LoadedChannel } from '../../store/buyer-channels.ts'
+import type { Leaving } from '../../store/leaving.ts'
 
 /** Calls that share one voucher at most. */
 const TURN_MAX = 256
@@ -44,10 +45,15 @@ type WaitingCall = WantedCall & { resolve(payment: ChannelPayment): void; reject
 /** The channel does not pay this call. Nothing left this node. */
 export class ChannelShort extends Error {
   override name = 'ChannelShort'
-  constructor(reason: 'stopped' | 'balance') {
-    super(reason === 'stopped' ? 'the channel has stopped' : 'the deposits of the channel are used up')
+  constructor(reason: keyof typeof SHORT) {
+    super(SHORT[reason])
   }
 }
+const SHORT = {
+  stopped: 'the channel has stopped',
+  balance: 'the deposits of the channel are used up',
+  leaving: 'this node takes its money out of the channel',
+} as const
 
 /**
  * One channel of this process while it runs: the only place where its vouchers are signed.
@@ -59,6 +65,10 @@ export class ChannelLine {
   readonly sellerId: string
   readonly network: string
   deposit: DepositUnderWay | undefined
+  agentId: string | undefined
+  /** Set: no new call is paid by this channel. */
+  leaving: Leaving | undefined
+  closedAt: number | undefined
   usedAt: number
   #channel: BuyerChannel
   readonly #deps: LineDeps
@@ -68,11 +78,14 @@ export class ChannelLine {
   #isKnown = false
 
   constructor(stored: LoadedChannel, deps: LineDeps) {
-    const { sellerId, network, deposit, usedAt, createdAt: _, ...channel } = stored
+    const { sellerId, network, deposit, usedAt, createdAt: _, agentId, leaving, closedAt, ...channel } = stored
     this.sellerId = sellerId
     this.network = network
     this.deposit = deposit
     this.usedAt = usedAt
+    this.agentId = agentId
+    this.leaving = leaving
+    this.closedAt = closedAt
     this.#channel = reopenAtBuyer(channel)
     this.#deps = deps
   }
@@ -87,7 +100,17 @@ export class ChannelLine {
 
   /** What new calls may cost. */
   get free(): bigint {
-    return this.#channel.stopped === undefined ? spendableOf(this.#channel) - owedAtMost(this.#channel) : 0n
+    return this.isOpen ? spendableOf(this.#channel) - owedAtMost(this.#channel) : 0n
+  }
+
+  /** True if it may pay new calls. */
+  get isOpen(): boolean {
+    return this.#channel.stopped === undefined && this.leaving === undefined
+  }
+
+  /** True if no call is under way, and none is being written to disk. */
+  get isQuiet(): boolean {
+    return !this.#isTurning && this.#waiting.length === 0 && this.#channel.inFlight.size === 0
   }
 
   /**
@@ -147,8 +170,8 @@ export class ChannelLine {
   }
 
   seen(onChain: BuyerChannel['onChain'], deposit: DepositUnderWay | undefined): void {
-    this.#channel = seenByBuyer(this.#channel, onChain)
     this.deposit = deposit
+    this.#set(seenByBuyer(this.#channel, onChain))
   }
 
   stop(why: string): void {
@@ -208,7 +231,12 @@ export class ChannelLine {
   /** The calls that the deposits cover, in their order. The others are refused. */
   #fitting(calls: readonly WaitingCall[]): WaitingCall[] {
     let asked = 0n
+    const refusal = this.leaving && new ChannelShort('leaving')
     return calls.filter((call) => {
+      if (refusal !== undefined) {
+        call.reject(refusal)
+        return false
+      }
       const plan = planCalls(this.#channel, [asked + call.asked], 0n)
       if (plan.ok) asked += call.asked
       else call.reject(new ChannelShort(plan.reason))

@@ -12,6 +12,9 @@ import { createChannels } from './channels.ts'
 
 const PRICE = 1_000n
 
+const DAY_MS = 24 * 60 * 60 * 1000
+const noSender = () => Promise.reject(new Error('this test has no chain'))
+
 async function marketOf(
   seller: ChannelScript,
   options: { database?: Database; dailyBudget?: bigint; calls?: number } = {},
@@ -20,21 +23,26 @@ async function marketOf(
   const buyer = new TestBuyer({ open: seller.open, ...given })
   const store = createBuyerChannels(buyer.database)
   const channels = createChannels(
-    { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n },
+    { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
     {
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
-      ...{ callerDid: 'did:buyer', addrsOf: () => [], stats: () => ({ calls, success_rate: 1 }) },
+      ...{ callerDid: 'did:buyer', addrsOf: () => [], sender: noSender, stats: () => ({ calls, success_rate: 1 }) },
       onChain: {
         reader: seller.reader,
-        chain: { authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }) },
+        chain: {
+          authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),
+          blockTimeMs: async () => buyer.clock.now(),
+        },
       },
     },
   )
   buyer.deps.channels = channels
   const terms = { receiver_authorizer: sellerWallet.channelSigner('claims').address, withdraw_delay: 900 }
   buyer.list({ price: PRICE, price_atomic: '1000', channel: { ...terms, min_deposit: 5_000n } })
-  await channels.service.start()
-  onTestFinished(() => channels.service.stop())
+  for (const service of channels.services) await service.start()
+  onTestFinished(async () => {
+    for (const service of channels.services) await service.stop()
+  })
   const opened = async () => (await store.list())[0]!
   const row = async () => {
     const { charged, seq, stopped, mark, early } = await opened()

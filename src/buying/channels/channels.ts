@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
 import { largest, smallest } from '../../lib/bigints.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import { CodedError } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -13,18 +13,19 @@ import { sameAddress } from '../../payments/assets.ts'
 import { channelId } from '../../payments/channel-digests.ts'
 import { openAtBuyer } from '../../payments/channels/buyer-channel.ts'
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
-import { troubleForBuyer } from '../../payments/channels/terms.ts'
+import type { Sender } from '../../payments/sender.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import type { StreamPool } from '../../protocols/streams.ts'
 import { parsePrice } from '../../schema/amount.ts'
-import type { ChannelConfig } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { AgentStats } from '../../schema/standing.ts'
 import type { BuyerChannels, LoadedChannel, StoredChannel } from '../../store/buyer-channels.ts'
 import type { Terms } from '../guard.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
-import { lockedIn, lookAtDeposit, signedDeposit } from './deposits.ts'
+import { lookAtDeposit, signedDeposit } from './deposits.ts'
+import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
+import { amountFor, DEPOSIT_CALLS, depositTrouble, fits, newConfig, noRpc, type Offer } from './offer.ts'
 
 /** What a node does with payment channels. Amounts are atomic units. */
 export type ChannelOptions = {
@@ -34,10 +35,10 @@ export type ChannelOptions = {
   aheadCalls: number
   /** The most that is deposited at one seller. */
   depositMax: bigint
+  /** A channel that nobody has used for this long is left. */
+  idleMs: number
 }
 
-/** The most that lies in channels to all sellers. */
-const DEPOSITS_MAX = parsePrice('5')
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
 /** So many calls to one payee in this time are worth a channel. */
@@ -45,9 +46,6 @@ const CALLS_MIN = 5
 const CALLS_MS = 60 * 60 * 1000
 /** Payees whose calls are counted. */
 const PAYEES_MAX = 1_000
-const DEPOSIT_CALLS = 20n
-/** The longest delay of a withdrawal that this node accepts. */
-const WITHDRAW_DELAY_SECONDS_MAX = 86_400
 const LOOK_MS = 1_000
 const FUNDS_MS = 5_000
 /** How often all channels are read. */
@@ -59,7 +57,7 @@ const RECORD = { calls: 5, share: 0.9 }
 
 type Reader = Pick<ChannelReader, 'channels'>
 
-type ChannelsDeps = {
+export type ChannelsDeps = {
   clock: Clock
   logger: Logger
   store: BuyerChannels
@@ -67,7 +65,11 @@ type ChannelsDeps = {
   streams: StreamPool
   callerDid: string
   /** Undefined: no RPC is configured. Then no channel is opened, because no deposit could be believed. */
-  onChain: { chain: Pick<Chain, 'authorizationAt'>; reader: Reader } | undefined
+  onChain: { chain: Pick<Chain, 'authorizationAt' | 'blockTimeMs'>; reader: Reader } | undefined
+  /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
+  sender(): Promise<Pick<Sender, 'send'>>
+  /** For tests: see exit-step.ts. */
+  exitWaits?: { callsMs?: number; askMs?: number } | undefined
   funds?: WalletFunds | undefined
   trading?: Pick<Trading, 'check'> | undefined
   /** What this node has seen of an agent. */
@@ -84,11 +86,12 @@ export interface Channels {
   aheadOf(terms: Terms, price: bigint): bigint
   /** Goes on with the channels that this process has in the ledger. */
   load(): Promise<void>
-  readonly service: Service
+  /** Opens a channel by hand. @throws CodedError */
+  open(offer: Offer, amount: bigint | undefined): Promise<Hex>
+  /** Takes money out of channels. Undefined without an RPC, by which it is seen where the money is. */
+  readonly exits: Pick<ChannelExits, 'leave' | 'followed' | 'followAll'> | undefined
+  readonly services: readonly Service[]
 }
-
-/** Whom a channel pays, and by whose leave. */
-type Offer = Terms & { channel: NonNullable<Terms['channel']> }
 
 export function createChannels(options: ChannelOptions, deps: ChannelsDeps): Channels {
   return new ChannelBook(options, deps)
@@ -103,10 +106,9 @@ class ChannelBook implements Channels {
   readonly #calls = new Map<string, number[]>()
   /** Sellers with a deposit under way, or that are left alone until then. */
   readonly #busy = new Map<string, number>()
-  /** An agent of each channel's seller. A restart forgets it. */
-  readonly #agents = new Map<Hex, string>()
   #refreshedAt = Number.NEGATIVE_INFINITY
-  readonly service: Periodic
+  readonly #looks: Periodic
+  readonly exits: ChannelExits | undefined
 
   constructor(options: ChannelOptions, deps: ChannelsDeps) {
     this.#options = options
@@ -114,7 +116,13 @@ class ChannelBook implements Channels {
     this.#signer = deps.wallet.channelSigner('vouchers')
     const onError = (err: unknown) => deps.logger.warn({ err }, 'payment channels could not be looked after')
     const times = { firstMs: LOOK_MS, everyMs: LOOK_MS }
-    this.service = periodic({ name: 'payment channels', ...times }, { work: () => this.#look(), onError })
+    this.#looks = periodic({ name: 'payment channels', ...times }, { work: () => this.#look(), onError })
+    const ours = { lines: () => this.#lines.values(), line: (id: Hex) => this.line(id), waits: deps.exitWaits }
+    this.exits = deps.onChain && new ChannelExits(options, { ...deps, ...deps.onChain, ...ours })
+  }
+
+  get services(): readonly Service[] {
+    return [this.#looks, ...(this.exits === undefined ? [] : [this.exits])]
   }
 
   lineFor(terms: Terms, { wantsChannel = false }: { wantsChannel?: boolean | undefined }): ChannelLine | undefined {
@@ -124,7 +132,7 @@ class ChannelBook implements Channels {
     const { amount, network } = terms.listed
     if (network !== this.#deps.wallet.asset.network) return undefined
     const offer = { ...terms, channel: terms.channel }
-    const own = [...this.#lines.values()].filter((line) => line.channel.stopped === undefined && fits(line, offer))
+    const own = [...this.#lines.values()].filter((line) => line.isOpen && fits(line, offer))
     const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
     // A quarter is left.
     const isLow = best === undefined || best.free * 4n < smallest(amount * DEPOSIT_CALLS, depositMax)
@@ -144,13 +152,22 @@ class ChannelBook implements Channels {
   }
 
   async load(): Promise<void> {
-    for (const stored of await this.#deps.store.ofProcess()) this.#open(stored)
+    const { store, clock } = this.#deps
+    for (const stored of await store.ofProcess(clock.now() - CLOSED_READ_MS)) this.#open(stored)
+  }
+
+  async open(offer: Offer, amount: bigint | undefined): Promise<Hex> {
+    const { onChain } = this.#deps
+    if (onChain === undefined) throw noRpc()
+    return this.#deposit(offer, undefined, { reader: onChain.reader, byHand: true, amount })
   }
 
   #open(stored: LoadedChannel): void {
-    if (this.#lines.has(stored.id)) return
     const { store, wallet } = this.#deps
-    const { chainId } = wallet.asset
+    const { chainId, network } = wallet.asset
+    // What lies on another network, or belongs to another wallet, is left alone until the node runs there, or with it.
+    const isOurs = stored.network === network && sameAddress(stored.config.payer, wallet.address)
+    if (this.#lines.has(stored.id) || !isOurs) return
     const stopped = (line: ChannelLine, why: string) => this.#noteStop(line, why)
     this.#lines.set(stored.id, new ChannelLine(stored, { store, signer: this.#signer, chainId, stopped }))
   }
@@ -182,15 +199,19 @@ class ChannelBook implements Channels {
     const now = monotonicOf(clock)
     if (onChain === undefined || (this.#busy.get(peerId) ?? Number.NEGATIVE_INFINITY) > now) return
     this.#busy.set(peerId, now + AGAIN_MS)
-    this.#deposit(offer, line, onChain.reader).catch((err: unknown) => {
+    this.#deposit(offer, line, { reader: onChain.reader }).catch((err: unknown) => {
       logger.warn({ peer_id: peerId, err }, 'no deposit was made into a payment channel; calls are paid for one by one')
     })
   }
 
-  async #deposit(offer: Offer, line: ChannelLine | undefined, reader: Reader): Promise<void> {
+  async #deposit(
+    offer: Offer,
+    line: ChannelLine | undefined,
+    { reader, byHand = false, amount: wanted }: { reader: Reader; byHand?: boolean; amount?: bigint | undefined },
+  ): Promise<Hex> {
     const { store, wallet, clock, funds, trading } = this.#deps
     const { network, chainId } = wallet.asset
-    const amount = amountFor(offer, this.#options.depositMax)
+    const amount = amountFor(offer, this.#options.depositMax, wanted)
     trading?.check()
     await funds?.check(amount, AbortSignal.timeout(FUNDS_MS))
     const config = line?.channel.config ?? newConfig(offer, wallet.address, this.#signer.address)
@@ -201,25 +222,32 @@ class ChannelBook implements Channels {
     const deposit = signedDeposit({ id, amount, balanceBefore: onChain.balance, now }, wallet)
     // A seller takes a deposit with a voucher. The smallest one is enough: it is what this node risks before it.
     const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
-    const times = { createdAt: now, usedAt: now }
-    const stored = { id, config, sellerId: offer.seller.peerId, network, onChain, ...sums, deposit, ...times }
-    const isAllowed = (all: readonly StoredChannel[]) => this.#isAllowed(stored, amount, all)
-    if (!(await store.putDeposit(stored, isAllowed))) throw new Error('this node gives no more into channels')
+    const { agentId, seller } = offer
+    const terms = {
+      id,
+      config,
+      sellerId: seller.peerId,
+      agentId,
+      network,
+      onChain,
+      deposit,
+      createdAt: now,
+      usedAt: now,
+    }
+    const stored = { ...terms, ...sums }
+    const { depositMax } = this.#options
+    const judge = (all: readonly StoredChannel[]) => depositTrouble(stored, { amount, byHand, depositMax }, all)
+    let trouble: string | undefined
+    await store.putDeposit(stored, (all) => {
+      trouble = judge(all)
+      return trouble === undefined
+    })
+    if (trouble !== undefined) throw new CodedError('INVALID_REQUEST', `${trouble}: no deposit was made`)
     faultPoint('buyer:deposit-stored')
-    this.#agents.set(id, offer.agentId)
     if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
     else line.deposit = deposit
-    this.service.soon()
-  }
-
-  /** Judges a deposit by all channels of the wallet, whatever process has them. */
-  #isAllowed({ id, sellerId, network }: StoredChannel, amount: bigint, all: readonly StoredChannel[]): boolean {
-    if (all.some((other) => other.id === id && other.deposit !== undefined)) return false
-    const atSeller = all.filter((other) => other.sellerId === sellerId)
-    return (
-      lockedIn(all, network) + amount <= DEPOSITS_MAX &&
-      lockedIn(atSeller, network) + amount <= this.#options.depositMax
-    )
+    this.#looks.soon()
+    return id
   }
 
   /** Reads the channels again from time to time: a seller gives back, and a withdrawal takes out. */
@@ -228,6 +256,9 @@ class ChannelBook implements Channels {
     const now = monotonicOf(clock)
     if (now - this.#refreshedAt < REFRESH_MS) return
     this.#refreshedAt = now
+    for (const { id, closedAt } of this.#lines.values()) {
+      if (closedAt !== undefined && clock.now() - closedAt > CLOSED_READ_MS) this.#lines.delete(id)
+    }
     const lines = [...this.#lines.values()].filter(({ deposit }) => deposit === undefined)
     const states = await reader.channels(lines.map(({ id }) => id))
     for (const [index, line] of lines.entries()) {
@@ -245,7 +276,7 @@ class ChannelBook implements Channels {
     for (const line of this.#lines.values()) {
       if (line.deposit === undefined) continue
       const ids = { channel_id: line.id, peer_id: line.sellerId }
-      const deps = { ...this.#deps, ...onChain, agentId: this.#agents.get(line.id) }
+      const deps = { ...this.#deps, ...onChain }
       const found = await lookAtDeposit(line, deps).catch((err: unknown) => {
         logger.debug({ ...ids, err }, 'the chain does not show a deposit into a payment channel yet')
         return undefined
@@ -257,32 +288,5 @@ class ChannelBook implements Channels {
       if (hasLanded) this.#busy.delete(line.sellerId)
       logger.info(ids, hasLanded ? 'a deposit into a payment channel has landed' : 'a deposit never reached the chain')
     }
-  }
-}
-
-/** True if a channel pays this seller, by the key that the seller names. */
-function fits({ channel: { config }, sellerId }: ChannelLine, { seller, listed, channel: offer }: Offer): boolean {
-  return (
-    sellerId === seller.peerId &&
-    sameAddress(config.receiver, listed.payTo) &&
-    sameAddress(config.token, listed.asset) &&
-    sameAddress(config.receiverAuthorizer, offer.receiver_authorizer)
-  )
-}
-
-/** @throws Error if the seller wants what this node does not give */
-function amountFor({ listed, channel: terms }: Offer, depositMax: bigint): bigint {
-  const wanted = { withdrawDelay: terms.withdraw_delay, minDeposit: terms.min_deposit }
-  const trouble = troubleForBuyer(wanted, { withdrawDelaySecondsMax: WITHDRAW_DELAY_SECONDS_MAX, depositMax })
-  if (trouble !== undefined) throw new Error(trouble)
-  return largest(smallest(listed.amount * DEPOSIT_CALLS, depositMax), terms.min_deposit)
-}
-
-function newConfig({ listed, channel }: Offer, payer: Hex, payerAuthorizer: Hex): ChannelConfig {
-  return {
-    ...{ payer, payerAuthorizer, receiver: listed.payTo as Hex, receiverAuthorizer: channel.receiver_authorizer },
-    ...{ token: listed.asset as Hex, withdrawDelay: channel.withdraw_delay },
-    // Each process has its own channels: two on one channel would not know of each other's vouchers.
-    salt: `0x${randomBytes(32).toString('hex')}`,
   }
 }

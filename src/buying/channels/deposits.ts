@@ -1,16 +1,14 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
+import { largest } from '../../lib/bigints.ts'
 import type { Clock, UnixMs } from '../../lib/clock.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { depositNonce } from '../../payments/channel-digests.ts'
 import type { Wallet } from '../../payments/wallet.ts'
-import type { StreamPool } from '../../protocols/streams.ts'
-import { sendX402Funds } from '../../protocols/x402/client.ts'
-import { CHANNEL_SCHEME, type ChannelPayment } from '../../schema/channel.ts'
-import type { Hex, Network } from '../../schema/primitives.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import type { DepositUnderWay, StoredChannel } from '../../store/buyer-channels.ts'
-import { onStream } from '../stream-lease.ts'
+import { type FundsDeps, sendFunds } from './ask-funds.ts'
 import type { ChannelLine } from './channel-line.ts'
 
 /** How long a deposit may be sent. */
@@ -21,7 +19,6 @@ const BACKDATE_SECONDS = 60n
 const MARGIN_SECONDS = 30n
 /** A block this far past the window shows that the deposit will never happen. */
 const FINAL_MARGIN_MS = 30_000
-const ASK_TIMEOUT_MS = 20_000
 
 /** Signs a deposit. The caller has it on disk before it leaves, and signs no second one while the chain may take it. */
 export function signedDeposit(
@@ -39,21 +36,15 @@ export function lockedIn(channels: readonly StoredChannel[], network: string): b
   return channels
     .filter((channel) => channel.network === network)
     .reduce((sum, { onChain, charged, deposit }) => {
-      const left = onChain.balance > charged ? onChain.balance - charged : 0n
-      return sum + left + (deposit?.amount ?? 0n)
+      const spent = largest(charged, onChain.totalClaimed)
+      return sum + largest(onChain.balance - spent, 0n) + (deposit?.amount ?? 0n)
     }, 0n)
 }
 
-type DepositDeps = {
+type DepositDeps = FundsDeps & {
   clock: Clock
-  wallet: Pick<Wallet, 'asset' | 'address'>
   chain: Pick<Chain, 'authorizationAt'>
   reader: Pick<ChannelReader, 'channels'>
-  streams: StreamPool
-  callerDid: string
-  addrsOf(agentId: string): readonly string[]
-  /** An agent of the seller, if one is known. */
-  agentId: string | undefined
 }
 
 /** What the chain shows of a deposit that has ended. */
@@ -74,7 +65,8 @@ export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promi
   if (onChain!.balance >= deposit.balanceBefore + deposit.amount)
     return { onChain: onChain!, deposit: undefined, hasLanded: true }
   const untilMs = Number(deposit.validBefore) * 1000
-  if (clock.now() < untilMs - Number(MARGIN_SECONDS) * 1000) {
+  // A channel that is left gets no more money. Its seller may still send what it has got before.
+  if (line.leaving === undefined && clock.now() < untilMs - Number(MARGIN_SECONDS) * 1000) {
     await sendDeposit(line, deposit, deps)
     const [after] = await reader.channels([line.id])
     const isShown = after!.balance >= deposit.balanceBefore + deposit.amount
@@ -82,7 +74,10 @@ export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promi
   }
   const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
   const { use, timeMs } = await chain.authorizationAt(wallet.asset.address, wallet.address, nonce)
-  const isDead = use.state === 'canceled' || (use.state === 'unused' && timeMs > untilMs + FINAL_MARGIN_MS)
+  // Some of it may have left the channel again since, so the balance alone does not tell.
+  if (use.state === 'used')
+    return { onChain: (await reader.channels([line.id]))[0]!, deposit: undefined, hasLanded: true }
+  const isDead = use.state === 'canceled' || timeMs > untilMs + FINAL_MARGIN_MS
   return isDead ? { onChain: onChain!, deposit: undefined, hasLanded: false } : undefined
 }
 
@@ -95,24 +90,4 @@ async function sendDeposit(line: ChannelLine, deposit: DepositUnderWay, deps: De
   }
   await sendFunds(line, { method: 'deposit', channel }, deps)
   faultPoint('buyer:deposit-sent')
-}
-
-/** Sends a request about the money of a channel, which runs no agent. */
-async function sendFunds(
-  line: ChannelLine,
-  { method, channel }: { method: 'deposit' | 'refund'; channel: ChannelPayment },
-  deps: DepositDeps,
-): Promise<void> {
-  const { streams, callerDid, addrsOf, agentId } = deps
-  const seller = { peerId: line.sellerId, addrs: agentId === undefined ? [] : addrsOf(agentId) }
-  const call = { correlationId: randomUUID(), resource: agentId ?? 'any', callerDid }
-  const signal = AbortSignal.timeout(ASK_TIMEOUT_MS)
-  const payment = envelopeOf(deps.wallet, channel)
-  await onStream({ seller, streams }, ({ stream }) => sendX402Funds(stream, call, { method, payment }, signal), signal)
-}
-
-function envelopeOf({ asset, address }: Pick<Wallet, 'asset' | 'address'>, channel: ChannelPayment) {
-  const [x402_version, server_nonce] = [2, 'preemptive'] as const
-  const network: Network = asset.network
-  return { x402_version, scheme: CHANNEL_SCHEME, network, server_nonce, payer: address, channel }
 }

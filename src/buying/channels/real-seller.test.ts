@@ -10,6 +10,9 @@ import { createBuyerChannels } from '../../store/buyer-channels.ts'
 import { createChannels } from './channels.ts'
 
 /** A buyer with `buyer.channels: auto` and the seller of this node, over streams in memory. The chain takes each deposit. */
+const DAY_MS = 24 * 60 * 60 * 1000
+const noSender = () => Promise.reject(new Error('this test has no chain'))
+
 async function market() {
   const chain = new FakeChannels()
   let deposits = 0
@@ -28,21 +31,31 @@ async function market() {
   const buyer = new TestBuyer({ open: (_, protocol) => current.open('buyer', protocol), dailyBudget: 100n * PRICE })
   const store = createBuyerChannels(buyer.database)
   const channels = createChannels(
-    { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n },
+    { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
     {
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
-      ...{ callerDid: 'did:buyer', addrsOf: () => [], stats: () => ({ calls: 100, success_rate: 1 }) },
+      ...{
+        callerDid: 'did:buyer',
+        addrsOf: () => [],
+        sender: noSender,
+        stats: () => ({ calls: 100, success_rate: 1 }),
+      },
       onChain: {
         reader: chain,
-        chain: { authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }) },
+        chain: {
+          authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),
+          blockTimeMs: async () => buyer.clock.now(),
+        },
       },
     },
   )
   buyer.deps.channels = channels
   const receiver_authorizer = sellerWallet.channelSigner('claims').address
   buyer.list({ channel: { receiver_authorizer, withdraw_delay: 86_400, min_deposit: 1n } })
-  await channels.service.start()
-  onTestFinished(() => channels.service.stop())
+  for (const service of channels.services) await service.start()
+  onTestFinished(async () => {
+    for (const service of channels.services) await service.stop()
+  })
   const opened = async () => (await store.list())[0]!
   return {
     ...{ buyer, seller, channels, opened, deposits: () => deposits },

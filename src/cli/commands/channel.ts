@@ -1,3 +1,5 @@
+import { UsdcText } from '../../config/values.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import type { ChannelRecord } from '../../schema/channel-record.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { type Context, command, option } from '../command.ts'
@@ -56,6 +58,59 @@ export const channelShow = command({
     tell(context, await node.channel(id, { signal: context.io.signal }))
   },
 })
+
+export const channelOpen = command({
+  name: 'channel open',
+  summary: 'Open a payment channel to the seller of an agent',
+  details:
+    'The running node signs a deposit into a new channel. It opens channels by itself where they are worth their ' +
+    'transactions, so this is for a seller that you know you will call often. buyer.channel_deposit_max holds.',
+  examples: ['stoa channel open abc…', 'stoa channel open abc… --deposit 0.5'],
+  argument: {
+    name: 'agent',
+    description: 'id of an agent of the seller',
+    missing: 'the id of an agent is missing: `stoa agent discover` lists the ids',
+  },
+  options: {
+    deposit: option(
+      '--deposit <usdc>',
+      'the deposit in USDC. Default: 20 calls, or what the seller takes at least',
+      UsdcText,
+    ),
+  },
+  async run(context, { deposit, ...flags }, agentId) {
+    const node = await moneyNode(context, flags)
+    const asked = { agent_id: agentId, ...(deposit !== undefined && { deposit: formatPrice(deposit) }) }
+    tell(context, await node.openChannel(asked, { signal: context.io.signal }))
+  },
+})
+
+export const channelClose = leaving('close', {
+  summary: 'Leave a payment channel, and get its money back',
+  details:
+    'No new call is paid by the channel. The node asks the seller for what is free. What the seller does not give within 10 ' +
+    'minutes, the node takes out by a withdrawal. That takes two transactions of its account, which cost gas, and the ' +
+    'delay of the channel. The command does not wait: `stoa channel show` tells how far it is.',
+})
+
+export const channelWithdraw = leaving('withdraw', {
+  summary: 'Leave a payment channel without asking its seller',
+  details:
+    'Takes the money out by a withdrawal: two transactions of the account of the node, which cost gas, and the delay of ' +
+    'the channel between them. `stoa channel close` costs nothing if the seller answers.',
+})
+
+function leaving(how: 'close' | 'withdraw', { summary, details }: { summary: string; details: string }) {
+  return command({
+    name: `channel ${how}`,
+    ...{ summary, details, examples: [`stoa channel ${how} 0x…`], argument: CHANNEL },
+    async run(context: Context, flags, given) {
+      const node = await moneyNode(context, flags)
+      const id = await channelIdOf(node, given, context)
+      tell(context, await node.leaveChannel(id, how, { signal: context.io.signal }))
+    },
+  })
+}
 
 /** Resolves a channel id, or the start of an id among the newest channels. @throws UsageError */
 async function channelIdOf(node: RemoteNode, given: string, { io: { signal } }: Context): Promise<string> {

@@ -15,15 +15,25 @@ function timeLeft(at: string, now: UnixMs): string {
   return minutes < 120 ? `ends in ${minutes} min` : `ends in ${Math.floor(minutes / 60)} h`
 }
 
+const LEFT_BECAUSE = {
+  asked: 'you asked for it',
+  idle: 'it was not used for long',
+  stopped: 'its seller stated what cannot be true',
+  recovered: 'it was found on the chain without a record',
+} as const
+
 /** A channel for people: one line for each fact, money first. */
 export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
-  const { role, peer_id, deposit, withdrawal, stopped, calls_under_way, owed_since } = channel
+  const { role, peer_id, deposit, withdrawal, stopped, calls_under_way, owed_since, leaving } = channel
   const isBuyer = role === 'buyer'
   const rows: [string, string | undefined][] = [
     ['channel', channel.id],
     ['role', isBuyer ? 'buyer: this node pays' : 'seller: this node is paid'],
     ['state', channelStateText(channel, now)],
     ['stopped because', stopped],
+    ['left since', leaving && `${leaving.since}: ${LEFT_BECAUSE[leaving.why]}`],
+    ['trouble', leaving?.trouble],
+    ['closed', channel.closed_at],
     ['balance', `${channel.balance} USDC`],
     ['charged', `${channel.charged} USDC in ${channel.calls} calls`],
     ['under way', calls_under_way === undefined || calls_under_way === 0 ? undefined : `${calls_under_way} calls`],

@@ -100,6 +100,8 @@ const bodiless = [
   'pauseAgent',
   'resumeAgent',
   'testWebhook',
+  'closeChannel',
+  'withdrawFromChannel',
   'approve',
   'deny',
 ]
@@ -179,6 +181,9 @@ test('what is sent is what the document says', async () => {
     tryAgent: { url: '/agents/try', method: 'POST', payload: { agent, task: 'go' } },
     testAgent: { url: `/agents/${localId}/test`, method: 'POST', payload: { task: 'go' } },
     getChannel: { url: `/channels/${channelId}` },
+    openChannel: { url: '/channels', method: 'POST', payload: { agent_id: localId, deposit: '0.5' } },
+    closeChannel: { url: `/channels/${channelId}/close`, method: 'POST' },
+    withdrawFromChannel: { url: `/channels/${channelId}/withdraw`, method: 'POST' },
     getPayment: { url: `/payments/${paymentId}` },
     retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },
     getExecution: { url: '/executions/1' },

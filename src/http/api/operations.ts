@@ -1,4 +1,5 @@
 import type { Buyer } from '../../buying/buyer.ts'
+import type { ChannelOperations } from '../../buying/channels/channel-operations.ts'
 import type { OrdersApi } from '../../buying/orders.ts'
 import type { Tokens } from '../../buying/tokens.ts'
 import type { WorkflowsApi } from '../../buying/workflow/workflows.ts'
@@ -54,6 +55,7 @@ export type ApiParts = {
     tokens: Pick<Tokens, 'create' | 'list' | 'revoke' | 'identify'>
     budget: BudgetPart
     approvals: ApprovalsPart
+    channelOperations: ChannelOperations
   }
   ledger: LedgerApi
   channels: ChannelsApi
@@ -94,7 +96,7 @@ export function apiOperations(parts: ApiParts): Operation[] {
     ...alarmRoutes(parts.alarms),
     ...webhookRoutes(parts.webhooks),
     ...ledgerRoutes(ledger, parts.earnings),
-    ...channelRoutes(parts.channels),
+    ...channelRoutes(parts.channels, buyer.channelOperations),
     ...tokenRoutes(tokens),
     ...budgetRoutes(budget, approvals),
     ...discoveryRoutes(parts.cards),

@@ -1,5 +1,11 @@
 import type * as z from 'zod'
-import { type ChannelQuery, ChannelRecord, ChannelRecords, ChannelSums } from '../../schema/channel-record.ts'
+import {
+  type ChannelQuery,
+  ChannelRecord,
+  ChannelRecords,
+  ChannelSums,
+  type OpenChannel,
+} from '../../schema/channel-record.ts'
 import type { Page } from '../../schema/page.ts'
 import { at, type Options, type PageOptions, type Requests } from './requests.ts'
 
@@ -8,6 +14,9 @@ export type ChannelCalls = {
   channels(query?: PageOptions & Partial<Pick<ChannelQuery, 'role'>>, options?: Options): Promise<Page<ChannelRecord>>
   channel(id: string, options?: Options): Promise<ChannelRecord>
   channelSums(options?: Options): Promise<ChannelSums>
+  openChannel(asked: z.input<typeof OpenChannel>, options?: Options): Promise<ChannelRecord>
+  /** `close` asks the seller first, `withdraw` does not. */
+  leaveChannel(id: string, how: 'close' | 'withdraw', options?: Options): Promise<ChannelRecord>
 }
 
 export function channelCalls({ request, linked }: Requests): ChannelCalls {
@@ -18,5 +27,7 @@ export function channelCalls({ request, linked }: Requests): ChannelCalls {
     },
     channel: (id, options) => request(at('channels', id), ChannelRecord, options),
     channelSums: (options) => request('/channels/sums', ChannelSums, options),
+    openChannel: (asked, options) => request('/channels', ChannelRecord, options, asked),
+    leaveChannel: (id, how, options) => request(at('channels', id, how), ChannelRecord, options, {}),
   }
 }

@@ -188,9 +188,19 @@ export function adoptStatement(channel: BuyerChannel, statement: Statement): Buy
   return { ...channel, charged, seq, statedSeq: seq, signed, mark: signed, early }
 }
 
-/** Takes in a reading of the chain. A seller that has claimed more than was signed cannot be: the contract refuses. @internal Exported for its test. */
+/**
+ * Takes in a reading of the chain. A seller can claim up to the highest voucher. One that has claimed more than its calls
+ * can have cost is not paid ahead any more.
+ *
+ * @internal Exported for its test.
+ */
 export function seenByBuyer(channel: BuyerChannel, onChain: ChannelState): BuyerChannel {
-  return { ...channel, onChain }
+  const { totalClaimed } = onChain
+  const owed = owedAtMost(channel)
+  const next = { ...channel, onChain }
+  return totalClaimed > owed
+    ? stop(next, `the seller has claimed ${totalClaimed}, and its calls cost ${owed} at most`)
+    : next
 }
 
 /** What the seller may hold at most for all that it was asked: the charges, and the calls in flight at their full price. @internal Exported for its test. */

@@ -1,13 +1,17 @@
 import type { ChannelConfig, ChannelPayment, SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import type { KnownBy } from './kept-channels.ts'
 
 /** Moves the money of payment channels on the chain. Each resolves when the chain shows it. */
 export interface ChannelFunds {
   /** @throws ChannelRefused */
   deposit(asked: DepositCall, signal: AbortSignal): Promise<{ txHash: Hex | undefined }>
   /** Gives back what no call and no charge needs. @throws ChannelRefused */
-  refund(asked: { peerId: string; channelId: Hex }, signal: AbortSignal): Promise<{ txHash: Hex | undefined }>
+  refund(asked: RefundCall, signal: AbortSignal): Promise<{ txHash: Hex | undefined }>
 }
+
+/** `payment`: by which a seller knows a channel on which no call was made. */
+type RefundCall = { peerId: string; channelId: Hex; payment: KnownBy }
 
 type DepositCall = {
   peerId: string

@@ -1,5 +1,6 @@
 import type { ChannelState } from '../../chain/batch-settlement.ts'
 import type { UnixMs } from '../../lib/clock.ts'
+import type { ChannelPayment } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelRefund, RefundAsk, SellerChannel } from './seller-channel.ts'
 
@@ -13,6 +14,9 @@ export type KeptChannel = {
   usedAt: UnixMs
 }
 
+/** What proves who signs the vouchers of a channel. */
+export type KnownBy = Pick<ChannelPayment, 'config' | 'voucher' | 'counted'>
+
 /**
  * The channels of this seller, as those who settle them see them. Only the process that has a channel changes its record,
  * also what it says of the chain: two writers would overwrite each other's charges.
@@ -22,6 +26,12 @@ export interface KeptChannels {
   list(): Promise<KeptChannel[]>
   /** Takes in a reading of the chain that began at `at`. Does nothing for a channel that another living process has. */
   seen(id: Hex, onChain: ChannelState, at: UnixMs): Promise<void>
+  /**
+   * Takes in a channel of which this seller knows nothing yet, because no call was made on it.
+   *
+   * @throws ChannelRefused, ChannelsBusy, ChainError, or the reason of `signal`
+   */
+  know(asked: { peerId: string; payment: KnownBy }, signal: AbortSignal): Promise<void>
   /**
    * Agrees to give back what is free (`signRefund`). The refund is on disk when it resolves. Undefined: too little is
    * free, or another process has the channel.

@@ -2,7 +2,7 @@ import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.t
 import type { Clock, UnixMs } from '../../lib/clock.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
-import type { ChannelConfig, ChannelPayment } from '../../schema/channel.ts'
+import type { ChannelConfig } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { SellerChannelStore, StoredSellerChannel } from '../../store/seller-channels.ts'
 import type { Asset } from '../assets.ts'
@@ -13,7 +13,7 @@ import type { AskedCall } from './call-turn.ts'
 import { ChannelLooks } from './channel-looks.ts'
 import { ChannelRefused, ChannelsBusy } from './channel-refused.ts'
 import { type AgreedRefund, chainFacts } from './channel-turn.ts'
-import type { KeptChannel, KeptChannels } from './kept-channels.ts'
+import type { KeptChannel, KeptChannels, KnownBy } from './kept-channels.ts'
 import { elsewhere, OpenChannel } from './open-channel.ts'
 import { openAtSeller, type RefundAsk } from './seller-channel.ts'
 import { type SellerTerms, troubleForSeller } from './terms.ts'
@@ -47,7 +47,8 @@ type SellerChannelsDeps = {
   limits?: Partial<SellerChannelLimits>
 }
 
-type Asking = AskedCall & { payment: Pick<ChannelPayment, 'config' | 'voucher' | 'counted'> }
+type KnownCall = { peerId: string; payment: KnownBy }
+type Asking = AskedCall & KnownCall
 
 /**
  * The payment channels that this process has. It believes only terms that it has computed the id from, vouchers whose
@@ -124,6 +125,10 @@ export class SellerChannels implements Service, KeptChannels {
     ;(await this.#own(id))?.seen(onChain, at)
   }
 
+  async know(asked: KnownCall, signal: AbortSignal): Promise<void> {
+    await this.#channelOf(asked, signal)
+  }
+
   async agreeToRefund(id: Hex, ask: RefundAsk): Promise<AgreedRefund> {
     return (await this.#own(id))?.agreeToRefund(ask)
   }
@@ -139,7 +144,7 @@ export class SellerChannels implements Service, KeptChannels {
     }
   }
 
-  async #channelOf(call: Asking, signal: AbortSignal): Promise<OpenChannel> {
+  async #channelOf(call: KnownCall, signal: AbortSignal): Promise<OpenChannel> {
     const id = call.payment.voucher.channelId.toLowerCase() as Hex
     const known = this.#open.get(id) ?? (await this.#once(id, () => this.#known(id)))
     if (known !== undefined) return known
@@ -193,7 +198,7 @@ export class SellerChannels implements Service, KeptChannels {
   }
 
   /** What speaks against a channel of a stranger, before the chain is asked. The first call proves who signs. */
-  #check(config: ChannelConfig, { payment: { voucher }, peerId }: Asking, id: Hex): void {
+  #check(config: ChannelConfig, { payment: { voucher }, peerId }: KnownCall, id: Hex): void {
     const { asset, terms, isBlocked, blame } = this.#deps
     const trouble = troubleForSeller(config, terms)
     if (trouble !== undefined) throw new ChannelRefused('refused', trouble)

@@ -14,7 +14,8 @@ export async function answerChannelFunds(
 ): Promise<void> {
   const { takesNew } = channelsOf(deps)
   if (envelope === null) throw new PeerError('PAYMENT_REQUIRED', `to ask for a ${method}, send the channel`)
-  const { config, voucher, deposit } = channelPaymentOf(envelope, deps)
+  const payment = channelPaymentOf(envelope, deps)
+  const { config, voucher, deposit } = payment
   if (method === 'deposit' && !takesNew) throw new PeerError('PAYMENT_INVALID', 'this seller takes no new deposits')
   const { channelFunds } = deps
   if (channelFunds === undefined) {
@@ -23,7 +24,7 @@ export async function answerChannelFunds(
   const { peerId, signal } = exchange
   const channelId = voucher.channelId.toLowerCase() as Hex
   const moved = await (async () => {
-    if (method === 'refund') return channelFunds.refund({ peerId, channelId }, signal)
+    if (method === 'refund') return channelFunds.refund({ peerId, channelId, payment }, signal)
     if (deposit === undefined) throw new PeerError('PAYMENT_INVALID', 'there is no deposit in this request')
     return channelFunds.deposit({ peerId, channelId, config, voucher, deposit }, signal)
   })().catch(asPeerError)

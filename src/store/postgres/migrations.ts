@@ -182,4 +182,10 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN door text COLLATE "C";
   ALTER TABLE payments ADD COLUMN bound_to bytea;
   `,
+  `
+  -- An agent of the seller of a channel. Why and how the buyer takes its money out, as JSON. When nothing was left in it.
+  ALTER TABLE buyer_channels ADD COLUMN agent_id text COLLATE "C";
+  ALTER TABLE buyer_channels ADD COLUMN leaving text COLLATE "C";
+  ALTER TABLE buyer_channels ADD COLUMN closed_at bigint;
+  `,
 ]

@@ -1,3 +1,4 @@
+import type { ChannelOperations } from '../../../buying/channels/channel-operations.ts'
 import type { ChannelsApi } from '../../../ledger/channels-api.ts'
 import {
   ChannelParams,
@@ -5,13 +6,23 @@ import {
   ChannelRecord,
   ChannelRecords,
   ChannelSums,
+  OpenChannel,
 } from '../../../schema/channel-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
 const row = { tags: ['channels'], access: 'private', scope: 'read', method: 'GET' } as const
 
-export function channelRoutes(channels: ChannelsApi): Operation[] {
-  return [listChannels(channels), getChannelSums(channels), getChannel(channels)]
+const change = { ...row, scope: 'admin', method: 'POST', response: ChannelRecord } as const
+
+export function channelRoutes(channels: ChannelsApi, operations: ChannelOperations): Operation[] {
+  return [
+    listChannels(channels),
+    getChannelSums(channels),
+    getChannel(channels),
+    openChannel(channels, operations),
+    closeChannel(channels, operations),
+    withdrawFromChannel(channels, operations),
+  ]
 }
 
 const listChannels = (channels: ChannelsApi) =>
@@ -46,4 +57,61 @@ const getChannel = (channels: ChannelsApi) =>
     response: ChannelRecord,
     errors: ['UNKNOWN_CHANNEL'],
     handler: ({ params }) => channels.get(params.id),
+  })
+
+const openChannel = (channels: ChannelsApi, operations: ChannelOperations) =>
+  operation({
+    ...change,
+    id: 'openChannel',
+    path: '/channels',
+    summary: 'Open a payment channel by hand',
+    description:
+      'Signs a deposit into a new channel to the seller of an agent, and answers when it is on disk: the chain shows the ' +
+      'deposit later. `buyer.channel_deposit_max` holds. A node opens channels by itself where they are worth their ' +
+      'transactions. While a channel to this seller is open, none is opened beside it, so the request may be repeated.',
+    body: OpenChannel,
+    example: { agent_id: '6vksq4xi7l2gqk5jrzq3a5u6sm', deposit: '0.5' },
+    status: 201,
+    repeatable: true,
+    errors: ['UNKNOWN_AGENT', 'NETWORK_MISMATCH', 'INSUFFICIENT_FUNDS', 'CHAIN_UNAVAILABLE', 'CHAIN_WRONG'],
+    location: ({ id }) => `/channels/${id}`,
+    handler: async ({ body: { agent_id: agentId, deposit: amount } }) =>
+      channels.get(await operations.open({ agentId, amount })),
+  })
+
+const closeChannel = (channels: ChannelsApi, operations: ChannelOperations) =>
+  operation({
+    ...change,
+    id: 'closeChannel',
+    path: '/channels/{id}/close',
+    summary: 'Leave a payment channel, and get its money back',
+    description:
+      'No new call is paid by it. When the calls under way have ended, the node asks the seller for what is free. What the ' +
+      'seller does not give within 10 minutes, the node takes out by a withdrawal: two transactions of its account, the ' +
+      'second one after the delay of the channel. Answers at once: `state` and `leaving` show how far it is.',
+    params: ChannelParams,
+    repeatable: true,
+    errors: ['UNKNOWN_CHANNEL', 'CHAIN_UNAVAILABLE'],
+    async handler({ params: { id } }) {
+      await operations.close(id)
+      return channels.get(id)
+    },
+  })
+
+const withdrawFromChannel = (channels: ChannelsApi, operations: ChannelOperations) =>
+  operation({
+    ...change,
+    id: 'withdrawFromChannel',
+    path: '/channels/{id}/withdraw',
+    summary: 'Leave a payment channel without asking its seller',
+    description:
+      'Like closing it, but the withdrawal begins when the calls under way have ended. It takes out each unit, whatever its ' +
+      'transactions cost.',
+    params: ChannelParams,
+    repeatable: true,
+    errors: ['UNKNOWN_CHANNEL', 'CHAIN_UNAVAILABLE'],
+    async handler({ params: { id } }) {
+      await operations.withdraw(id)
+      return channels.get(id)
+    },
   })

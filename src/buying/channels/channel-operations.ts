@@ -1,0 +1,76 @@
+import { CodedError } from '../../lib/errors.ts'
+import { MarketError } from '../../listings/market-error.ts'
+import type { Listing } from '../../schema/listing.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { BuyerChannels, StoredChannel } from '../../store/buyer-channels.ts'
+import { checkBuyable, type Terms } from '../guard.ts'
+import type { ChannelOptions, Channels } from './channels.ts'
+import { noRpc } from './offer.ts'
+
+/** What the operator does with the channels by which this node pays. Each resolves when it is on disk. */
+export interface ChannelOperations {
+  /**
+   * Opens a channel to the seller of an agent. `amount`: the deposit in atomic units. Default: by the agent's price.
+   *
+   * @throws MarketError UNKNOWN_AGENT, CodedError INVALID_REQUEST or CHAIN_UNAVAILABLE
+   */
+  open(asked: { agentId: string; amount?: bigint | undefined }): Promise<Hex>
+  /** Ends new calls on a channel, and takes its money out: from the seller, or else by a withdrawal. @throws CodedError */
+  close(id: string): Promise<void>
+  /** The same without asking the seller. @throws CodedError */
+  withdraw(id: string): Promise<void>
+}
+
+type OperationsDeps = {
+  channels: Pick<Channels, 'open' | 'exits'>
+  store: Pick<BuyerChannels, 'get'>
+  resolve(agentId: string): Listing | undefined
+}
+
+export function createChannelOperations(
+  { mode }: Pick<ChannelOptions, 'mode'>,
+  { channels, store, resolve }: OperationsDeps,
+): ChannelOperations {
+  async function leave(given: string, way: 'refund' | 'withdraw'): Promise<void> {
+    const id = given.toLowerCase() as Hex
+    const known = await store.get(id)
+    if (known === undefined) {
+      throw new CodedError(
+        'UNKNOWN_CHANNEL',
+        'this node pays by no channel with this id: GET /channels?role=buyer lists them',
+      )
+    }
+    if (channels.exits === undefined) throw noRpc()
+    if (known.closedAt !== undefined && isEmpty(known)) return
+    await channels.exits.leave(id, { why: 'asked', way })
+  }
+
+  return {
+    async open({ agentId, amount }) {
+      const listing = resolve(agentId)
+      if (listing === undefined) throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known`)
+      if (mode === 'off') throw refused('this node uses no payment channels: set buyer.channels: auto in config.yaml')
+      const { channel } = listing
+      if (listing.local || channel === undefined || listing.imported !== undefined) {
+        throw refused(`the seller of ${listing.name} takes no payment channels`)
+      }
+      checkBuyable(listing)
+      return channels.open({ ...termsOf(listing), channel }, amount)
+    },
+    close: (id) => leave(id, 'refund'),
+    withdraw: (id) => leave(id, 'withdraw'),
+  }
+}
+
+function termsOf(listing: Listing): Terms {
+  const { id, seller_id: peerId, addrs, price, network, asset, pay_to: payTo } = listing
+  return { agentId: id, seller: { peerId, addrs }, listed: { amount: price, network, asset, payTo } }
+}
+
+function isEmpty({ onChain: { balance, totalClaimed } }: StoredChannel): boolean {
+  return balance <= totalClaimed
+}
+
+function refused(why: string): CodedError<'INVALID_REQUEST'> {
+  return new CodedError('INVALID_REQUEST', `${why}: nothing was signed`)
+}

@@ -1,0 +1,36 @@
+import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { Catalog } from '../../listings/catalog.ts'
+import type { PaymentChain } from '../../payments/chain-verdict.ts'
+import { createBuyerChannels } from '../../store/buyer-channels.ts'
+import type { LedgerDatabase } from '../../store/ledger-database.ts'
+import type { Measures } from '../../trust/measures.ts'
+import { createChannelOperations } from './channel-operations.ts'
+import { type ChannelOptions, type ChannelsDeps, createChannels } from './channels.ts'
+
+type Deps = Omit<ChannelsDeps, 'store' | 'onChain' | 'stats' | 'addrsOf'> & {
+  database: LedgerDatabase
+  chain: PaymentChain | undefined
+  channelReader?: ChannelReader | undefined
+  measures: Partial<Pick<Measures, 'stats'>>
+  catalog: Pick<Catalog, 'resolve'>
+}
+
+/** A node that opens no channels ends the calls on those that it has, and leaves them. */
+const NONE: ChannelOptions = { mode: 'off', aheadCalls: 0, depositMax: 0n, idleMs: Number.POSITIVE_INFINITY }
+
+/** The payment channels of a buyer, and what its operator does with them. */
+export function channelsOf(options: ChannelOptions = NONE, deps: Deps) {
+  const { chain, channelReader: reader, measures, catalog } = deps
+  const store = createBuyerChannels(deps.database)
+  const channels = createChannels(options, {
+    ...deps,
+    store,
+    onChain: chain && reader && { chain, reader },
+    stats: (agentId) => measures.stats?.(agentId) ?? { calls: 0, success_rate: null },
+    addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
+  })
+  return {
+    channels,
+    channelOperations: createChannelOperations(options, { channels, store, resolve: catalog.resolve }),
+  }
+}
