@@ -2,6 +2,7 @@ import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import { meterNames } from '../../ledger/ledger-meters.ts'
 import type { Labels } from '../../lib/meters.ts'
 import { StoreError } from '../../store/store-error.ts'
+import { PUBLIC_REQUESTS } from '../public/public-meters.ts'
 import { channelFamilies } from './channel-metrics.ts'
 import { fleetFamilies } from './fleet-metrics.ts'
 import { type Family, gauge, type MetricSources, one, type Value } from './metric-family.ts'
@@ -103,6 +104,7 @@ const families: readonly Family[] = [
     ),
     type: 'counter',
   },
+  counter(PUBLIC_REQUESTS, 'Requests on the public listener, by the status of their answer.'),
   ...fleetFamilies,
   ...channelFamilies,
 ]

@@ -1,24 +1,22 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
-import { type DoorAnswer, type DoorSales, freeCaller } from '../../protocols/doors/door-sales.ts'
+import type { DoorAnswer, DoorSales } from '../../protocols/doors/door-sales.ts'
 import { encodeHeader, readPaymentHeader, type SentPayment } from '../../protocols/doors/payment-header.ts'
 import { responseOf, settledResponse, unsettledResponse } from '../../protocols/doors/settle-response.ts'
-import {
-  type AgentText,
-  type DoorTerms,
-  PAYMENT_REQUIRED,
-  type Resource,
-  type Terms,
-} from '../../protocols/doors/terms.ts'
+import { type AgentText, type DoorTerms, PAYMENT_REQUIRED, type Resource } from '../../protocols/doors/terms.ts'
 import { PeerError } from '../../protocols/peer-error.ts'
 import { hasRoomFor } from '../../protocols/x402/admit.ts'
 import type { PaidRunDeps, ServedAgent } from '../../protocols/x402/exchange.ts'
-import { runFree } from '../../protocols/x402/free-run.ts'
 import { doorCaller } from '../../schema/door.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import { answerForNothing } from './free-answer.ts'
 import { PublicError } from './public-error.ts'
+import { askForPayment, busy, type DoorRefusal, errorOf, responseHeader, sendResult } from './sale-answers.ts'
+import { sendShown } from './shown-answer.ts'
+import { ShownOutput } from './shown-output.ts'
 import { readTask, requestDigest, type TaskForm } from './task-body.ts'
 
-export type AgentSaleDeps = {
+type AgentSaleDeps = {
   sales: PaidRunDeps
   doorSales: DoorSales
   terms: DoorTerms
@@ -28,119 +26,142 @@ export type AgentSaleDeps = {
   textOf(agentId: string): AgentText | undefined
 }
 
-/** An agent that was asked for, and the payment that came with the request. */
+/** What a request is for, and the payment that came with it. */
 export type Asked = {
-  agent: ServedAgent
-  text: AgentText
+  agentId: string
+  /** Undefined: it is not sold now. Who has paid for it may still ask for the result. */
+  offer: { agent: ServedAgent; text: AgentText } | undefined
   resource: Resource
   path: string
+  isStreamed: boolean
   sent: SentPayment | undefined
 }
+type Body = { bytes: Buffer; form: TaskForm }
 
-type DoorRefusal = Exclude<DoorAnswer, { kind: 'result' }>
-
-/** Seconds after which a client may ask again. */
-const RETRY_SECONDS = { busy: 5, pending: 5, limited: 2 }
 /** Stands for all callers of this door where only the door counts. */
 const ANYBODY = doorCaller('http', '')
 
 /** Sells agents by x402 over HTTP. It knows nothing of a caller but its payment. */
 export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, textOf }: AgentSaleDeps) {
-  const termsOf = ({ agent, text, resource }: Asked) => terms.of(agent, text, resource)
-
   /** @throws PublicError NOT_FOUND, BUSY */
-  function find(agentId: string, headers: FastifyRequest['headers']): Asked {
-    const path = `/x402/${agentId}`
-    const agent = agentOf(agentId)
+  function find(agentId: string, headers: FastifyRequest['headers'], { isStreamed = false } = {}): Asked {
+    const path = `/x402/${agentId}${isStreamed ? '/stream' : ''}`
+    const sent = sentIn(headers)
+    const agent = agentOf(agentId, sent)
     const text = textOf(agentId)
-    if (agent === undefined || text === undefined) {
-      throw new PublicError('NOT_FOUND', 'this node sells no agent with this id: GET /x402 lists those that it sells')
-    }
-    const resource = {
+    if ((agent === undefined || text === undefined) && sent?.kind !== 'exact') throw notSold()
+    const resource: Resource = {
       url: publicUrl() + path,
-      mimeType: 'application/json',
-      isUpfront: sales.settleFirst,
-      isListed: true,
+      mimeType: isStreamed ? 'text/event-stream' : 'application/json',
+      // What is shown cannot be kept back, so a stream is paid before it begins.
+      isUpfront: isStreamed || sales.settleFirst,
+      isListed: !isStreamed,
     }
-    return { agent, text, resource: resource as Resource, path, sent: sentIn(headers) }
+    return { agentId, offer: agent && text && { agent, text }, resource, path, isStreamed, sent }
   }
 
-  function agentOf(agentId: string): ServedAgent | undefined {
+  function agentOf(agentId: string, sent: SentPayment | undefined): ServedAgent | undefined {
     try {
       return sales.agents.find(agentId)
     } catch (error) {
-      if (error instanceof PeerError) throw busy(error.message)
-      throw error
+      if (!(error instanceof PeerError)) throw error
+      if (sent?.kind === 'exact') return undefined
+      throw busy(error.message)
     }
   }
 
-  return {
-    find,
-    /** Answers what needs no body: an unpaid request, one with a payment that cannot be meant, and all where no slot is free. */
-    answerEarly(asked: Asked, reply: FastifyReply): boolean {
-      const { agent, sent } = asked
-      if (sent === undefined && !hasRoomFor(ANYBODY, sales)) {
-        throw busy('all run slots are taken: nothing was charged')
-      }
-      if (agent.amount === 0n) return false
-      if (sent === undefined) {
-        askForPayment(termsOf(asked), PAYMENT_REQUIRED, reply)
-        return true
-      }
-      if (sent.kind === 'unreadable') {
-        throw new PublicError('PAYMENT_UNREADABLE', `${sent.reason}. Nothing was charged`, { settlement: 'none' })
-      }
-      if (sent.kind === 'exact') return false
-      askForPayment(termsOf(asked), sent.reason, reply)
-      return true
-    },
-    /** @returns the kind of the answer, for the limits. @throws PublicError */
-    async sell(
-      asked: Asked,
-      body: { bytes: Buffer; form: TaskForm },
-      reply: FastifyReply,
-    ): Promise<DoorAnswer['kind']> {
-      const { agent, sent, path, resource } = asked
-      const input = readTask(body.bytes, body.form)
-      if (agent.amount === 0n || sent?.kind !== 'exact') {
-        const signal = leavingSignal(reply)
-        const output = await runFree(agent, input, freeCaller('http', signal), sales).catch(asPublicError)
-        sendResult(output, body.form, reply)
-        return 'result'
-      }
-      const { resourceUrl, payment, version } = sent
-      const boundTo = requestDigest(path, body.form, body.bytes)
-      const isOther = resourceUrl !== undefined && resourceUrl !== resource.url
-      const request = { door: 'http', agentId: agent.id, input, payment, boundTo, isOther } as const
-      const answer = await doorSales.sell(request)
-      if (answer.kind === 'result') {
-        const bought = { agentId: agent.id, network: payment.network, resourceUrl: resource.url }
-        const response = responseOf(version, settledResponse(answer, bought, signer))
-        reply.header(responseHeader(version), encodeHeader(response))
-        sendResult(answer.output, body.form, reply)
-      } else refuse(answer, { asked, version }, reply)
-      return answer.kind
-    },
+  function ask({ offer, resource }: Asked, error: string, reply: FastifyReply): void {
+    if (offer === undefined) throw notSold()
+    askForPayment(terms.of(offer.agent, offer.text, resource), error, reply)
   }
 
-  function refuse(
-    answer: DoorRefusal,
-    { asked, version }: { asked: Asked; version: 1 | 2 },
+  /** Answers what needs no body: an unpaid request, a payment that cannot be meant, and all where no slot is free. */
+  function answerEarly(asked: Asked, reply: FastifyReply): boolean {
+    const { offer, sent } = asked
+    if (sent === undefined && !hasRoomFor(ANYBODY, sales)) throw busy('all run slots are taken: nothing was charged')
+    if (offer?.agent.amount === 0n || sent?.kind === 'exact') return false
+    if (sent?.kind === 'unreadable') {
+      throw new PublicError('PAYMENT_UNREADABLE', `${sent.reason}. Nothing was charged`, { settlement: 'none' })
+    }
+    ask(asked, sent === undefined ? PAYMENT_REQUIRED : sent.reason, reply)
+    return true
+  }
+
+  /** @returns the kind of the answer, for the limits. @throws PublicError */
+  async function sell(asked: Asked, body: Body, reply: FastifyReply): Promise<DoorAnswer['kind']> {
+    const { offer, sent } = asked
+    const input = readTask(body.bytes, body.form)
+    if (offer?.agent.amount === 0n) {
+      await answerForNothing({ agent: offer.agent, input, isStreamed: asked.isStreamed, form: body.form }, reply, sales)
+      return 'result'
+    }
+    if (sent?.kind !== 'exact') throw notSold()
+    const { resourceUrl, payment } = sent
+    const isOther = resourceUrl !== undefined && resourceUrl !== asked.resource.url
+    const boundTo = requestDigest(asked.path, body.form, body.bytes)
+    const request = { door: 'http', agentId: asked.agentId, input, payment, boundTo, isOther } as const
+    if (asked.isStreamed) return sellShown(asked, request, reply)
+    const answer = await doorSales.sell(request)
+    if (answer.kind !== 'result') refuse(answer, asked, reply)
+    else {
+      tellSettled(asked, settledOf(asked, answer), reply)
+      sendResult(answer.output, body.form, reply)
+    }
+    return answer.kind
+  }
+
+  /** Settles, then shows the output while the agent works, then gives the result. The same request again gets the result. */
+  async function sellShown(
+    asked: Asked,
+    request: Parameters<DoorSales['sell']>[0],
     reply: FastifyReply,
-  ): void {
-    if (answer.kind !== 'refused' && answer.kind !== 'unsettled') throw errorOf(answer)
-    if (answer.kind === 'unsettled') {
-      const response = unsettledResponse(answer, sales.asset.network)
-      reply.header(responseHeader(version), encodeHeader(responseOf(version, response)))
+  ): Promise<DoorAnswer['kind']> {
+    const shown = new ShownOutput()
+    const { promise: settled, resolve: onSettled } = Promise.withResolvers<Hex>()
+    const payer = request.payment.payer
+    const sold = doorSales
+      .sell({ ...request, isUpfront: true, onOutput: shown.push, onSettled })
+      .finally(() => shown.end())
+    const first = await Promise.race([settled, sold])
+    if (typeof first !== 'string' && first.kind !== 'result') {
+      refuse(first, asked, reply)
+      return first.kind
     }
-    askForPayment(termsOf(asked), answer.reason, reply)
+    const { network } = request.payment
+    const begun = { success: true, transaction: first as string, network, payer }
+    tellSettled(asked, typeof first === 'string' ? begun : settledOf(asked, first), reply)
+    const end = async () => {
+      const answer = await sold
+      if (answer.kind === 'result') return { result: answer.output, payment: settledOf(asked, answer) }
+      const kinds = answer.kind === 'refused' || answer.kind === 'unsettled'
+      return kinds ? new PublicError('AGENT_FAILED', answer.reason, { settlement: 'none' }) : errorOf(answer)
+    }
+    await sendShown(shown, end, reply)
+    return (await sold).kind
   }
+
+  function settledOf({ agentId, resource }: Asked, answer: Extract<DoorAnswer, { kind: 'result' }>) {
+    return settledResponse(answer, { agentId, network: sales.asset.network, resourceUrl: resource.url }, signer)
+  }
+
+  function tellSettled({ sent }: Asked, response: Parameters<typeof responseOf>[1], reply: FastifyReply): void {
+    const version = sent?.kind === 'exact' ? sent.version : 2
+    reply.header(responseHeader(version), encodeHeader(responseOf(version, response)))
+  }
+
+  function refuse(answer: DoorRefusal, asked: Asked, reply: FastifyReply): void {
+    if (answer.kind !== 'refused' && answer.kind !== 'unsettled') throw errorOf(answer)
+    if (answer.kind === 'unsettled') tellSettled(asked, unsettledResponse(answer, sales.asset.network), reply)
+    ask(asked, answer.reason, reply)
+  }
+
+  return { find, answerEarly, sell }
 }
 
 export type AgentSale = ReturnType<typeof createAgentSale>
 
-function responseHeader(version: 1 | 2): string {
-  return version === 2 ? 'payment-response' : 'x-payment-response'
+function notSold(): PublicError {
+  return new PublicError('NOT_FOUND', 'this node sells no agent with this id: GET /x402 lists those that it sells')
 }
 
 /** @throws PublicError if both versions of the header are there */
@@ -151,64 +172,4 @@ function sentIn(headers: FastifyRequest['headers']): SentPayment | undefined {
   }
   const header = v2 || v1
   return header === undefined || header === '' ? undefined : readPaymentHeader(header)
-}
-
-function askForPayment(terms: Terms, error: string, reply: FastifyReply): void {
-  const header = error === PAYMENT_REQUIRED ? terms.header : encodeHeader(terms.v2(error))
-  reply.code(402).header('payment-required', header)
-  reply.type('application/json').send(JSON.stringify(terms.v1(error)))
-}
-
-function sendResult(output: string, form: TaskForm, reply: FastifyReply): void {
-  reply.header('cache-control', 'no-store, private')
-  if (form === 'text') reply.type('text/plain; charset=utf-8').send(output)
-  else reply.type('application/json').send(JSON.stringify({ result: output }))
-}
-
-function busy(reason: string): PublicError {
-  return new PublicError('BUSY', reason, { settlement: 'none', retryAfterSeconds: RETRY_SECONDS.busy })
-}
-
-function errorOf(answer: Exclude<DoorRefusal, { kind: 'refused' | 'unsettled' }>): PublicError {
-  const { kind, reason } = answer
-  switch (kind) {
-    case 'used':
-      return new PublicError('PAYMENT_USED', reason)
-    case 'pending':
-      return new PublicError('SETTLEMENT_UNKNOWN', reason, {
-        ...{ settlement: 'unknown', retryAfterSeconds: RETRY_SECONDS.pending },
-      })
-    case 'failed':
-      return new PublicError('AGENT_FAILED', failedText(reason, answer.settlement), { settlement: answer.settlement })
-    case 'gone':
-      return new PublicError('RESULT_GONE', reason, { settlement: answer.settlement })
-    case 'busy':
-      return busy(`${reason}; nothing was charged: the same payment may be sent again`)
-    case 'limited':
-      return new PublicError('TOO_MANY_REQUESTS', reason, {
-        ...{ settlement: 'none', retryAfterSeconds: RETRY_SECONDS.limited },
-      })
-    case 'unknown':
-      return new PublicError('NOT_FOUND', reason, { settlement: 'none' })
-  }
-}
-
-function failedText(reason: string, settlement: 'none' | 'unknown' | 'settled'): string {
-  if (settlement === 'none') return `${reason}; nothing is charged: sign a new payment to try again`
-  return `${reason}; the payment is ${settlement === 'settled' ? 'settled' : 'under way'}: send the same request with the same payment again, and the agent runs again`
-}
-
-/** Nobody waits for a free run when its caller has left. */
-function leavingSignal(reply: FastifyReply): AbortSignal {
-  const left = new AbortController()
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) left.abort(new Error('the caller has left'))
-  })
-  return left.signal
-}
-
-function asPublicError(error: unknown): never {
-  if (!(error instanceof PeerError)) throw error
-  if (error.code === 'OVERLOADED') throw busy(error.message)
-  throw new PublicError('AGENT_FAILED', error.message)
 }

@@ -17,6 +17,8 @@ export type PublicListenerOptions = {
   port: number
   /** Where clients reach it, without a slash at the end. Undefined: at its own address. */
   url: string | undefined
+  /** Time limits of requests. Default: `TIMING`. */
+  timing?: Partial<typeof TIMING>
   /** How long sales under way may go on when the node stops. */
   drainMs: number
 }
@@ -36,9 +38,7 @@ const HEAD_BYTES_MAX = 16 * 1024
 const CONNECTIONS_MAX = 2_048
 const CONNECTIONS_PER_ADDRESS = 128
 /** Time limits for a request's head and for the whole request to arrive. The run limits the answer. */
-const HEAD_TIMEOUT_MS = 10_000
-const REQUEST_TIMEOUT_MS = 60_000
-const CHECK_EVERY_MS = 2_000
+const TIMING = { headMs: 10_000, requestMs: 60_000, checkEveryMs: 2_000 }
 /** Just longer than the 60 s of common proxies. */
 const IDLE_TIMEOUT_MS = 65_000
 /** Headers of a request: a client needs some twenty. */
@@ -53,11 +53,12 @@ const STOP_ABORT_MS = 1_000
 export function createPublicListener(options: PublicListenerOptions, deps: PublicListenerDeps): PublicListener {
   const logger = deps.logger.child({ part: 'public' })
   const { host } = options
+  const timing = { ...TIMING, ...options.timing }
   const listener = createServer({
     maxHeaderSize: HEAD_BYTES_MAX,
-    headersTimeout: HEAD_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    connectionsCheckingInterval: CHECK_EVERY_MS,
+    headersTimeout: timing.headMs,
+    requestTimeout: timing.requestMs,
+    connectionsCheckingInterval: timing.checkEveryMs,
     keepAliveTimeout: IDLE_TIMEOUT_MS,
   })
   limitConnections(listener, deps.sites)

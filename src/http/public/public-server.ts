@@ -11,11 +11,9 @@ import type { AgentSale, Asked } from './agent-sale.ts'
 import type { SiteReader } from './client-site.ts'
 import { PublicError } from './public-error.ts'
 import type { PublicLimits } from './public-limits.ts'
+import { PUBLIC_REQUESTS } from './public-meters.ts'
 import { pageHeaders, publicPage } from './public-page.ts'
 import { type TaskForm, taskForm } from './task-body.ts'
-
-/** Counts requests by status. */
-const PUBLIC_REQUESTS = 'stoa_public_requests_total'
 
 export type PublicServerDeps = {
   logger: Logger
@@ -33,6 +31,9 @@ export type PublicServer = {
   /** Refuses new requests from now on, and closes each connection after its answer. */
   refuseRequests(): void
 }
+
+/** Bytes of a refused body that are read to keep its connection. */
+const DROPPED_BYTES_MAX = 64 * 1024
 
 /** Nothing here is a secret of the caller: no cookie and no token is read. So pages of any origin may ask, and pay. */
 const corsHeaders = {
@@ -105,18 +106,18 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   for (const path of ['/', '/x402']) app.get(path, (request, reply) => answerGet(request, reply, deps.index))
   app.get('/x402/:id', (request, reply) => answerGet(request, reply, () => describe(idIn(request))))
 
-  app.route({
-    method: 'POST',
-    url: '/x402/:id',
-    onRequest: async (request, reply) => {
+  const sellAt = (url: string, { isStreamed }: { isStreamed: boolean }) => ({
+    method: 'POST' as const,
+    url,
+    onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
       const own = held.get(request)!
-      own.asked = agentSale.find(idIn(request), request.headers)
+      own.asked = agentSale.find(idIn(request), request.headers, { isStreamed })
       checkLength(request)
       if (agentSale.answerEarly(own.asked, reply)) return reply
       own.form = taskForm(request.headers['content-type'], request.headers['content-encoding'])
       take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
     },
-    handler: async (request, reply) => {
+    handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const own = held.get(request)!
       using _work = atWork(own)
       const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
@@ -125,12 +126,14 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       return reply
     },
   })
+  app.route(sellAt('/x402/:id', { isStreamed: false }))
+  app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
 
   function describe(id: string): object {
-    const { agent, text, resource } = agentSale.find(id, {})
-    const { name, description, tags } = text
-    const how = { method: 'POST', url: resource.url, body: { task: '…' } }
-    return { agent_id: id, name, description, tags, price_atomic: agent.amount.toString(), how }
+    const { offer, resource } = agentSale.find(id, {})
+    const { agent, text } = offer!
+    const how = { method: 'POST', url: resource.url, stream_url: `${resource.url}/stream`, body: { task: '…' } }
+    return { agent_id: id, ...text, price_atomic: agent.amount.toString(), how }
   }
 
   /** The caller may leave, and the work for it goes on. */
@@ -148,7 +151,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
 
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
     if (!reply.hasHeader('x-content-type-options')) reply.headers(baseHeaders)
-    if (stopping || !reply.request.raw.complete) reply.header('connection', 'close')
+    if (stopping || isMuchUnread(reply.request)) reply.header('connection', 'close')
     const refusal = refusalOf(error)
     if (refusal === undefined) logger.error({ err: error }, 'a public request failed inside the node')
     const { status, headers, body } =
@@ -211,6 +214,13 @@ function idIn({ params }: FastifyRequest): string {
 function lengthOf({ headers }: FastifyRequest): number | undefined {
   const length = headers['content-length']
   return length === undefined ? undefined : Number(length)
+}
+
+/** A short rest of a body is read and dropped, so that the connection serves the next request. */
+function isMuchUnread(request: FastifyRequest): boolean {
+  if (request.raw.complete) return false
+  const isChunked = request.headers['transfer-encoding'] !== undefined
+  return isChunked || (lengthOf(request) ?? 0) > DROPPED_BYTES_MAX
 }
 
 /** @throws PublicError BODY_TOO_LARGE before anything is read */

@@ -30,6 +30,8 @@ type DoorRequest = {
   /** True if the buyer says that it pays for something else. */
   isOther?: boolean
   onOutput?: OnOutput
+  /** Called before the agent runs, if this request has it run, and its payment has settled by then. */
+  onSettled?(txHash: Hex): void
 }
 
 /** Where the money is: nothing moved, nobody knows yet, or it was paid. */
@@ -140,11 +142,11 @@ export class DoorSales {
   }
 
   async #sell(request: DoorRequest, caller: Caller): Promise<DoorAnswer> {
-    const { payment, input, door, boundTo, agentId, isUpfront = false, isOther = false } = request
+    const { payment, input, door, boundTo, agentId, isUpfront = false, isOther = false, onSettled } = request
     if (isOther) return refused('the payment names another resource than this one')
     const agent = this.#deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
-    const task = { payment, input, challenge: undefined, door, boundTo }
+    const task = { payment, input, challenge: undefined, door, boundTo, ...(onSettled && { onSettled }) }
     const result = await runPaid(agent, task, caller, {
       ...this.#deps,
       settleFirst: this.#deps.settleFirst || isUpfront,

@@ -42,6 +42,8 @@ export type PaidTask = {
   boundTo?: Uint8Array
   /** Called when the payment is claimed, before the agent runs. */
   onClaimed?(payment: { id: Hex; settlesFirst: boolean }): void
+  /** Called before the agent runs, if the payment has settled by then. */
+  onSettled?(txHash: Hex): void
 }
 
 /**
@@ -104,6 +106,7 @@ export async function runPaid(
     txHash = await settleFirst(claim, unrun, deps)
   }
   unrun.keep()
+  if (txHash !== undefined) task.onSettled?.(txHash)
   const run = isLate && txHash === undefined ? (isOver ? runOverLimit : runTooLate) : agent.run
   const outcome = await runAgent({ ...agent, run }, { payment: claim, input: task.input }, caller, deps)
   // Storing shares commits, and settlement is slow: neither needs the slot.

@@ -1,0 +1,2 @@
+/** Counts the requests of strangers by status. */
+export const PUBLIC_REQUESTS = 'stoa_public_requests_total'
