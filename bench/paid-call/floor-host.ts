@@ -5,11 +5,20 @@ import { yamux } from '@libp2p/yamux'
 import { createLibp2p, type Libp2p } from 'libp2p'
 
 /**
- * By protocol: the two round trips alone (floor A), with the durable commits of the design (floor B), and with the
- * signatures too (floor C).
+ * By protocol: the two round trips alone (floor A), with the durable commits of the design (floor B), with the signatures too
+ * (floor C), and with what else no implementation can leave out (floor D). For calls on channels: one round trip alone (floor
+ * A1), and with one durable commit at each side (floor B1).
  */
-export const floors = { A: '/bench/floor-a/1.0.0', B: '/bench/floor-b/1.0.0', C: '/bench/floor-c/1.0.0' } as const
+export const floors = {
+  A: '/bench/floor-a/1.0.0',
+  B: '/bench/floor-b/1.0.0',
+  C: '/bench/floor-c/1.0.0',
+  D: '/bench/floor-d/1.0.0',
+  A1: '/bench/floor-a1/1.0.0',
+  B1: '/bench/floor-b1/1.0.0',
+} as const
 export type Floor = keyof typeof floors
+export const floorNames = Object.keys(floors) as Floor[]
 
 /** Streams per protocol and connection: the same number as in a node. */
 export const STREAMS_MAX = 256

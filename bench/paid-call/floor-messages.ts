@@ -2,7 +2,7 @@ import { encodeTextFrame } from '../../src/protocols/frame.ts'
 import { NETWORK, PAY_TO, TASK } from './terms.ts'
 
 /**
- * The four frames of a paid call, made once: the same types, fields and sizes as ours.
+ * The frames of a paid call, made once: the same types, fields and sizes as ours.
  *
  * The floors send these bytes, and read only the type of each answer.
  */
@@ -63,3 +63,24 @@ export type FloorMessage = keyof typeof messages
 export const frames = Object.fromEntries(
   Object.entries(messages).map(([type, message]) => [type, encodeTextFrame(type, JSON.stringify(message))]),
 ) as Record<FloorMessage, Uint8Array>
+
+/** The two messages of a call on a channel, in one round trip. */
+export const channelMessages = {
+  'x402.request': {
+    ...messages['x402.request'],
+    payment: {
+      ...{ x402_version: 2, scheme: 'batch-settlement', network: NETWORK, server_nonce: 'preemptive', payer: PAY_TO },
+      channel: {
+        voucher: { channelId: hash('5'), maxClaimableAmount: '1000000', signature: `0x${'2'.repeat(130)}` },
+        counted: { total: '999000', seq: 99900 },
+        asked: '10',
+      },
+    },
+    receipt: 'merkle',
+  },
+  'x402.response': { ...messages['x402.response'], tx_hash: '', charge: { amount: '10', total: '999010', seq: 99901 } },
+} as const
+export const channelFrames = {
+  'x402.request': encodeTextFrame('x402.request', JSON.stringify(channelMessages['x402.request'])),
+  'x402.response': encodeTextFrame('x402.response', JSON.stringify(channelMessages['x402.response'])),
+} as const

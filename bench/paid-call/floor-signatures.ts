@@ -13,3 +13,18 @@ export function makeSignature(): void {
 export function recoverSignature(): void {
   if (secp256k1.recover(digest, signature) === undefined) throw new Error('the curve does not know its own signature')
 }
+
+/** Does a piece of work once for all who ask in one turn of the event loop, as receipts share a signature (ADR-33). */
+export function oncePerTurn(work: () => void): () => Promise<void> {
+  let turn: Promise<void> | undefined
+  return () => {
+    turn ??= new Promise((resolve) =>
+      setImmediate(() => {
+        turn = undefined
+        work()
+        resolve()
+      }),
+    )
+    return turn
+  }
+}

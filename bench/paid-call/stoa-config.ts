@@ -1,6 +1,16 @@
 import { type Config, createConfig } from '../../src/config/config.ts'
 import { createSecrets, type Secrets } from '../../src/config/secrets.ts'
+import type { Settings } from '../../src/config/settings.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
 import { BUDGET_ATOMIC, NETWORK } from './terms.ts'
+
+/** A chain, and an account on it. */
+type OnChain = { rpcUrl: string; key: Hex }
+
+/** The chain that a part's setup names. Undefined: it names none. */
+export function onChainOf({ rpcUrl, key }: { rpcUrl?: string; key?: string }): OnChain | undefined {
+  return rpcUrl === undefined || key === undefined ? undefined : { rpcUrl, key: key as Hex }
+}
 
 /**
  * The default configuration with four changes: no API, loopback only, and a budget and a request limit that no run
@@ -12,12 +22,17 @@ export function benchConfig(part: {
   facilitatorUrl?: string
   /** Empty: SQLite. */
   databaseUrl: string
+  /** Without it nothing is asked of a chain. */
+  onChain?: OnChain | undefined
+  settings?: Settings | undefined
 }): {
   config: Config
   secrets: Secrets
 } {
+  const { dataDir, settings } = part
   const config = createConfig({
-    dataDir: part.dataDir,
+    ...settings,
+    dataDir,
     network: NETWORK,
     port: 0,
     listenHosts: ['127.0.0.1'],
@@ -29,8 +44,13 @@ export function benchConfig(part: {
     logLevel: 'silent',
   })
   // The node calls nothing outside this machine. A missing address means no address, and not the default.
+  const { onChain, databaseUrl } = part
+  const environment = {
+    ...(databaseUrl !== '' && { DATABASE_URL: databaseUrl }),
+    ...(onChain !== undefined && { ETHEREUM_PRIVATE_KEY: onChain.key }),
+  }
   return {
-    config: { ...config, rpcUrl: undefined, facilitatorUrl: part.facilitatorUrl },
-    secrets: createSecrets(part.databaseUrl === '' ? {} : { DATABASE_URL: part.databaseUrl }, {}),
+    config: { ...config, rpcUrl: onChain?.rpcUrl, facilitatorUrl: part.facilitatorUrl },
+    secrets: createSecrets(environment, environment),
   }
 }

@@ -13,18 +13,20 @@ const onSqlite = [
   'floor A',
   'floor B',
   'floor C',
+  'floor D',
   'HTTP',
   'ours (new streams)',
   'floor A (new streams)',
   'floor B (new streams)',
 ] as const
+const onChannels = ['ours (channel)', 'floor A1', 'floor B1'] as const
 const onPostgres = [
   'ours (PostgreSQL)',
   "ours (seller's PostgreSQL far)",
   'ours (PostgreSQL far)',
   'floor B (PostgreSQL)',
 ] as const
-export const variantNames = [...onSqlite, ...onPostgres] as const
+export const variantNames = [...onSqlite, ...onChannels, ...onPostgres] as const
 export type VariantName = (typeof variantNames)[number]
 
 /** What a settlement takes on Base. */
@@ -70,6 +72,7 @@ export async function startVariants({ transport, facilitator: where, profileDir,
     const facilitator = where === 'http' ? await start('facilitator.ts') : undefined
     const variants: Variant[] = []
     if (wants(onSqlite)) variants.push(...(await sqliteVariants(start, facilitator)))
+    if (wants(onChannels)) variants.push(...(await channelVariants(start)))
     let servers: Servers | undefined
     if (wants(onPostgres)) {
       const started = { seller: await startBenchPostgres(), buyer: await startBenchPostgres() }
@@ -102,10 +105,27 @@ async function sqliteVariants(start: StartPart, facilitator: Part | undefined): 
     variant('floor A', floor, { floor: 'A', reuse: true }),
     variant('floor B', floor, { floor: 'B', reuse: true }),
     variant('floor C', floor, { floor: 'C', reuse: true }),
+    variant('floor D', floor, { floor: 'D', reuse: true }),
     variant('HTTP', http, {}),
     ourVariant('ours (new streams)', ours, { reuse: false }),
     variant('floor A (new streams)', floor, { floor: 'A', reuse: false }),
     variant('floor B (new streams)', floor, { floor: 'B', reuse: false }),
+  ]
+}
+
+/** Calls on a payment channel. Its deposit is on the chain of a devnet, as are the calls that are made before it has landed. */
+async function channelVariants(start: StartPart): Promise<Variant[]> {
+  const { ready } = await start('chain.ts')
+  const { rpcUrl = '', facilitatorUrl = '', sellerKey = '', buyerKey = '' } = ready
+  const chain = { rpcUrl, facilitatorUrl }
+  const seller = await start('stoa-seller.ts', { ...chain, key: sellerKey })
+  const { address = '', agentId = '' } = seller.ready
+  const buyer = await start('stoa-buyer.ts', { ...chain, key: buyerKey, seller: address, agentId })
+  const floor = await startFloor(start, {})
+  return [
+    ourVariant('ours (channel)', { buyer, seller, facilitator: undefined }, { reuse: true }),
+    variant('floor A1', floor, { floor: 'A1', reuse: true }),
+    variant('floor B1', floor, { floor: 'B1', reuse: true }),
   ]
 }
 
