@@ -5,11 +5,17 @@
  * - ours: two nodes as shipped, `builtin/echo`, an instant facilitator
  * - floor A: the same frames over the same libp2p, without crypto and store
  * - floor B: floor A and one durable commit at each place that the design needs (four in all)
- * - floor C: floor B and the four signature operations: payment and receipt, each signed and recovered
+ * - floor C: floor B and the signatures: each payment signed and recovered, and the receipts of a turn of the event loop (ADR-33)
+ * - floor D: floor C and what else no implementation can leave out: messages made and read for each call, digests of what is
+ *   signed, rows that are found again by their call, and a settlement that is noted
  * - HTTP: an @x402/express seller, a buyer with @x402/fetch and a viem account, the same facilitator
  *
  * - ours, awaits settlement: the buyer takes the transaction with the result, as others do
  * - ours, facilitator 2 s: the facilitator takes as long as on Base, and the buyer does not wait for it
+ *
+ * - ours, channel: calls on a payment channel, whose deposit is on the chain of a devnet
+ * - floor A1: the frames of such a call, one round trip, without crypto and store
+ * - floor B1: floor A1 and one durable commit at each side
  *
  * - ours on PostgreSQL: the same nodes with a server of each on this machine; then the seller's, then both, 5 ms away for
  *   each round trip
@@ -26,6 +32,7 @@ import { type FloorLog, openLog } from './paid-call/floor-log.ts'
 import { measureRoundTrip } from './paid-call/postgres.ts'
 import {
   allLoads,
+  channelGoalsOf,
   farGoalsOf,
   goalLines,
   goalsOf,
@@ -95,12 +102,15 @@ try {
     ...flushed(before, await useOf(servers), samples),
     node: process.version,
     cpus: availableParallelism(),
-    notes: 'no RPC is configured: what the facilitator says stands; request limit and budget are raised',
+    notes:
+      'no RPC is configured, but for channels: what the facilitator says stands; request limit and budget are raised',
   }
   const rows = rowsOf(samples, loads)
   const isWhole = only === undefined && values.loads === undefined
   const goals = isWhole ? goalsOf(samples) : []
-  const farGoals = isWhole ? [...slowGoalsOf(samples), ...farGoalsOf(samples, farRoundTripMs ?? farMs)] : []
+  const farGoals = isWhole
+    ? [...channelGoalsOf(samples), ...slowGoalsOf(samples), ...farGoalsOf(samples, farRoundTripMs ?? farMs)]
+    : []
   if (values.json)
     process.stdout.write(
       `${JSON.stringify({ setting, rows, goals: [...goals, ...farGoals], samples }, undefined, 2)}\n`,

@@ -97,6 +97,33 @@ export function farGoalsOf(samples: readonly Sample[], roundTripMs: number): Far
   ]
 }
 
+/** What calls on a channel must reach, and `exact` beside what no implementation can leave out: ratios within each round. */
+export function channelGoalsOf(samples: readonly Sample[]): FarGoal[] {
+  const ratio = (
+    [one, other]: readonly [VariantName, VariantName],
+    concurrent: number,
+    figure: (sample: Sample) => number,
+  ) => {
+    const of = (variant: VariantName) =>
+      samples.filter((sample) => sample.variant === variant && sample.concurrent === concurrent).map(figure)
+    const others = of(other)
+    return median(of(one).map((value, round) => value / others[round]!))
+  }
+  const faster = (one: VariantName, other: VariantName, limit: number) => {
+    const value = ratio([one, other], 64, ({ perSecond }) => perSecond)
+    const name = `${one}, 64 concurrent, throughput beside ${other}`
+    return { name, value, wanted: `at least ${limit}`, met: value >= limit }
+  }
+  const p50 = ratio(['ours (channel)', 'floor B1'], 1, ({ p50Ms }) => p50Ms)
+  return [
+    faster('ours', 'floor C', 0.75),
+    faster('ours', 'floor D', 0.75),
+    faster('ours (channel)', 'HTTP', 8),
+    faster('ours (channel)', 'floor A1', 0.35),
+    { name: 'ours (channel), one at a time, p50 beside floor B1', value: p50, wanted: 'at most 2', met: p50 <= 2 },
+  ]
+}
+
 /** What a facilitator of 2 s adds to a call whose buyer does not wait for it (D46). */
 export function slowGoalsOf(samples: readonly Sample[]): FarGoal[] {
   const of = (variant: VariantName) =>
