@@ -13,7 +13,7 @@ import type { ExecutionPayment } from '../schema/execution-payment.ts'
 import { EXECUTION_SECONDS_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
-import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
+import type { Order, OrderError, StoredEnd, StoredReservation } from '../store/purchases.ts'
 import { StoreError, withoutPlace } from '../store/store-error.ts'
 import { Deadline } from './deadline.ts'
 import type { Attendance, Watch } from './flights.ts'
@@ -89,22 +89,22 @@ export async function runOrder(
     const { output, outputBytes, notes } = bought
     const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
     const completed = { ...order, status: 'completed' as const, ...ended }
-    const isStored = await deps.purchases.finish(completed, bought.paid).then(
-      () => true,
-      (cause: unknown) => {
+    const end = await deps.purchases.finish(completed, bought.paid).then(
+      (payment) => ({ isStored: true, payment }),
+      async (cause: unknown) => {
         // The caller has the result. If the store could not save it, it is saved later: see unstored-ends.ts.
         deps.logger.error(
           { ...idsOf(order), err: cause },
           'the result of a purchase could not be stored; the node tries again',
         )
-        return bought.reservation !== undefined || isStoredBefore(order, deps)
+        return { isStored: bought.reservation !== undefined || (await isStoredBefore(order, deps)), payment: undefined }
       },
     )
     deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
     const isOnChannel = bought.paid?.onChannel !== undefined
     if (bought.reservation !== undefined && !isOnChannel) payment = bought.txHash === undefined ? 'open' : 'named'
-    const made = isStored ? await signedOrUnknown(order, deps) : undefined
-    return resultOf(completed, listing, bought, { isStored, made: made === UNKNOWN ? undefined : made })
+    const made = end.payment ?? (end.isStored ? await signedOrUnknown(order, deps) : undefined)
+    return resultOf(completed, listing, bought, { ...end, made: made === UNKNOWN ? undefined : made })
   } catch (error) {
     const signed = await signedOrUnknown(order, deps)
     if (signed !== undefined) payment = 'open'
@@ -194,7 +194,7 @@ export function resultOf(
   order: Order & { correlationId: string },
   listing: Pick<Listing, 'id' | 'seller_id'>,
   bought: PurchaseResult,
-  { isStored, made }: { isStored: boolean; made: StoredReservation | undefined },
+  { isStored, made }: { isStored: boolean; made: StoredEnd | undefined },
 ): ExecutionResult {
   return {
     correlation_id: order.correlationId,
@@ -210,7 +210,7 @@ export function resultOf(
 
 export function paymentOf(
   { reservation, txHash }: Pick<PurchaseResult, 'reservation' | 'txHash'>,
-  made: StoredReservation | undefined,
+  made: StoredEnd | undefined,
 ): ExecutionPayment | null {
   if (reservation === undefined) return null
   return {

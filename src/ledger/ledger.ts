@@ -1,7 +1,7 @@
 import type { Logger } from '../lib/logger.ts'
 import { createDeferred, type Deferred } from '../store/deferred.ts'
 import { createExchanges, type Exchanges } from '../store/exchanges.ts'
-import type { LedgerListener } from '../store/ledger-changes.ts'
+import type { LedgerListener, ReservationChange } from '../store/ledger-changes.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import { createOrderStore, type OrderStore } from '../store/orders.ts'
 import { createPayments, type PaymentProgress, type Payments, type StoredPayment } from '../store/payments.ts'
@@ -168,7 +168,7 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
   const changed = (
     orderId: string | undefined,
     [from, to]: [ReservationState | undefined, ReservationState],
-    shown: { isShown?: boolean } = {},
+    shown: Pick<ReservationChange, 'isShown' | 'paid'> = {},
   ) => {
     if (orderId !== undefined) events.emit({ record: 'reservation', orderId, from, to, ...shown })
     return orderId
@@ -185,10 +185,13 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
       return outcome
     },
     async finish(order, paid) {
-      await purchases.finish(withNames(order, namesOf), paid)
+      const stored = await purchases.finish(withNames(order, namesOf), paid)
       events.emit({ record: 'order', id: order.id, ended: order })
-      if (paid === undefined) return
-      changed(order.id, ['reserved', 'spent'], paid.onChannel === undefined ? {} : { isShown: true })
+      if (paid === undefined) return undefined
+      const counts = paid.onChannel !== undefined && stored !== undefined
+      const counted = counts ? { isShown: true, paid: { agentId: order.agentId, amount: stored.amount } } : {}
+      changed(order.id, ['reserved', 'spent'], counted)
+      return stored
     },
     giveUpCall: async (...change) => changed(await purchases.giveUpCall(...change), ['reserved', 'spent']),
     async resolve(of, state, txHash, now) {

@@ -1,7 +1,7 @@
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
-import type { Order, PurchasePayment, Purchases } from '../store/purchases.ts'
+import type { Order, PurchasePayment, Purchases, StoredEnd } from '../store/purchases.ts'
 
 const RETRY_MS = 2_000
 /** Outcomes kept in memory. Beyond it the oldest is dropped. */
@@ -39,17 +39,18 @@ export function withUnstoredEnds(
     while (ends.size > KEPT_MAX || length > KEPT_LENGTH_MAX) drop(ends.keys().next().value!)
   }
 
-  async function finish(order: Order, paid?: PurchasePayment): Promise<void> {
+  async function finish(order: Order, paid?: PurchasePayment): Promise<StoredEnd | undefined> {
     const kept = ends.get(order.id)
     // A failure must not replace a result that waits to be stored. Store the result.
     if (kept?.order.status === 'completed' && order.status !== 'completed') return finish(kept.order, kept.paid)
     try {
-      await purchases.finish(order, paid)
+      const stored = await purchases.finish(order, paid)
+      drop(order.id)
+      return stored
     } catch (error) {
       if (isOfStore(error)) keep({ order, paid })
       throw error
     }
-    drop(order.id)
   }
 
   async function storeAll(): Promise<void> {

@@ -33,9 +33,12 @@ type CountCharge = (sums: ChannelSums, call: { call: Hex; asked: bigint }) => Ch
 /** A call that a channel has paid. `charge`: as the seller states it. */
 export type ChargedCall = { charge: Charge | undefined; count: CountCharge }
 
+/** How a call is stored that counts now. */
+type StoredCharge = { state: 'spent'; confirmation: 'chain'; amount: bigint }
+
 /** The end of a call. `receipt`: the values of the columns `receipt` and `receipt_note`. */
 type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
-type WaitingEnd = { end: ChargedEnd; resolve(): void; reject(error: unknown): void }
+type WaitingEnd = { end: ChargedEnd; resolve(stored: StoredCharge | undefined): void; reject(error: unknown): void }
 
 type CallRow = { order_no: number; payment_id: Uint8Array; channel: number; state: ReservationState; amount: number }
 
@@ -72,7 +75,7 @@ const ENDS_MAX = 256
  * Stores the results of calls with their charges. Those that end in one turn, or while others are stored, are one change:
  * each charge counts into the sums that the one before it has left, and PostgreSQL runs the changes of a group side by side.
  */
-export function chargedEnds(database: LedgerDatabase): (end: ChargedEnd) => Promise<void> {
+export function chargedEnds(database: LedgerDatabase): (end: ChargedEnd) => Promise<StoredCharge | undefined> {
   let waiting: WaitingEnd[] = []
   let isStoring = false
 
@@ -86,18 +89,20 @@ export function chargedEnds(database: LedgerDatabase): (end: ChargedEnd) => Prom
     // What comes until the transaction begins is in it. A transaction that is run again has the same ends.
     const change = steps(function* () {
       begun ??= take()
-      yield* finishCharged(endsOf(begun), database)
+      return yield* finishCharged(endsOf(begun), database)
     })
     try {
-      await database.commit(change)
-      for (const { resolve } of begun!) resolve()
+      const stored = await database.commit(change)
+      for (const [at, { resolve }] of begun!.entries()) resolve(stored[at])
     } catch (error) {
       begun ??= take()
       if (begun.length === 1 || isLedgerAway(error)) for (const { reject } of begun) reject(error)
-      else
-        for (const each of begun)
-          await database.commit(finishCharged(endsOf([each]), database)).then(each.resolve, each.reject)
+      else for (const each of begun) await alone(each)
     }
+  }
+
+  async function alone({ end, resolve, reject }: WaitingEnd): Promise<void> {
+    await database.commit(finishCharged([end], database)).then(([stored]) => resolve(stored), reject)
   }
 
   async function storeAll(): Promise<void> {
@@ -119,7 +124,10 @@ const endsOf = (waiting: readonly WaitingEnd[]) => waiting.map(({ end }) => end)
  * Stores the results of calls with their charges: the orders end, the reservations are spent with the charges, and the
  * channels count them. A result that comes again changes nothing of the sums.
  */
-function finishCharged(ends: readonly ChargedEnd[], { process, note }: LedgerDatabase): Query<void> {
+function finishCharged(
+  ends: readonly ChargedEnd[],
+  { process, note }: LedgerDatabase,
+): Query<(StoredCharge | undefined)[]> {
   return steps(function* () {
     const rows = yield* together(...ends.map(({ order }) => one<CallRow>(CALL, order.id)))
     const charged = chargedCalls(ends, rows)
@@ -142,6 +150,11 @@ function finishCharged(ends: readonly ChargedEnd[], { process, note }: LedgerDat
     const expenses = spends.map(({ amount }, at) => ({ expense: expenseOf(spent[at]!), amount }))
     const isLate = charged.some(({ row }) => row.state === 'released')
     yield* together(isLate ? noteRevision() : nothing(undefined), ...sumsOf(expenses))
+    const counted = new Map(charged.map(({ end }, at) => [end, spends[at]!.charged]))
+    return ends.map((end) => {
+      const amount = counted.get(end)
+      return amount === undefined ? undefined : { state: 'spent', confirmation: 'chain', amount }
+    })
   })
 }
 
@@ -169,7 +182,7 @@ function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
   const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
   const change = one<ChangedRow>(SPEND, row.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt)
   // A call that was given up is charged after all.
-  return { change, amount: row.state === 'reserved' ? amount - asked : amount }
+  return { change, charged: amount, amount: row.state === 'reserved' ? amount - asked : amount }
 }
 
 /** Adds to each sum once. Always in one order: two changes that wait for each other's rows would both be stuck. */

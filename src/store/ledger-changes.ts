@@ -35,6 +35,8 @@ export type ReservationChange = {
   to: ReservationState
   /** True: the chain now shows the transfer. False: the chain no longer shows it. */
   isShown?: boolean
+  /** What was paid to whom, if the change itself knows it. */
+  paid?: { agentId: string; amount: bigint } | undefined
 }
 
 /** One change of the ledger, reported once it is on disk. */

@@ -13,12 +13,15 @@ import { packReceipt } from './receipt-row.ts'
 import {
   CHANGED,
   type ChangedRow,
+  confirmationOf,
   expenseOf,
   ofOrder,
   RESERVATIONS,
   type Reservation,
   type ReservationOf,
   type ReservationRow,
+  type SpentRow,
+  type StoredEnd,
   type StoredReservation,
   toReservation,
 } from './reservation-row.ts'
@@ -46,6 +49,7 @@ export type {
   Reservation,
   ReservationOf,
   ReservationState,
+  StoredEnd,
   StoredReservation,
 } from './reservation-row.ts'
 
@@ -69,8 +73,12 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders, Channe
    * never gets a second (D33). `ended`: the order was canceled meanwhile.
    */
   reserve(order: Order, reservation: Reservation, allowance: Allowance): Promise<ReserveOutcome>
-  /** Stores a purchase, or that nothing was bought. Durable when it resolves. */
-  finish(order: Order, paid?: PurchasePayment): Promise<void>
+  /**
+   * Stores a purchase, or that nothing was bought. Durable when it resolves.
+   *
+   * @returns the payment as it is stored now, if it was reserved until then
+   */
+  finish(order: Order, paid?: PurchasePayment): Promise<StoredEnd | undefined>
   /** Notes the transaction that the seller names. @returns the id of the order; undefined if nothing changed */
   setTxHash(of: ReservationOf, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
@@ -141,7 +149,7 @@ const UNEARNED_FOR = `
 const SPEND = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL
-  WHERE ${ofOrder()} AND state <> 'released'`
+  WHERE ${ofOrder()} AND state <> 'released' RETURNING confirmed_at`
 const SPEND_RELEASED = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL, look_at = NULL
@@ -190,14 +198,13 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       if (paid === undefined) return void (await database.commit(putOrder(order, process), ended))
       const noted = [ended, { record: 'purchase', id: order.id }] as const
       const [named, ...receipt] = spentValues(paid)
-      if (paid.onChannel !== undefined) {
-        return finishOnChannel({ order, onChannel: paid.onChannel, receipt })
-      }
+      if (paid.onChannel !== undefined) return finishOnChannel({ order, onChannel: paid.onChannel, receipt })
       const spent: readonly Value[] = [named!, ...receipt, order.updatedAt, order.id]
       // SPEND comes first: it locks the authorization, so that nobody releases it before the order ends.
-      const held = together(run(SPEND, ...spent), putHeldOrder(order, process))
-      const [changes] = await database.commit(held, ...noted)
-      if (changes === 0) await database.commit(finishLate(putOrder(order, process), spent), ...noted)
+      const held = together(one<SpentRow>(SPEND, ...spent), putHeldOrder(order, process))
+      const [row] = await database.commit(held, ...noted)
+      if (row !== undefined) return { state: 'spent', confirmation: confirmationOf(row, hasChain), amount: paid.amount }
+      return void (await database.commit(finishLate(putOrder(order, process), spent), ...noted))
     },
     setTxHash: ({ orderId }, txHash, now) => change(orderId, one(SET_TX_HASH, toBytes(txHash), now, orderId)),
     confirm: ({ orderId }, txHash, now) => change(orderId, one(CONFIRM, toBytes(txHash), now, orderId)),
@@ -268,8 +275,8 @@ function release(condition: string, orderId: string, now: UnixMs): Query<Changed
  */
 function finishLate(ended: Query<number>, spent: readonly Value[]): Query<void> {
   return steps(function* () {
-    const [, changes] = yield* together(ended, run(SPEND, ...spent))
-    if (changes > 0) return
+    const [, held] = yield* together(ended, one<SpentRow>(SPEND, ...spent))
+    if (held !== undefined) return
     const row = yield* one<ChangedRow>(SPEND_RELEASED, ...spent)
     if (row !== undefined) yield* together(noteRevision(), addSpending(expenseOf(row), BigInt(row.amount)))
   })

@@ -81,6 +81,15 @@ export function expenseOf({ day, seller_id, token_id }: ChangedRow): Expense {
   return { day, sellerId: seller_id, tokenId: token_id ?? undefined }
 }
 
+/** What the end of an order has made of its payment. */
+export type StoredEnd = Pick<StoredReservation, 'state' | 'confirmation' | 'amount'>
+export type SpentRow = Pick<ReservationRow, 'confirmed_at'>
+
+export function confirmationOf(row: SpentRow, hasChain: boolean): Confirmation {
+  if (row.confirmed_at !== null) return 'chain'
+  return hasChain ? 'awaited' : 'unavailable'
+}
+
 export function toReservation(row: ReservationRow, hasChain: boolean): StoredReservation {
   const { requirements, signed } = authorizationOf(row)
   return {
@@ -105,7 +114,7 @@ export function toReservation(row: ReservationRow, hasChain: boolean): StoredRes
     ...(row.settles_first === 1 && { settlesFirst: true }),
     ...(row.channel_id !== null && { channel: row.channel_id as Hex }),
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
-    confirmation: row.confirmed_at !== null ? 'chain' : hasChain ? 'awaited' : 'unavailable',
+    confirmation: confirmationOf(row, hasChain),
     ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
