@@ -75,6 +75,7 @@ export function alertOf(alarm: Alarm): Alert {
       return { ...about, title: withAmount(alarm), to: '/payments?book=owed', action: 'See the outbox' }
     case 'channel_withdrawal':
     case 'channel_claim_failing':
+    case 'channel_claim_late':
     case 'channel_lost':
     case 'channel_stopped':
     case 'channel_exit_failing':

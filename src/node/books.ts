@@ -19,7 +19,7 @@ type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
   trust: Pick<Trust, 'refund'>
 }
 
-type Books = { ledger: LedgerApi; earnings: Earnings; channels: ChannelsApi }
+type Books = { ledger: LedgerApi; earnings: Earnings; channels: ChannelsApi; channelSums: ChannelsApi['sums'] }
 
 export function createBooks({ network }: Config, deps: BooksDeps): Books {
   const { database, clock, asset, catalog, selling, buyer, trust } = deps
@@ -35,9 +35,6 @@ export function createBooks({ network }: Config, deps: BooksDeps): Books {
   })
   const earnings = createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf })
   const paying = createBuyerChannels(database)
-  return {
-    ledger,
-    earnings,
-    channels: createChannelsApi({ network, paying, paid: createSellerChannelStore(database) }),
-  }
+  const channels = createChannelsApi({ network, paying, paid: createSellerChannelStore(database) })
+  return { ledger, earnings, channels, channelSums: channels.sums }
 }

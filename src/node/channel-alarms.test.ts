@@ -37,6 +37,21 @@ test('a withdrawal from a channel that owes something is an alarm with its clock
   )
 })
 
+test('charges that nobody has claimed for a day are an alarm, unless a claim is known to fail or they are small', () => {
+  const best = { channelId: `0x${'0'.repeat(64)}` as Hex, maxClaimableAmount: 10_000_000n, signature: '0x' as Hex }
+  const owing = (charged: bigint, hours: number): KeptChannel => {
+    const kept = channelWith(charged, {})
+    const owedSince = (START + 600) * 1000 - hours * 3_600_000
+    return { ...kept, channel: { ...kept.channel, best }, owedSince }
+  }
+  expect(alarmsOf([owing(300_000n, 23), owing(9_000n, 90)])).toEqual([])
+  const late = [owing(300_000n, 25), owing(200_000n, 60)]
+  expect(alarmsOf(late)).toMatchObject([
+    { kind: 'channel_claim_late', severity: 'warn', count: 2, amount: '0.5', text: expect.stringContaining('60 h') },
+  ])
+  expect(alarmsOf(late, { count: 2, reason: 'no gas' }).map(({ kind }) => kind)).toEqual(['channel_claim_failing'])
+})
+
 test('charges without escrow are lost, and a claim that fails twice needs a person', () => {
   expect(alarmsOf([channelWith(1_200_000n, { totalClaimed: 1_000_000n })])).toMatchObject([
     { kind: 'channel_lost', count: 1, amount: '0.2' },

@@ -10,7 +10,7 @@ const FAILURES_MIN = 2
 /** The alarms of the payment channels to this seller. Undefined: it takes none. */
 export function channelAlarms(summary: ChannelsSummary | undefined): ChannelAlarm[] {
   if (summary === undefined) return []
-  const { withdrawals, lost, failing, unclaimed } = summary
+  const { withdrawals, lost, failing, late, unclaimed } = summary
   const alarms: ChannelAlarm[] = []
   const add = (alarm: Omit<ChannelAlarm, 'id' | 'severity'>, severity: 'bad' | 'warn') =>
     alarms.push({ id: alarm.kind, severity, ...alarm })
@@ -37,6 +37,14 @@ export function channelAlarms(summary: ChannelsSummary | undefined): ChannelAlar
     const text = `${failing.reason}. Check the facilitator, the ETH of the wallet and the RPC with: stoa doctor.`
     const count = failing.count
     add({ kind: 'channel_claim_failing', title, text, count, ...amounts(unclaimed), mark: 'holds' }, 'bad')
+  }
+  // A claim that fails tells more.
+  if (late !== undefined && alarms.every(({ kind }) => kind !== 'channel_claim_failing')) {
+    const hours = Math.floor(late.oldestMs / 3_600_000)
+    const channels = late.count === 1 ? 'A payment channel has' : `${late.count} payment channels have`
+    const title = `${channels} not been claimed for a day`
+    const text = `The oldest owes for ${hours} h. Claims happen every 12 h: check the facilitator, the ETH of the wallet and the RPC with: stoa doctor.`
+    add({ kind: 'channel_claim_late', title, text, count: late.count, ...amounts(late.amount), mark: 'holds' }, 'warn')
   }
   if (lost.length > 0) {
     const amount = sum(lost.map((one) => one.amount))

@@ -81,7 +81,8 @@ function createSold(
   const channels = createChannelSettlement(config, { ...deps, channels: () => selling.channels! })
   const selling = createSelling(config, secrets, { ...deps, channelParts: channels?.parts })
   const services = selling.channels === undefined ? [] : [selling.channels, ...(channels?.services ?? [])]
-  return { selling, channels, services }
+  const reports = { channels: () => channels?.summary(), channelTrouble: channels?.trouble }
+  return { selling, channels, services, reports }
 }
 
 /** The ledger, and what follows its changes. */
@@ -120,7 +121,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
-    ...{ ...base, ...books, channels: () => channels?.summary() },
+    ...{ ...base, ...books, ...sold.reports },
     ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })
   const { node: view } = reporting.api

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { createConfig } from '../config/config.ts'
+import { paidSums, payingSums } from '../ledger/channel-sums.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
@@ -40,6 +41,8 @@ async function found(said: Said) {
       database,
       isShared: sight !== undefined,
       sight: async () => sight ?? { alive: [], ended: [], roles: [] },
+      channelTrouble: undefined,
+      channelSums: async () => ({ paying: payingSums([]), paid: paidSums([]) }),
       workers: { list: async () => workers as WorkerRecord[] },
     },
     AbortSignal.timeout(5_000),

@@ -14,6 +14,7 @@ import { StoreError } from '../store/store-error.ts'
 import type { WorkerRoll } from '../workers/worker-roll.ts'
 import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
+import { type ChannelChecksDeps, checkChannels } from './channel-checks.ts'
 import { checkProcesses, checkWorkers } from './fleet-checks.ts'
 import type { NodeCondition } from './node-views.ts'
 import { soldByOthers } from './siblings.ts'
@@ -29,7 +30,7 @@ const SAMPLES = 7
 const START_WORKER =
   'run stoa worker on a machine whose agents.yaml has an agent of this name; stoa worker invite makes its join token'
 
-type DiagnosisDeps = {
+type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> & {
   config: Config
   clock: Clock
   fetch: typeof fetch
@@ -73,6 +74,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
     ['settlement', 'Settlement', there(() => ofSettlement(deps))],
+    ['channels', 'Payment channels', there((stop) => checkChannels(deps, stop))],
     ['failures', 'Failing agents', there(() => ofFailures(deps))],
   ]
   const found = await Promise.all(

@@ -8,6 +8,7 @@ import type { Secrets } from '../config/secrets.ts'
 import { shownConfig } from '../config/shown-config.ts'
 import type { MetricSources } from '../http/api/metric-family.ts'
 import type { NodePart } from '../http/api/routes/node.ts'
+import type { ChannelsApi } from '../ledger/channels-api.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
 import type { Earnings } from '../ledger/stats.ts'
 import type { Meters } from '../lib/meters.ts'
@@ -27,6 +28,7 @@ import { createWebhookStore } from '../store/webhooks.ts'
 import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
 import type { WorkerRoll } from '../workers/worker-roll.ts'
 import { createAlarms } from './alarms.ts'
+import type { ChannelChecksDeps } from './channel-checks.ts'
 import { diagnose } from './diagnosis.ts'
 import { differencesAmong } from './differences.ts'
 import type { Fleet } from './fleet.ts'
@@ -68,6 +70,8 @@ type ReportingDeps = Pick<
   workers: Pick<WorkerRoll, 'list'>
   /** Undefined: this node takes no payment channels. */
   channels(): ChannelsSummary | undefined
+  channelSums: ChannelsApi['sums']
+  channelTrouble: ChannelChecksDeps['channelTrouble']
 }
 
 /**
@@ -128,6 +132,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const metrics: MetricSources = {
     ...{ meters, status, peers, budget, agents },
     ...{ lagMs: tail.lagMs, latency: deps.latency, workers: deps.workers.list, channels: deps.channels },
+    channelSums: deps.channelSums,
     fleet: () => fleetView(deps.fleet.sight(), [], around),
     approvals: (state) => buyer.approvals.list(state),
     async oldestOwedSeconds() {

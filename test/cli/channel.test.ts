@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ChannelRecord } from '../../src/schema/channel-record.ts'
+import type { ChannelRecord, ChannelSums } from '../../src/schema/channel-record.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { address, cli, peerId, runningNode, useDataDir } from './harness.ts'
 
@@ -61,6 +61,26 @@ test('stoa channel show takes the start of an id, and says what each amount mean
 test('a withdrawal whose delay is over says that it can end now', async () => {
   const over = { ...leaving, withdrawal: { ...leaving.withdrawal!, ends_at: '2026-01-01T23:59:59.000Z' } }
   expect((await run(['channel', 'list'], [over])).stdout).toMatch(/withdrawing \(can end now\)/)
+})
+
+test('stoa status tells what is locked and not claimed, if there are channels', async () => {
+  const amounts = { charged: '0.1', charged_atomic: '100000' }
+  const paying = {
+    ...{ channels: 1, locked: '0.097', locked_atomic: '97000', reserved: '0.01', reserved_atomic: '10000', ...amounts },
+    ...{ withdrawing: 1, stopped: 0 },
+  }
+  const paid = {
+    ...{ channels: 2, deposited: '0.2', deposited_atomic: '200000', unclaimed: '0.003', unclaimed_atomic: '3000' },
+    ...{ ...amounts, withdrawing: 0 },
+  }
+  const said = async (sums: ChannelSums) => {
+    const { parts } = await runningNode(dataDir(), { channelSums: async () => sums })
+    return (await cli(['status'], { dataDir: dataDir(), parts })).stdout
+  }
+  expect(await said({ paying, paid })).toMatch(
+    /^Channels +0\.097 USDC locked in 1 channel, 1 with a withdrawal; 0\.003 USDC not claimed in 2 channels of buyers$/m,
+  )
+  expect(await said({ paying: { ...paying, channels: 0 }, paid: { ...paid, channels: 0 } })).not.toMatch(/Channels/)
 })
 
 test('text that is no id, or the start of none, is refused with what to do', async () => {

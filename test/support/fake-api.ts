@@ -231,6 +231,7 @@ export function fakeDeps({
       lagMs: () => 0,
       latency: () => undefined,
       channels: () => undefined,
+      channelSums: () => channels.sums(),
       books: () => earnings.stats({ days: 0 }),
     },
     alarms: fakeAlarms(),

@@ -1,10 +1,13 @@
+import { defined } from '../../lib/defined.ts'
 import { pause } from '../../lib/wait.ts'
 import type { NodeStatus } from '../../schema/api.ts'
+import type { ChannelSums } from '../../schema/channel-record.ts'
 import type { Fleet } from '../../schema/fleet.ts'
 import { command, flag } from '../command.ts'
 import { requireRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { badge } from '../text/badge.ts'
+import { channelsText } from '../text/channel-text.ts'
 import { fleetLines } from '../text/fleet-text.ts'
 import { searchText } from '../text/market-search-text.ts'
 import { reachabilityText } from '../text/reachability-text.ts'
@@ -24,18 +27,35 @@ export const status = command({
     const { signal, stdout } = context.io
     for (;;) {
       const state = await node.status({ signal })
-      const fleet = await fleetOf(node, state, signal)
+      const [fleet, channels] = await Promise.all([fleetOf(node, state, signal), channelsOf(node, signal)])
       if (watch && stdout.isTty) stdout.write(CLEAR)
-      const shown = fleet === undefined ? state : { ...state, fleet }
+      const shown = { ...state, ...defined({ fleet, channels }) }
       if (context.json) watch ? context.print(JSON.stringify(shown)) : context.printJson(shown)
       else
-        context.print([...statusLines(state, url, context.style.stdout), ...(fleet ? fleetLines(fleet, context) : [])])
+        context.print([
+          ...statusLines({ ...state, channels }, url, context.style.stdout),
+          ...(fleet ? fleetLines(fleet, context) : []),
+        ])
       if (!watch) return
       if (!context.json) context.print(context.style.stdout.dim('\nPress Ctrl-C to leave. The node keeps running.'))
       if (!(await pause(WATCH_MS, signal))) return
     }
   },
 })
+
+/** What lies in the channels of the node. Undefined: it has none, or is older, or the token may not see them. */
+async function channelsOf(
+  node: Pick<RemoteNode, 'channelSums'>,
+  signal: AbortSignal,
+): Promise<ChannelSums | undefined> {
+  try {
+    const sums = await node.channelSums({ signal })
+    return sums.paying.channels + sums.paid.channels === 0 ? undefined : sums
+  } catch {
+    signal.throwIfAborted()
+    return undefined
+  }
+}
 
 /** Undefined: there is nothing but this node, or the token may not see more. */
 async function fleetOf(
@@ -55,7 +75,9 @@ async function fleetOf(
 /** Moves the cursor to the corner and erases the rest. That flickers less than erasing first. */
 const CLEAR = '\u001b[H\u001b[J'
 
-function statusLines(state: NodeStatus, url: string, style: Style): string[] {
+type Shown = NodeStatus & { channels: ChannelSums | undefined }
+
+function statusLines(state: Shown, url: string, style: Style): string[] {
   const { bold, red, yellow } = style
   const { alarms = 0, settlement } = state
   const rows = [
@@ -75,6 +97,7 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
     ...openFilesRow(state, yellow),
     ...(state.database === undefined ? [] : [['Database', red(`away: ${printableLine(state.database.reason, 300)}`)]]),
     ['Settlement', `${settlement.pending} pending${state.database === undefined ? '' : ', when last known'}`],
+    ...(state.channels === undefined ? [] : [['Channels', channelsText(state.channels)]]),
     ...fleetRows(state, yellow),
     ...(alarms === 0 ? [] : [['Alarms', yellow(`${alarms}: stoa alarms list`)]]),
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],

@@ -1,5 +1,5 @@
 import type { UnixMs } from '../../lib/clock.ts'
-import type { ChannelRecord } from '../../schema/channel-record.ts'
+import type { ChannelRecord, ChannelSums } from '../../schema/channel-record.ts'
 import { age } from './market-text.ts'
 import { columns, printableLine } from './terminal-text.ts'
 
@@ -21,6 +21,19 @@ const LEFT_BECAUSE = {
   stopped: 'its seller stated what cannot be true',
   recovered: 'it was found on the chain without a record',
 } as const
+/** `0.097 USDC locked in 1 channel; 0.003 USDC not claimed of 2`. */
+export function channelsText({ paying, paid }: ChannelSums): string {
+  const many = (count: number) => (count === 1 ? '1 channel' : `${count} channels`)
+  const leaving = (count: number) => (count === 0 ? '' : `, ${count} with a withdrawal`)
+  return [
+    ...(paying.channels === 0
+      ? []
+      : [`${paying.locked} USDC locked in ${many(paying.channels)}${leaving(paying.withdrawing)}`]),
+    ...(paid.channels === 0
+      ? []
+      : [`${paid.unclaimed} USDC not claimed in ${many(paid.channels)} of buyers${leaving(paid.withdrawing)}`]),
+  ].join('; ')
+}
 
 /** A channel for people: one line for each fact, money first. */
 export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {

@@ -1,4 +1,5 @@
 import type { ChannelsSummary } from '../../payments/channels/channels-summary.ts'
+import type { ChannelSums } from '../../schema/channel-record.ts'
 import { type Family, gauge, type Value } from './metric-family.ts'
 
 const usdc = (atomic: bigint) => Number(atomic) / 1e6
@@ -11,7 +12,15 @@ function ofChannels(name: string, help: string, read: (summary: ChannelsSummary)
   })
 }
 
-/** Metrics of the payment channels to this node, as this process last read them on the chain. */
+/** A node that pays by no channel has no such values. */
+function ofPaying(name: string, help: string, read: (sums: ChannelSums['paying']) => Value[]): Family {
+  return gauge(name, help, async ({ channelSums }) => {
+    const { paying } = await channelSums()
+    return paying.channels === 0 ? [] : read(paying)
+  })
+}
+
+/** Metrics of the payment channels to this node, as this process last read them on the chain, and of those by which it pays. */
 export const channelFamilies: readonly Family[] = [
   ofChannels('stoa_channels', 'Payment channels to this node.', ({ count }) => [{ value: count }]),
   ofChannels(
@@ -32,5 +41,23 @@ export const channelFamilies: readonly Family[] = [
     'stoa_channel_claim_failures',
     'Claims or settlements of payment channels that failed in a row.',
     ({ failing }) => [{ value: failing?.count ?? 0 }],
+  ),
+  ofPaying(
+    'stoa_channels_paying',
+    'Payment channels by which this node pays: all, those with a withdrawal, and those that have stopped with money in them.',
+    ({ channels, withdrawing, stopped }) => [
+      { labels: { state: 'all' }, value: channels },
+      { labels: { state: 'withdrawing' }, value: withdrawing },
+      { labels: { state: 'stopped' }, value: stopped },
+    ],
+  ),
+  ofPaying(
+    'stoa_channel_paying_usdc',
+    'What this node has in payment channels: locked (not spent), reserved of it (signed and not charged), and charged so far.',
+    ({ locked, reserved, charged }) => [
+      { labels: { of: 'locked' }, value: Number(locked) },
+      { labels: { of: 'reserved' }, value: Number(reserved) },
+      { labels: { of: 'charged' }, value: Number(charged) },
+    ],
   ),
 ]

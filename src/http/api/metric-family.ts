@@ -2,6 +2,7 @@ import type { Labels, Meters } from '../../lib/meters.ts'
 import type { ChannelsSummary } from '../../payments/channels/channels-summary.ts'
 import type { NodeStatus, PeerStatus } from '../../schema/api.ts'
 import type { BudgetRecord } from '../../schema/budget.ts'
+import type { ChannelSums } from '../../schema/channel-record.ts'
 import type { Fleet } from '../../schema/fleet.ts'
 import type { Stats } from '../../schema/ledger.ts'
 import type { OwnAgent } from '../../schema/own-agent.ts'
@@ -31,6 +32,8 @@ export type MetricSources = {
   latency(): LedgerLatency | undefined
   /** Undefined: this node takes no payment channels. */
   channels(): ChannelsSummary | undefined
+  /** What lies in the channels of this node, in both roles. */
+  channelSums(): Promise<ChannelSums>
 }
 
 type BudgetSum = `${'paid' | 'held'}_${'today' | 'month'}` | 'left_today' | 'left_month'

@@ -2,7 +2,12 @@ import { largest } from '../../lib/bigints.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelsSight } from './channel-keeper.ts'
 import { lostOf } from './channel-readings.ts'
-import { unclaimedOf } from './seller-channel.ts'
+import { claimOf, unclaimedOf } from './seller-channel.ts'
+
+/** A channel is claimed every 12 hours. */
+const LATE_MS = 24 * 60 * 60_000
+/** A claim for little waits until others make it worth its transaction. In atomic units. */
+const WORTH = 10_000n
 
 /** What people and metrics see of the channels to this seller. Amounts in atomic units. */
 export type ChannelsSummary = {
@@ -14,6 +19,8 @@ export type ChannelsSummary = {
   withdrawals: { id: Hex; amount: bigint; unclaimed: bigint; endsInMs: number }[]
   /** Charges that no escrow covers any more. */
   lost: { id: Hex; amount: bigint }[]
+  /** Channels that owe for longer than two rounds of claims. */
+  late: { count: number; amount: bigint; oldestMs: number } | undefined
   /** Why claims or settlements fail, and how often in a row. */
   failing: ChannelsSight['failing']
 }
@@ -21,7 +28,7 @@ export type ChannelsSummary = {
 export function summarize({ channels, chainTimeMs, failing }: ChannelsSight): ChannelsSummary {
   const owed = channels.map(({ channel }) => unclaimedOf(channel))
   return {
-    ...{ count: channels.length, failing },
+    ...{ count: channels.length, failing, late: lateOf({ channels, chainTimeMs }) },
     unclaimed: owed.reduce((sum, amount) => sum + amount, 0n),
     unclaimedMost: largest(0n, ...owed),
     withdrawals: channels.flatMap(({ channel }) => {
@@ -35,4 +42,15 @@ export function summarize({ channels, chainTimeMs, failing }: ChannelsSight): Ch
       return amount > 0n ? { id: one.channel.id, amount } : []
     }),
   }
+}
+
+function lateOf({ channels, chainTimeMs }: Pick<ChannelsSight, 'channels' | 'chainTimeMs'>): ChannelsSummary['late'] {
+  const late = channels.flatMap(({ channel, owedSince }) => {
+    const owedMs = owedSince === undefined ? 0 : chainTimeMs - owedSince
+    const amount = unclaimedOf(channel)
+    return owedMs > LATE_MS && amount >= WORTH && claimOf(channel) !== undefined ? [{ owedMs, amount }] : []
+  })
+  if (late.length === 0) return undefined
+  const amount = late.reduce((sum, one) => sum + one.amount, 0n)
+  return { count: late.length, amount, oldestMs: Math.max(...late.map(({ owedMs }) => owedMs)) }
 }
