@@ -83,6 +83,11 @@ export class RunSlots {
     return this.#inside < this.#insideMax && (own === 0 || (own + 1) * 2 <= this.#insideMax)
   }
 
+  /** True if a run of this agent would wait for its turn now. */
+  wouldWait(agentId: string): boolean {
+    return !this.#mayRun(agentId)
+  }
+
   #leave(caller: string): void {
     const rest = this.#insideOf.get(caller)! - 1
     if (rest > 0) this.#insideOf.set(caller, rest)

@@ -12,7 +12,7 @@ import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import { Deadline } from './deadline.ts'
-import { mayAskElsewhere } from './outcome.ts'
+import { type Ask, FIRST_ASK, isReferral, nextAsk } from './processes-asked.ts'
 import { exchange, formOf, type PurchaseDeps } from './purchase.ts'
 import type { PurchaseResult } from './received.ts'
 import { readResponse } from './response.ts'
@@ -84,10 +84,10 @@ async function askFree(
       'the seller asks to be paid for what it lists as free: nothing was signed',
     )
   }
-  const response = await atAnyProcess<FramedStream, ReceivedResponse>((instead, use) => {
+  const response = await atAnyProcess<FramedStream, ReceivedResponse>(({ instead, mayRefer }, use) => {
     const ask = (lease: StreamLease) => {
       use(lease.stream)
-      return exchange(lease, call, { sign }, signal)
+      return exchange(lease, { ...call, mayRefer }, { sign }, signal)
     }
     return onStream({ seller, streams, fresh: true, instead }, ask, signal)
   })
@@ -95,39 +95,50 @@ async function askFree(
 }
 
 /**
- * Asks another process of the seller if the first one refuses the call, which then has not run. Without another process, the
- * refusal stands.
+ * Asks another process of the seller if the first one refuses the call, which then has not run: see `nextAsk`. Without
+ * another process, the first one is asked again or has the last word.
  *
- * @param ask names the stream that it uses; `instead`: one at whose end is the process that refused
+ * @param attempt names the stream that it uses; `instead`: one at whose end is the process that refused
  */
-async function atAnyProcess<S, T>(ask: (instead: S | undefined, use: (stream: S) => void) => Promise<T>): Promise<T> {
+async function atAnyProcess<S, T>(
+  attempt: (ask: Pick<Ask<S>, 'instead' | 'mayRefer'>, use: (stream: S) => void) => Promise<T>,
+): Promise<T> {
   let used: S | undefined
   const use = (stream: S) => {
     used = stream
   }
-  try {
-    return await ask(undefined, use)
-  } catch (refusal) {
-    const instead = used
-    if (instead === undefined || !(refusal instanceof PeerError) || !mayAskElsewhere(refusal)) throw refusal
+  let ask: Ask<S> = FIRST_ASK
+  for (;;) {
     used = undefined
-    return ask(instead, use).catch((error: unknown) => {
-      throw used === undefined ? refusal : error
-    })
+    try {
+      return await attempt(ask, use)
+    } catch (error) {
+      const stream = used as S | undefined
+      if (stream !== undefined) {
+        if (!(error instanceof PeerError)) throw error
+        ask = nextAsk(ask, error, stream)
+      } else {
+        if (ask.instead === undefined) throw ask.refusal ?? error
+        if (!isReferral(ask.refusal)) throw ask.refusal
+        ask = { ...ask, instead: undefined }
+      }
+    }
   }
 }
 
 async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: FreeCallDeps): Promise<string> {
-  return atAnyProcess<Stream, string>(async (instead, use) => {
+  return atAnyProcess<Stream, string>(async ({ instead, mayRefer }, use) => {
     const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal, instead && { instead })
     use(stream)
-    return callOver(stream, agentId, call)
+    return callOver(stream, { ...call, agentId, mayRefer })
   })
 }
 
-async function callOver(stream: Stream, agentId: string, call: OwnCall): Promise<string> {
+type Asked = OwnCall & { agentId: string; mayRefer: boolean }
+
+async function callOver(stream: Stream, call: Asked): Promise<string> {
   try {
-    const output = await callMarketplace(stream, { ...call, agentId }, call.signal)
+    const output = await callMarketplace(stream, call, call.signal)
     void stream.close().catch(() => {})
     return output
   } catch (error) {

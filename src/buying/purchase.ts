@@ -28,7 +28,8 @@ import type { Channels } from './channels/channels.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
 import { Guard, type GuardDeps, type Terms } from './guard.ts'
-import { mayAskElsewhere, outcomeOf } from './outcome.ts'
+import { outcomeOf } from './outcome.ts'
+import { type Ask, FIRST_ASK, isReferral, nextAsk } from './processes-asked.ts'
 import { type PurchaseResult, received, receivedOnChannel } from './received.ts'
 import type { SendGate } from './send-gate.ts'
 import { onStream, StreamLease } from './stream-lease.ts'
@@ -142,7 +143,7 @@ function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Ter
 
 /**
  * Steps 1 to 4. As long as nothing is signed, replaces a stream that was kept open and had ended, and asks another process
- * of the seller if this one does not take the call.
+ * of the seller if this one does not take the call: see `nextAsk`.
  */
 async function payOverStream(bought: Purchase, deps: PurchaseDeps): Promise<ReceivedResponse> {
   const { terms, call, guard, deadline, watch } = bought
@@ -150,24 +151,37 @@ async function payOverStream(bought: Purchase, deps: PurchaseDeps): Promise<Rece
   const { streams, firstAnswerMs = FIRST_ANSWER_MS, shownWorkMs = SHOWN_WORK_MS } = deps
   const shown = watch === undefined ? call : { ...call, onOutput: watch.output }
   const sign = (demand: PaymentDemand) => signFor(demand, bought, deps)
-  let refusal: { instead: FramedStream; error: unknown } | undefined
+  let asks: Ask<FramedStream> = FIRST_ASK
   for (let fresh = false; ; fresh = true) {
-    const wanted = { seller: terms.seller, streams, fresh, instead: refusal?.instead }
-    // Without another process, what this one said stands.
-    using lease = await StreamLease.take(wanted, signal).catch((error: unknown) => {
-      throw refusal === undefined || signal.aborted ? error : refusal.error
-    })
+    const { mayRefer } = asks
+    using lease = await takeLease({ seller: terms.seller, streams, fresh }, asks, signal)
     try {
-      const response = await exchange(lease, shown, { sign, firstAnswerMs, shownWorkMs }, signal)
+      const response = await exchange(lease, { ...shown, mayRefer }, { sign, firstAnswerMs, shownWorkMs }, signal)
       lease.end()
       return response
     } catch (error) {
       lease.end(error)
       if (signal.aborted || guard.reservation !== undefined) throw error
       if (lease.isReused && outcomeOf(error, undefined) === 'other stream') continue
-      if (refusal !== undefined || !mayAskElsewhere(error)) throw error
-      refusal = { instead: lease.stream, error }
+      asks = nextAsk(asks, error, lease.stream)
     }
+  }
+}
+
+/** Where there is no other process, the one that refused is asked again or has the last word. */
+async function takeLease(
+  wanted: Parameters<typeof StreamLease.take>[0],
+  { instead, refusal }: Ask<FramedStream>,
+  signal: AbortSignal,
+): Promise<StreamLease> {
+  try {
+    return await StreamLease.take({ ...wanted, instead }, signal)
+  } catch (error) {
+    if (refusal === undefined || signal.aborted) throw error
+    if (!isReferral(refusal)) throw refusal
+    return StreamLease.take(wanted, signal).catch(() => {
+      throw refusal
+    })
   }
 }
 
@@ -198,6 +212,8 @@ export async function exchange(
       }
       // The seller's challenge expired. Ask for a new challenge and send the same authorization under its nonce.
       if (error.code !== 'PAYMENT_NONCE_EXPIRED' || challenges >= CHALLENGES_MAX) throw error
+      // The payment is signed: this process has it.
+      call.mayRefer = false
     }
   }
 }

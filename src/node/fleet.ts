@@ -142,6 +142,7 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
     changed: siblings.note,
     seen(now) {
       sight = now
+      siblings.noteLoads(now.alive)
       const isCopy = copiesAmong(now.alive).some(({ id }) => id === database.process)
       if (isCopy && !wasCopy) logger.warn({}, COPIED)
       wasCopy = isCopy

@@ -114,6 +114,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     tokenOf: (id) => deps.transactions.tokenOf(id, config.network),
     isAhead: agentPurchases.isAhead,
     soldElsewhere: siblings.agents,
+    takesElsewhere: siblings.takesRun,
     tellOthers: siblings.tell,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })

@@ -101,3 +101,24 @@ test('the processes are named that have other settings for an agent, or do not h
   siblings.note([having('me', {}), having('other', { Echo: 'y' })])
   expect(siblings.unlike('Echo')).toEqual(['at other'])
 })
+
+test('ADR-41: it counts the runs that workers of other processes can take, and those that it sends there', () => {
+  const { siblings } = setup()
+  const worker = { agents: ['a', 'b'], running: 1, runsMax: 3 }
+  const loaded = (id: string, workers: object[], { silentMs = 0, isDraining = false } = {}) =>
+    ({ id, silentMs, report: { isDraining, workers } }) as Parameters<typeof siblings.noteLoads>[0][number]
+  expect(siblings.takesRun('a')).toBe(false)
+  const now = [loaded('one', [worker]), loaded('two', [{ ...worker, agents: ['c'], failing: ['c'] }])]
+  siblings.noteLoads(now)
+  expect(['a', 'b', 'a', 'c'].map((agent) => siblings.takesRun(agent))).toEqual([true, true, false, false])
+  siblings.noteLoads(now)
+  expect(siblings.takesRun('a')).toBe(true)
+  // This process itself, one that stops, and one that was not heard of.
+  siblings.noteLoads([
+    loaded('me', [worker]),
+    loaded('one', [worker], { isDraining: true }),
+    loaded('two', [worker], { silentMs: 20_000 }),
+    { id: 'three', silentMs: 0, report: undefined },
+  ])
+  expect(siblings.takesRun('a')).toBe(false)
+})

@@ -11,6 +11,21 @@ type Report = {
   definitions?: Readonly<Record<string, string>> | undefined
 }
 
+type WorkerLoad = {
+  agents: readonly string[]
+  failing?: readonly string[] | undefined
+  running: number
+  runsMax: number
+}
+type LoadedSibling = {
+  id: string
+  silentMs: number
+  report: { isDraining: boolean; workers?: readonly WorkerLoad[] | undefined } | undefined
+}
+
+/** What a process said longer ago says nothing of how busy its workers are: it reports every 3 s. */
+const LOAD_MS_MAX = 10_000
+
 /** What the other processes of this seller say of themselves. A node alone has none. */
 type Siblings = {
   /** Where buyers reach an agent: the addresses of this process and of all others that sell the agent. */
@@ -27,6 +42,10 @@ type Siblings = {
   tell(): Promise<void>
   /** Sets how they are told. Without it, nobody is. */
   tellBy(way: () => Promise<void>): void
+  /** Takes in how many runs the workers of the other processes can take now. */
+  noteLoads(processes: readonly LoadedSibling[]): void
+  /** True if a worker of another process is free for a run of this agent. Counts the run, until its process is heard again. */
+  takesRun(agentName: string): boolean
   /** Takes what the processes that are alive have said last, this one included, oldest first. */
   note(processes: readonly Sibling[]): void
 }
@@ -44,6 +63,8 @@ export function createSiblings(process: string, host: Pick<Host, 'addresses' | '
   const listeners = new Set<() => void>()
   let processes: readonly Sibling[] = []
   let tell = async () => {}
+  /** Workers of other processes, with the runs that each can take. */
+  let rooms: { agents: ReadonlySet<string>; free: number }[] = []
 
   function addresses(agentId: string): string[] {
     const others = processes.filter(({ id, report }) => id === process || report?.agents.includes(agentId) === true)
@@ -80,6 +101,22 @@ export function createSiblings(process: string, host: Pick<Host, 'addresses' | '
         return there === undefined ? upMs >= STARTING_MS && here?.[name] !== undefined : there !== here?.[name]
       }
       return here === undefined ? [] : processes.filter(differs).map(({ place }) => place)
+    },
+    noteLoads(alive) {
+      const heard = alive.filter(
+        ({ id, silentMs, report }) => id !== process && silentMs < LOAD_MS_MAX && report?.isDraining === false,
+      )
+      rooms = heard
+        .flatMap(({ report }) => report?.workers ?? [])
+        .map(({ agents, failing = [], running, runsMax }) => ({
+          ...{ agents: new Set(agents.filter((agent) => !failing.includes(agent))), free: runsMax - running },
+        }))
+    },
+    takesRun(agentName) {
+      const room = rooms.find(({ agents, free }) => free > 0 && agents.has(agentName))
+      if (room === undefined) return false
+      room.free -= 1
+      return true
     },
     tell: () => tell(),
     tellBy(way) {

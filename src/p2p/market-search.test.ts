@@ -17,7 +17,7 @@ test('D43: what is tried is said, and nothing is to be done where somebody was m
 
 test.each([
   [{ bootstrap: 1 }, /bootstrap address is right/],
-  [{ publicPeers: undefined }, /drop --no-public-dht/],
+  [{ publicPeers: undefined }, /--bootstrap.*--public-dht/],
   [{ uptimeMs: 1000 }, /wait a minute/],
   [{ publicPeers: 0 }, /cannot be reached/],
   [{}, /goes on looking.*--bootstrap/],

@@ -33,7 +33,9 @@ export function marketSearchOf({ met, bootstrap, mdns, publicPeers, uptimeMs }: 
 function fixOf(bootstrap: number, publicPeers: number | undefined, uptimeMs: number): string {
   const ask = 'ask a seller for the address that its `stoa status` shows, and start with --bootstrap <address>'
   if (bootstrap > 0) return `check that the bootstrap address is right and that the peer runs; or ${ask}`
-  if (publicPeers === undefined) return `drop --no-public-dht; or ${ask}`
+  if (publicPeers === undefined) {
+    return `${ask}; or let this node use the public DHT: --public-dht, and a listen address that is not loopback alone`
+  }
   if (uptimeMs < SETTLING_MS) return 'wait a minute'
   if (publicPeers === 0) {
     return `the public DHT cannot be reached: let this machine ask its name server and dial out on TCP and UDP port 4001; or ${ask}`

@@ -51,13 +51,12 @@ export class Unrun implements Service {
   /**
    * Resolves once the end of a run is stored that could not be stored when it came. Never rejects.
    *
-   * @param store may run more than once
+   * @param store may run more than once. @returns what became of it, if it is not stored
    */
-  async keep(id: Hex, store: () => Promise<unknown>): Promise<void> {
+  async keep(id: Hex, store: () => Promise<string | undefined>): Promise<void> {
     const { logger } = this.#deps
     await this.#untilStored(id, 'could not store how a paid run ended', async () => {
-      await store()
-      logger.info({ payment_id: id }, 'the end of a paid run is now stored')
+      logger.info({ payment_id: id }, (await store()) ?? 'the end of a paid run is now stored')
     })
   }
 

@@ -5,7 +5,7 @@ import { DATA_BYTES_MAX, encodeTextFrame, type Frame } from './frame.ts'
 import type { FramedStream } from './framed-stream.ts'
 import { PeerError, peerErrorFrom } from './peer-error.ts'
 import { RawReader } from './raw-reader.ts'
-import type { InboundStream, X402ServerDeps } from './x402/exchange.ts'
+import { type InboundStream, refer, type X402ServerDeps } from './x402/exchange.ts'
 import { runFree } from './x402/free-run.ts'
 import { checkTask, jsonOf, readFrame } from './x402/messages.ts'
 
@@ -69,7 +69,7 @@ async function answer(
 }
 
 async function execute(
-  request: { agent_id: string; input: string; correlationId: string },
+  request: { agent_id: string; input: string; correlationId: string; mayRefer: boolean },
   peerId: string,
   deps: MarketplaceServerDeps,
   signal: AbortSignal,
@@ -81,17 +81,19 @@ async function execute(
   }
   const { input, correlationId } = request
   checkTask(input)
+  refer(agent, request.mayRefer)
   return runFree(agent, input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
 }
 
 /** Makes one call as the client of the protocol. @throws PeerError that the seller sends */
 export async function callMarketplace(
   stream: Stream,
-  call: { agentId: string; input: string; correlationId: string },
+  call: { agentId: string; input: string; correlationId: string; mayRefer?: boolean },
   signal: AbortSignal,
 ): Promise<string> {
   const reader = new RawReader(stream)
-  const request = { agent_id: call.agentId, input: call.input, correlation_id: call.correlationId }
+  const { agentId, input, correlationId, mayRefer } = call
+  const request = { agent_id: agentId, input, correlation_id: correlationId, ...(mayRefer && { may_refer: true }) }
   stream.send(encodeTextFrame('execute', JSON.stringify(request)))
   const length = Buffer.from(await reader.read(LENGTH_BYTES, signal)).readUInt32BE(0)
   if (length > DATA_BYTES_MAX)

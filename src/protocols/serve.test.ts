@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { signed } from '../../test/support/payments.ts'
 import { until } from '../../test/support/until.ts'
@@ -128,10 +129,28 @@ describe('stopping', () => {
     expect(seller.settlement.attempts).toEqual([])
   })
 
-  test('takes no further streams', async () => {
+  test('answers new streams while runs end: their buyers go on to another process', async () => {
+    const seller = await start()
+    const gate = Promise.withResolvers<string>()
+    seller.work = () => gate.promise
+    const buying = (await seller.connect()).buy()
+    await until(() => seller.runs.length === 1)
+    const stopped = seller.stop()
+    expect(told(await (await seller.connect()).request())).toBe('OVERLOADED')
+    expect(told(await (await seller.connect()).request({ resource: 'free' }))).toBe('OVERLOADED')
+    const free = { agentId: 'free', input: 'x', correlationId: randomUUID() }
+    const call = callMarketplace(await seller.openMarketplace(), free, AbortSignal.timeout(5_000))
+    await expect(call).rejects.toMatchObject({ code: 'OVERLOADED' })
+    gate.resolve('just in time')
+    expect(told((await buying).answer)).toBe('just in time')
+    await stopped
+  })
+
+  test('takes no further streams, and says so', async () => {
     const seller = await start()
     await seller.stop()
-    const stream = await seller.open()
-    await until(() => stream.status !== 'open')
+    const peer = await seller.connect()
+    expect(told(await peer.next())).toBe('OVERLOADED')
+    await until(() => peer.raw.status !== 'open')
   })
 })

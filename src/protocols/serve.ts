@@ -22,8 +22,11 @@ const STOP_ABORT_MS = 700
 const PART_MS = 5_000
 
 /** A paid run continues without its caller, who may return for the result. Only a reset cancels it. */
-const X402 = { serve: serveX402, refuse: refuseX402, endsWithStream: false }
-const MARKETPLACE = { serve: serveMarketplace, refuse: refuseMarketplace, endsWithStream: true }
+const X402 = { serve: serveX402, refuse: refuseX402, endsWithStream: false, servesWhileStopping: true }
+const MARKETPLACE = {
+  ...{ serve: serveMarketplace, refuse: refuseMarketplace },
+  ...{ endsWithStream: true, servesWhileStopping: false },
+}
 
 /** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
 /** @param drainMs how long runs may go on when the node stops */
@@ -34,10 +37,6 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
   let stopping = false
 
   function accept(protocol: typeof X402, stream: Stream, peerId: string): void {
-    if (stopping) {
-      stream.abort(new Error('the node is stopping'))
-      return
-    }
     const framed = new FramedStream(stream, { account: (change) => limits.holdBytes(peerId, change) })
     const controller = new AbortController()
     const { signal } = controller
@@ -45,7 +44,7 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
       if (protocol.endsWithStream || isCancellation(error)) controller.abort(new Error('the caller has gone'))
     })
     const release = limits.openStream(peerId)
-    const refusal = release === undefined ? tooMany() : refusalOf(peerId)
+    const refusal = release === undefined ? tooMany() : refusalOf(protocol, peerId)
     if (refusal !== undefined) framed.discard()
     const answered = refusal
       ? protocol.refuse(framed, refusal, signal)
@@ -60,9 +59,12 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
     streams.set(served, controller)
   }
 
-  function refusalOf(peerId: string): PeerError | undefined {
-    if (!deps.isBlocked(peerId, deps.didOf(peerId))) return undefined
-    return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
+  function refusalOf(protocol: typeof X402, peerId: string): PeerError | undefined {
+    if (deps.isBlocked(peerId, deps.didOf(peerId))) {
+      return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
+    }
+    // A process that stops answers, so that its buyers go on to another one. While its runs end, it gives their results.
+    return stopping && (stopped.signal.aborted || !protocol.servesWhileStopping) ? stops() : undefined
   }
 
   /** Resolves when no agent runs, and what was delivered has had its first attempt at settlement. */
@@ -90,6 +92,10 @@ export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps
 /** True if the peer reset the stream while the connection lives on. The buyer cancels its request in this way. */
 function isCancellation(error: Error | undefined): boolean {
   return error?.name === 'StreamResetError'
+}
+
+function stops(): PeerError {
+  return new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later or at another address')
 }
 
 function tooMany(): PeerError {

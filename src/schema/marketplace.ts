@@ -10,13 +10,14 @@ export const MarketplaceExecute = z
     input: z.string().optional(),
     task: z.string().optional(),
     correlation_id: z.uuidv4().optional(),
+    may_refer: z.unknown().optional(),
   })
-  .transform(({ agent_id, agentId, input, task, correlation_id }, context) => {
+  .transform(({ agent_id, agentId, input, task, correlation_id, may_refer }, context) => {
     const id = agent_id ?? agentId
     const text = input ?? task
     if (id === undefined) context.addIssue({ code: 'custom', path: ['agent_id'], message: 'agent_id is missing' })
     if (text === undefined) context.addIssue({ code: 'custom', path: ['input'], message: 'input is missing' })
-    return { agent_id: id ?? '', input: text ?? '', correlation_id }
+    return { agent_id: id ?? '', input: text ?? '', correlation_id, mayRefer: may_refer === true }
   })
 
 /** The answer of the free-agent protocol: u32 big-endian length, then this as JSON. */

@@ -33,6 +33,11 @@ const SettlementsOf = z.unknown().optional().meta({
   description: 'an extension, with `result`: ids of other payments of this peer. The response names their transactions',
 })
 
+const MayRefer = z.unknown().optional().meta({
+  description:
+    'an extension, without a payment: `true` lets the seller answer 3001 if the call would wait here and another of its processes is free',
+})
+
 const asked = {
   body: z.base64(),
   caller_did: did,
@@ -53,6 +58,7 @@ export const X402Request = z.object({
   method: z.enum(['execute', 'result', 'receipt', 'deposit', 'refund']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
   settlements_of: SettlementsOf,
+  may_refer: MayRefer,
   ...asked,
 })
 export const X402PaymentRequired = z.object({

@@ -62,6 +62,7 @@ function setup(createRuntime = createTestRuntime, channel?: OwnListing['channel'
     payTo,
     channel,
     isAhead: async () => false,
+    takesElsewhere: () => false,
     soldElsewhere: () => elsewhere,
     async tellOthers() {
       told.push({ listed: [...listed.keys()], sold: registry.list().map(({ id }) => id) })

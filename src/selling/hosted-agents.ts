@@ -37,6 +37,8 @@ type OwnAgentsDeps = {
   forget(name: string): Promise<unknown>
   /** The ids of the agents that other processes of this seller sell. */
   soldElsewhere(): ReadonlySet<string>
+  /** True if a worker of another process is free for a run of this agent. Counts the run there. */
+  takesElsewhere(agentName: string): boolean
   /** Tells the other processes of this seller which agents this one sells now. */
   tellOthers(): Promise<void>
 }
@@ -157,6 +159,9 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         tokenId: tokens.get(id) ?? '',
         streaming: definition.streaming ?? DEFAULT_STREAMING,
         ...(definition.max_price !== undefined && { isAhead: () => deps.isAhead(id) }),
+        ...(definition.worker !== undefined && {
+          isFreeElsewhere: () => deps.slots.wouldWait(id) && deps.takesElsewhere(definition.name),
+        }),
         run: (call) => runWithHistory(agent, call, exchanges),
       }
     },
@@ -199,7 +204,7 @@ export function createServedAgents(
       const hosted = registry.get(id)
       if (hosted?.lacks === 'worker' && hosted.definition.paused !== true) {
         const reason =
-          'no machine that runs this agent is connected to its seller now: nobody was charged, try again later'
+          'no machine that runs this agent is connected to this process of its seller now: nobody was charged, try again later'
         throw new PeerError('OVERLOADED', reason)
       }
       // After a crash, our listings are still published while agents register one by one.

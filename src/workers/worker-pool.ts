@@ -238,7 +238,7 @@ export class WorkerPool implements AgentWorkers {
 }
 
 function nobody(): AgentError {
-  return cannotRun('no machine that can run this agent is connected to its seller now; try again later')
+  return cannotRun('no machine that can run this agent is connected to this process of its seller now; try again later')
 }
 
 function lost(cause: unknown): AgentError {

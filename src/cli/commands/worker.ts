@@ -56,6 +56,10 @@ async function tokenOf(context: Context, join: string | undefined): Promise<stri
     await warnOfReaders(context, path)
     return readSecretText(context, path, { flag: '--join', schema: TokenText })
   }
+  if (join !== undefined) {
+    const text = 'other users of this machine can read the join token in the arguments of this command'
+    tell(context, `${text}: give it in STOA_JOIN_TOKEN, or in a file with --join file:<path>`)
+  }
   const token = join ?? context.io.environment.STOA_JOIN_TOKEN?.trim()
   if (token) return token
   const fix = 'on the machine of the seller, `stoa worker invite` makes one'
@@ -69,8 +73,11 @@ async function warnOfReaders(context: Context, path: string): Promise<void> {
     () => 0,
   )
   if ((mode & 0o077) === 0) return
-  const text = `other users of this machine can read the join token in ${path}: chmod 600 ${path}`
-  context.tell(context.style.stderr.yellow(printableLine(text, 400)))
+  tell(context, `other users of this machine can read the join token in ${path}: chmod 600 ${path}`)
+}
+
+function tell(context: Context, warning: string): void {
+  context.tell(context.style.stderr.yellow(printableLine(warning, 400)))
 }
 
 function announce(context: Context, { peerId, sellerId, name, agents, unknown }: WorkerReady): void {

@@ -23,6 +23,8 @@ export type Call = {
   awaitsSettlement?: boolean
   /** Number of agents that bought for one another, this call included (an extension). */
   hops?: number
+  /** The seller may send the call on to another of its processes, if it would wait at this one (an extension). */
+  mayRefer?: boolean
   /** Other payments to this seller, whose transactions are asked for with a result (an extension, D46). */
   settlementsOf?: readonly Hex[]
   /** Called right before each message with the signed payment. The message waits for it. */
@@ -198,7 +200,8 @@ type Method = X402Message<'x402.request'>['method']
 function requestOf(call: Call, method: Method, payment: PaymentEnvelope | null) {
   const paying = payment !== null && method === 'execute' ? payingFieldsOf(call) : {}
   const asking = call.settlementsOf === undefined ? {} : { settlements_of: call.settlementsOf }
-  return { ...fieldsOf(call), ...paying, ...asking, resource: call.resource, method, payment } as const
+  const referring = call.mayRefer === true && payment === null && method === 'execute' ? { may_refer: true } : {}
+  return { ...fieldsOf(call), ...paying, ...asking, ...referring, resource: call.resource, method, payment } as const
 }
 
 /** `challengeText` is the nonce as the seller spells it, because the seller compares it as text. */

@@ -35,7 +35,17 @@ export type ServedAgent = {
   streaming?: StreamingMode
   /** True if its runs cost its seller money, and too many were not paid for (T6). Its payments then settle first. */
   isAhead?(): Promise<boolean>
+  /** True if a call would wait here while a machine of another process of this seller is free. Counts the call there. */
+  isFreeElsewhere?(): boolean
   run(call: Omit<AgentCall, 'history'>): Promise<string>
+}
+
+/** Sends a call on to another process of this seller, if its client allows that. @throws PeerError OVERLOADED */
+export function refer(agent: ServedAgent, mayRefer: boolean): void {
+  if (!mayRefer || agent.isFreeElsewhere?.() !== true) return
+  const reason =
+    'all machines for this agent are busy at this process, and one is free at another process of this seller'
+  throw new PeerError('OVERLOADED', `${reason}: ask there; nothing was charged`)
 }
 
 /** The agents that this node sells. `selling/hosted-agents.ts` implements it. */

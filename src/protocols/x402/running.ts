@@ -79,9 +79,11 @@ export async function storeEnd<T>(id: Hex, store: () => Promise<T>, deps: EndDep
     }
     if (!isLedgerAway(error)) throw error
     const again = async () => {
-      // It may be stored although nobody has said so.
-      if ((await deps.payments.get(id))?.state === 'authorized') await store()
+      // It may be stored although nobody has said so, or another process has ended the payment.
+      const state = (await deps.payments.get(id))?.state
+      if (state === 'authorized') await store()
       else deps.settler.wake()
+      return state === 'voided' ? 'another process has voided the payment: the result of its run is dropped' : undefined
     }
     holdUntil(deps.unrun.keep(id, again), id, deps.running)
     throw error

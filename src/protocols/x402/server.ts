@@ -12,6 +12,7 @@ import { answerChannelCall } from './channel-sale.ts'
 import {
   type Exchange,
   type InboundStream,
+  refer,
   type ServedAgent,
   willSettleFirst,
   type X402ServerDeps,
@@ -139,9 +140,14 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   const agent = deps.agents.find(request.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.resource}`)
   const { payment, body } = request
-  if (agent.amount === 0n) return answerFree(agent, body, exchange, deps)
+  const mayRefer = request.may_refer === true && payment === null
+  if (agent.amount === 0n) {
+    refer(agent, mayRefer)
+    return answerFree(agent, body, exchange, deps)
+  }
   if (payment === null) {
     if (await takeUpTask(agent, body, exchange, deps)) return
+    refer(agent, mayRefer)
     return challenge(agent, exchange, request.stream === true, deps)
   }
   if (isOnChannel(payment)) return answerChannelCall(agent, { ...request, payment }, exchange, deps)

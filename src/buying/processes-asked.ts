@@ -1,0 +1,34 @@
+import { PeerError } from '../protocols/peer-error.ts'
+import { mayAskElsewhere } from './outcome.ts'
+
+/** Which process of a seller is asked. `instead`: another one than at the end of this stream. `refusal`: what the last one said. */
+export type Ask<S> = {
+  readonly count: number
+  readonly mayRefer: boolean
+  readonly instead?: S | undefined
+  readonly refusal?: unknown
+}
+
+/** The first process may send the call on, if another one is free. */
+export const FIRST_ASK = { count: 1, mayRefer: true } as const
+
+/** One process, another one, and a third time if both were busy: each may have taken the other for free. */
+const ASKS_MAX = 3
+
+/**
+ * Whom to ask after a refusal: another process of the seller. If both were busy, a third ask follows, at which the call waits:
+ * only the first ask allows a referral.
+ *
+ * @throws the refusal, if it is the last word
+ */
+export function nextAsk<S>(last: Ask<S>, refusal: unknown, stream: S): Ask<S> {
+  const isThird = last.count === ASKS_MAX - 1
+  if (!mayAskElsewhere(refusal) || last.count >= ASKS_MAX) throw refusal
+  if (isThird && !(isReferral(last.refusal) && isReferral(refusal))) throw refusal
+  return { count: last.count + 1, mayRefer: false, instead: stream, refusal }
+}
+
+/** True if the process may have sent the call on because another one was free a moment ago. */
+export function isReferral(refusal: unknown): boolean {
+  return refusal instanceof PeerError && refusal.code === 'OVERLOADED'
+}
