@@ -134,9 +134,9 @@ async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps
   })
 }
 
-type Asked = OwnCall & { agentId: string; mayRefer: boolean }
+type FreeAsk = OwnCall & { agentId: string; mayRefer: boolean }
 
-async function callOver(stream: Stream, call: Asked): Promise<string> {
+async function callOver(stream: Stream, call: FreeAsk): Promise<string> {
   try {
     const output = await callMarketplace(stream, call, call.signal)
     void stream.close().catch(() => {})
