@@ -33,6 +33,8 @@ export function agentWork(agentId: string, description: string, deps: PaidRunDep
     const agent = deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
     if (agent.amount === 0n) return free(agent, turn, progress, deps)
+    if (agent.isOnChannelsOnly)
+      return { kind: 'rejected', text: 'this agent is sold on payment channels only: call it through a Stoa node' }
     const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
     const settlesFirst = await willSettleFirst(agent, asking, deps)
     const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })

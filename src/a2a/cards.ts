@@ -1,6 +1,7 @@
 import { STOA_EXTENSION, X402_EXTENSION } from '../schema/a2a.ts'
 import { formatPrice, usdc } from '../schema/amount.ts'
-import type { Listing } from '../schema/listing.ts'
+import { isOnChannelsOnly, type Listing } from '../schema/listing.ts'
+import { pricingText } from '../schema/pricing.ts'
 
 type Extension = { uri: string; description: string; required: boolean; params?: object }
 type Skill = { id: string; name: string; description: string; tags: string[]; examples?: string[] }
@@ -187,7 +188,7 @@ function cardOf(parts: Parts, nodeUrl: string, { version, needsToken }: CardOpti
 }
 
 function extensionsOf(listing: Listing, { did }: CardOptions): Extension[] {
-  const { id, seller_id, protocols, price, network, asset, pay_to, addrs, token_id } = listing
+  const { id, seller_id, protocols, price, pricing, network, asset, pay_to, addrs, token_id } = listing
   const stoa: Extension = {
     uri: STOA_EXTENSION,
     description: 'The same agent over libp2p: who sells it, where, over which protocols and at what price.',
@@ -204,6 +205,7 @@ function extensionsOf(listing: Listing, { did }: CardOptions): Extension[] {
         atomic: price.toString(),
         network,
         asset,
+        ...(pricing !== undefined && { pricing: pricingText(pricing), max: formatPrice(pricing.max) }),
       },
       ...(price > 0n && { payTo: pay_to }),
       ...(token_id !== undefined && { tokenId: token_id }),
@@ -214,5 +216,6 @@ function extensionsOf(listing: Listing, { did }: CardOptions): Extension[] {
     description: `Paid per task with x402: ${usdc(price)} on ${network}.`,
     required: true,
   }
-  return price > 0n ? [x402, stoa] : [stoa]
+  // An agent that is sold on channels only takes no payment over A2A.
+  return price > 0n && !isOnChannelsOnly(listing) ? [x402, stoa] : [stoa]
 }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { Logger } from '../lib/logger.ts'
-import { type AgentDefinition, modelFields } from '../schema/agent.ts'
+import { type AgentDefinition, countsTokens, modelFields, priceOf } from '../schema/agent.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { A2aAgent } from './a2a-agent.ts'
 import type { AgentPurchases } from './agent-purchase.ts'
@@ -35,6 +35,8 @@ export type RuntimeFactoryOptions = {
   dataDir: string
   /** Load modules at registration, so that a broken module is known before a buyer calls it. */
   loadModules?: boolean
+  /** False: this node takes no payment channels, so agents without a price of their own cannot be sold. */
+  takesChannels?: boolean
 }
 export type RuntimeFactoryDeps = {
   fetch: typeof fetch
@@ -69,6 +71,12 @@ async function chooseRuntime(
   deps: RuntimeFactoryDeps,
 ): Promise<AgentRuntime> {
   const { command, http, module, a2a, worker, model: modelText, api_key_env: keyVariable } = definition
+  if (definition.price === undefined && options.takesChannels === false) {
+    const error = cannotRun('this agent is sold on payment channels only, and its seller takes none')
+    const fix =
+      'pricing without price needs payment channels: set seller.channels: auto in config.yaml, or give a price'
+    return notRunnable('none', error, 'part', fix)
+  }
   if (worker !== undefined) {
     refuseKey(keyVariable, 'this agent runs on workers: its entry on the worker names the key')
     const limits = { timeoutMs: timeoutMsOf(definition), outputBytesMax: outputBytesMaxOf(definition) }
@@ -106,7 +114,7 @@ async function chooseRuntime(
   }
   const model = firstProvider(options.providerKeys)
   if (model !== undefined) return llmRuntime(definition, model, options, deps)
-  if (definition.price > 0n) return keyless()
+  if (priceOf(definition) > 0n) return keyless()
   const runtime = standIn()
   refuseModelFields(definition, runtime.model)
   return runtime
@@ -150,7 +158,9 @@ function a2aRuntime(
 }
 
 /** Returns a warning if one run may cost more than it earns. */
-function lossOf({ price, max_price: maxPrice = 0n }: AgentDefinition): string | undefined {
+function lossOf(definition: AgentDefinition): string | undefined {
+  const { max_price: maxPrice = 0n } = definition
+  const price = priceOf(definition)
   if (price >= maxPrice) return undefined
   const [earns, costs] = [price, maxPrice].map(formatPrice)
   return `it may sell at a loss: a run earns ${earns} USDC and may pay ${costs} for the agent behind it. Raise price, or lower max_price.`
@@ -205,6 +215,7 @@ async function llmRuntime(
     parameters: parametersOf(definition),
     outputBytesMax: outputBytesMaxOf(definition),
     toolServers,
+    countsTokens: countsTokens(definition),
   }
   const modelDeps = { ...deps, readEnv: options.readKey }
   let loaded: Promise<LlmModel> | undefined

@@ -93,7 +93,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
 }
 
 function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => void, outputBytesMax: number): AgentCall {
-  const { input, callerId, history, onOutput, origin } = call
+  const { input, callerId, history, onOutput, onUsage, origin } = call
   return {
     input,
     callerId,
@@ -101,6 +101,7 @@ function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => vo
     signal,
     onCommitted,
     ...(origin && { origin }),
+    ...(onUsage && { onUsage }),
     ...(onOutput && { onOutput: bounded(onOutput, outputBytesMax, signal) }),
   }
 }

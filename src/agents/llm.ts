@@ -5,7 +5,7 @@ import { guardFetch } from './guarded-fetch.ts'
 import { explainLlmError } from './llm-error.ts'
 import type { LlmProvider } from './model-name.ts'
 import type { Access } from './providers.ts'
-import { type AgentCall, AgentError, type Exchange, type OnOutput } from './runtime.ts'
+import { type AgentCall, AgentError, type Exchange, type OnOutput, type Usage } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 
 /** Retries after failures that may pass: no connection, 408, 409, 429, 5xx. */
@@ -27,6 +27,8 @@ export type LlmOptions = {
   parameters: LlmParameters
   outputBytesMax: number
   toolServers: readonly ToolServerAccess[]
+  /** True: a stream asks the server for its usage. Some servers refuse the option, so only metered agents send it. */
+  countsTokens: boolean
 }
 export type LlmParameters = {
   temperature?: number
@@ -43,9 +45,10 @@ export interface LlmModel {
 /** The agent's instruction is the system instruction. A buyer's text is only ever a user message (T9, T10). */
 export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<LlmModel> {
   const { provider, modelId, access, instruction, parameters } = options
-  const model = await languageModel(provider, modelId, access, guardFetch(deps.fetch, options.outputBytesMax))
+  const guarded = { fetch: guardFetch(deps.fetch, options.outputBytesMax), countsTokens: options.countsTokens }
+  const model = await languageModel(provider, modelId, access, guarded)
   return {
-    async run({ input, history, signal, onOutput }) {
+    async run({ input, history, signal, onOutput, onUsage }) {
       if (input.trim() === '') throw new AgentError('AGENT_FAILED', 'the task is empty')
       const messages: ModelMessage[] = [...remembered(history), { role: 'user', content: input }]
       const toolbox = await openTools(options, deps, signal)
@@ -58,12 +61,15 @@ export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<Llm
         maxRetries: RETRIES_MAX,
         ...parameters,
       }
-      const result = await (onOutput === undefined ? generateText(request) : streamed(request, onOutput))
+      const result = await (onOutput === undefined ? generateText(request).then(read) : streamed(request, onOutput))
         .catch((error: unknown) => {
           throw explainLlmError(error, { agent: options.name, provider, modelId, access, signal }, deps.logger)
         })
         .finally(() => toolbox?.close())
-      if (result.text.trim() !== '') return result.text
+      if (result.text.trim() !== '') {
+        onUsage?.(result.usage)
+        return result.text
+      }
       throw new AgentError(
         'AGENT_FAILED',
         `the model gave no text (it ended with ${JSON.stringify(result.finishReason)})`,
@@ -81,7 +87,17 @@ async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnO
   const stream = streamText({ ...request, onError })
   for await (const text of stream.textStream) onOutput(text)
   if (failure !== undefined) throw failure.error
-  return { text: await stream.text, finishReason: await stream.finishReason }
+  return read({
+    text: await stream.text,
+    finishReason: await stream.finishReason,
+    totalUsage: await stream.totalUsage,
+  })
+}
+
+/** The usage is that of all turns between the model and its tools. */
+function read<R>({ text, finishReason, totalUsage }: { text: string; finishReason: R; totalUsage: Usage }) {
+  const { inputTokens, outputTokens } = totalUsage
+  return { text, finishReason, usage: { inputTokens, outputTokens } }
 }
 
 /** The tool code loads with the first agent that has tools. */
@@ -96,7 +112,7 @@ async function languageModel(
   provider: LlmProvider,
   modelId: string,
   { baseUrl: baseURL, apiKey }: Access,
-  guardedFetch: typeof fetch,
+  { fetch: guardedFetch, countsTokens }: { fetch: typeof fetch; countsTokens: boolean },
 ): Promise<Exclude<LanguageModel, string>> {
   switch (provider) {
     case 'openai': {
@@ -117,7 +133,13 @@ async function languageModel(
     case 'openai-compatible': {
       const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
       const key = apiKey === undefined ? {} : { apiKey }
-      return createOpenAICompatible({ name: provider, baseURL, fetch: guardedFetch, ...key }).chatModel(modelId)
+      return createOpenAICompatible({
+        name: provider,
+        baseURL,
+        fetch: guardedFetch,
+        includeUsage: countsTokens,
+        ...key,
+      }).chatModel(modelId)
     }
   }
 }

@@ -10,6 +10,9 @@ export type Exchange = { input: string; output: string }
 /** Receives an agent's output while it works, piece by piece. Only the result counts and may differ from the pieces. */
 export type OnOutput = (text: string) => void
 
+/** The tokens of a run, as its model counts them. Undefined: it does not say. */
+export type Usage = { inputTokens?: number | undefined; outputTokens?: number | undefined }
+
 /** Identifies the run. Purchases for a run are made once, even if the run starts again (D38). */
 export type RunOrigin = {
   /** The same for each attempt at this run by this caller, also after a crash. */
@@ -27,6 +30,8 @@ export type AgentCall = {
   signal: AbortSignal
   /** Set if a caller watches. A runtime without partial output ignores it. */
   onOutput?: OnOutput
+  /** Set if the caller pays by use. A runtime that counts tokens calls it before it returns. The last call counts. */
+  onUsage?: (usage: Usage) => void
   /** Undefined for a test, which is a run of its own. */
   origin?: RunOrigin
   /** The runtime calls this right before its work costs money. From then on the caller cannot cancel. */

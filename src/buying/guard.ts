@@ -21,6 +21,7 @@ import {
 import type { Listing } from '../schema/listing.ts'
 import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
+import type { Pricing } from '../schema/pricing.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import type { Standing } from '../store/reserve.ts'
@@ -75,6 +76,15 @@ export type Terms = {
   hops?: number | undefined
   /** What the seller wants of payment channels. Undefined: it takes none. */
   channel?: ChannelTerms | undefined
+  /** Prices by use, for calls on channels. */
+  pricing?: Pricing | undefined
+  /** True if no call can be paid for by itself. */
+  isOnChannelsOnly?: boolean | undefined
+}
+
+/** The most that a call on a channel costs. */
+export function channelPrice({ pricing, listed }: Pick<Terms, 'pricing' | 'listed'>): bigint {
+  return pricing?.max ?? listed.amount
 }
 
 export type GuardDeps = {
@@ -158,15 +168,16 @@ export class Guard {
   }
 
   /**
-   * Checks a call that a channel is to pay, which costs the listed price at most. The seller is not asked first.
+   * Checks a call that a channel is to pay, which costs the listed price or `max` at most. The seller is not asked first.
    *
    * @returns the reservation. The channel stores it by `store` in the turn in which it signs, before the signature
    * @throws MarketError
    */
   onChannel({ id, config }: { id: Hex; config: ChannelConfig }, correlationId: string) {
     const { clock, wallet, trading } = this.#deps
-    const { listed, timeoutSeconds = RUN_SECONDS_MAX, seller, agentId } = this.#terms
-    const { network, amount } = listed
+    const { listed, timeoutSeconds = RUN_SECONDS_MAX, seller, agentId, pricing } = this.#terms
+    const { network } = listed
+    const amount = channelPrice(this.#terms)
     const maxTimeoutSeconds = timeoutSeconds + SETTLEMENT_SECONDS
     const parties = { asset: config.token as Hex, payTo: config.receiver as Hex }
     const requirements: PaymentRequirements = {
@@ -176,12 +187,13 @@ export class Guard {
       ...parties,
       maxTimeoutSeconds,
     }
-    this.#check(requirements)
+    this.#check(requirements, { ...listed, amount })
     trading?.check()
     const [x402_version, server_nonce, payer] = [2, 'preemptive', wallet.address] as const
     const reservation: Reservation = {
       paymentId: channelCallId(id, correlationId),
       ...{ orderId: this.#order.id, agentId, sellerId: seller.peerId, requirements, amount, channel: id },
+      ...(pricing !== undefined && { metered: { pricing } }),
       envelope: { x402_version, scheme: CHANNEL_SCHEME, network, server_nonce, payer },
       validBeforeSeconds: Math.ceil(clock.now() / 1000) + maxTimeoutSeconds,
     }
@@ -223,8 +235,7 @@ export class Guard {
   }
 
   /** Refuses to sign anything that differs from the listing or the network (T2). */
-  #check(requirements: PaymentRequirements): void {
-    const { listed } = this.#terms
+  #check(requirements: PaymentRequirements, listed = this.#terms.listed): void {
     const difference = differenceFromListing(requirements, listed)
     if (difference !== undefined)
       throw new MarketError('LISTING_MISMATCH', `the seller ${difference}: nothing was signed`)

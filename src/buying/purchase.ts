@@ -24,6 +24,7 @@ import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
 import type { Order, Reservation } from '../store/purchases.ts'
 import { buyOnChannel } from './channels/buy-on-channel.ts'
+import { neededLine } from './channels/channel-only.ts'
 import type { Channels } from './channels/channels.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
@@ -58,7 +59,7 @@ export type PurchaseDeps = GuardDeps & {
   /** How long to wait for the answer after the payment window ends, in ms. */
   afterWindowMs?: number
   /** Payment channels of this node. Undefined: each call is paid for by itself. */
-  channels?: Pick<Channels, 'lineFor' | 'aheadOf'> | undefined
+  channels?: Pick<Channels, 'lineFor' | 'obstacle' | 'aheadOf'> | undefined
   /** True if results of this node's purchases wait for their settlement. Default: false (D46). */
   awaitsSettlement?: boolean | undefined
 }
@@ -107,7 +108,9 @@ export async function purchase(
   const { awaitsSettlement = deps.awaitsSettlement ?? false } = callers
   const call = { ...callOf(order, terms, deps), awaitsSettlement }
   const bought: Purchase = { order, terms, call, guard, deadline, ...callers }
-  const line = deps.channels?.lineFor(terms, callers)
+  const line = terms.isOnChannelsOnly
+    ? await neededLine(terms, deps.channels, deadline.signal)
+    : deps.channels?.lineFor(terms, callers)
   const onChannel = line && (await buyOnChannel({ ...bought, line }, deps))
   if (onChannel !== undefined) {
     faultPoint('buyer:answered')

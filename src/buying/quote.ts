@@ -6,7 +6,9 @@ import { differenceFromListing } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
+import { isOnChannelsOnly, type Listing } from '../schema/listing.ts'
 import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
+import { pricingText } from '../schema/pricing.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type Budget, refusalOf } from './budget.ts'
@@ -40,10 +42,12 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   checkBuyable(listing)
   const { id, price, network, asset, pay_to } = listing
   const listed = { amount: price, network, asset, payTo: pay_to }
+  const costs = listing.pricing === undefined ? {} : { pricing: pricingText(listing.pricing) }
   if (listing.local || price === 0n) {
     const amount = listing.local ? 0n : price
     return { ...termsOf(id, { ...listed, amount }), source: 'listing', matches_listing: true, allowed: true }
   }
+  if (isOnChannelsOnly(listing)) return { ...(await listedQuote(listing, listed, deps)), ...costs }
   const call = {
     correlationId: randomUUID(),
     resource: listing.imported?.agent_id ?? id,
@@ -62,6 +66,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   const reason = difference === undefined ? refusal?.message : `the seller ${difference}`
   return {
     ...termsOf(id, requirements),
+    ...costs,
     source: 'seller',
     ...(isTime(challenge_expires_at) && { expires_at: isoTime(challenge_expires_at * 1000) }),
     matches_listing: difference === undefined,
@@ -69,6 +74,26 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     ...(settlesFirst && { settles_first: true }),
     ...(needsApproval && { needs_approval: true }),
     ...(reason !== undefined && { reason }),
+  }
+}
+
+/** The seller of an agent that is sold on channels only names no price for a single payment. */
+async function listedQuote(
+  { id, seller_id: sellerId }: Pick<Listing, 'id' | 'seller_id'>,
+  listed: { amount: bigint; network: string; asset: string; payTo: string },
+  deps: QuoteDeps,
+): Promise<QuoteOutput> {
+  const refusal = await refusalOf(
+    { id: '', tokenId: undefined },
+    { agentId: id, sellerId, amount: listed.amount },
+    deps,
+  )
+  const needsApproval = refusal?.code === 'APPROVAL_REQUIRED'
+  return {
+    ...{ ...termsOf(id, listed), source: 'listing', matches_listing: true, on_channels_only: true },
+    allowed: refusal === undefined || needsApproval,
+    ...(needsApproval && { needs_approval: true }),
+    ...(refusal !== undefined && { reason: refusal.message }),
   }
 }
 

@@ -34,5 +34,7 @@ export function receivedOnChannel(
 ): PurchaseResult {
   const { paid, ...result } = received(response, { ...asked, reservation }, logger)
   const amount = onChannel.charge?.amount ?? reservation.amount
-  return { ...result, reservation: { ...reservation, amount }, paid: { ...paid!, amount, onChannel } }
+  const { units, cut } = onChannel.charge ?? {}
+  const metered = { ...reservation.metered, units, cut }
+  return { ...result, reservation: { ...reservation, amount, metered }, paid: { ...paid!, amount, onChannel } }
 }

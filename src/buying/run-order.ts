@@ -15,6 +15,7 @@ import type { Listing } from '../schema/listing.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import type { Order, OrderError, StoredEnd, StoredReservation } from '../store/purchases.ts'
 import { StoreError, withoutPlace } from '../store/store-error.ts'
+import { furtherTerms } from './channels/channel-only.ts'
 import { Deadline } from './deadline.ts'
 import type { Attendance, Watch } from './flights.ts'
 import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
@@ -174,8 +175,7 @@ async function perform(
   }
   deps.trading?.check()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
-  const { timeout_seconds: timeoutSeconds, channel = undefined } = listing
-  const terms = { agentId: listing.id, resource, seller, listed, timeoutSeconds, hops, channel }
+  const terms = { agentId: listing.id, resource, seller, listed, hops, ...furtherTerms(listing) }
   return purchase(order, { terms, watch, onSigning, awaitsSettlement, wantsChannel }, deps, signal)
 }
 

@@ -1,6 +1,7 @@
 /* One entry of agents.yaml. What a field may hold is in schema/agent.ts. agents-yaml.ts is the entrance. */
 
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
+import * as z from 'zod'
 import { AgentDefinition, ToolServer } from '../schema/agent.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
 import {
@@ -14,11 +15,12 @@ import {
   TAG_LENGTH_MAX,
   TAGS_MAX,
 } from '../schema/limits.ts'
+import { Pricing } from '../schema/pricing.ts'
 import { nearest, quote } from './config-error.ts'
 
 /** How a field of an agent's entry is written, and what errors say it should be. */
 type Field = {
-  kind: 'text' | 'texts' | 'price' | 'integer' | 'number' | 'boolean' | 'servers'
+  kind: 'text' | 'texts' | 'price' | 'integer' | 'number' | 'boolean' | 'servers' | 'pricing'
   expected: string
   /** Not shown in errors, because some people paste the key itself here. */
   isUnshown?: true
@@ -31,6 +33,11 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   },
   description: { kind: 'text', expected: `text of 1 to ${DESCRIPTION_LENGTH_MAX} characters` },
   price: { kind: 'price', expected: 'USDC from 0 to 1000000 with at most 6 decimals, such as 0.05' },
+  pricing: {
+    kind: 'pricing',
+    expected:
+      'prices in USDC by use: max, and at least one of per_call, per_1k_input_tokens, per_1k_output_tokens and per_second',
+  },
   model: {
     kind: 'text',
     expected: `text of 1 to ${MODEL_LENGTH_MAX} characters, such as openai/<model> or builtin/summarize`,
@@ -87,11 +94,13 @@ export function entryOf(definition: AgentDefinition): AgentEntry {
   const entry: AgentEntry = {}
   for (const name of fieldNames) {
     const given = definition[name]
-    const value = typeof given === 'bigint' ? Number(formatPrice(given)) : given
+    const value = name === 'pricing' && given !== undefined ? z.encode(Pricing, given as Pricing) : plain(given)
     if (value !== undefined) entry[name] = value
   }
   return entry
 }
+
+const plain = (value: unknown) => (typeof value === 'bigint' ? Number(formatPrice(value)) : value)
 
 /** Reports a problem at an offset of the file. */
 type Report = (offset: number | undefined, message: string) => void
@@ -155,6 +164,7 @@ function readValue(node: ParsedNode | null, field: Field): ReadResult {
     return { value: items.map((item) => scalarText(item!)) }
   }
   if (field.kind === 'servers') return readServers(node, field)
+  if (field.kind === 'pricing') return readPricing(node, field)
   if (!isScalar(node)) return { problem: `expected ${field.expected}` }
   const text = scalarText(node)
   if (field.kind === 'text') return { value: text }
@@ -201,6 +211,25 @@ function readServers(node: ParsedNode | null, field: Field): ReadResult {
     servers.push(parsed.data)
   }
   return { value: servers }
+}
+
+function readPricing(node: ParsedNode | null, field: Field): ReadResult {
+  if (!isMap(node)) return { problem: `expected ${field.expected}` }
+  const given: Record<string, unknown> = {}
+  for (const { key, value } of node.items) {
+    const name = isScalar(key) ? scalarText(key) : ''
+    if (!Object.hasOwn(Pricing.shape, name)) {
+      return { problem: `${quote(name)} is not known: expected ${Object.keys(Pricing.shape).join(', ')}` }
+    }
+    const read = readValue(value as ParsedNode | null, fields.price)
+    if ('problem' in read) return { problem: `${name}: ${read.problem}` }
+    given[name] = read.value
+  }
+  const parsed = Pricing.safeParse(given)
+  if (parsed.success) return { value: given }
+  const { path, message } = parsed.error.issues[0]!
+  if (given.max === undefined) return { problem: 'max is missing: expected the most that one call costs, in USDC' }
+  return { problem: `${path.length === 0 ? '' : `${path.join('.')} `}${message}` }
 }
 
 function notValid(given: unknown, { expected, isUnshown }: Field): string {

@@ -124,3 +124,50 @@ test.skipIf(process.getuid?.() === 0)('the error names a missing write permissio
   await chmod(directory, 0o500)
   await expect(addAgentToFile(path, agent('one'))).rejects.toThrow('permission denied')
 })
+
+const metered = `agents:
+  - name: writer
+    description: writes
+    model: openai/gpt-5-mini
+    # by use
+    pricing:
+      per_1k_input_tokens: 0.0010
+      per_1k_output_tokens: 0.004
+      max: 0.05
+`
+
+test('ADR-38 prices by use are read, and a change keeps how they are written', async () => {
+  await writeFile(path, metered)
+  const [read] = await readAgentsFile(path)
+  const pricing = { per_1k_input_tokens: 1_000n, per_1k_output_tokens: 4_000n, max: 50_000n }
+  expect(read).toMatchObject({ pricing })
+  expect(read).not.toHaveProperty('price')
+  await addAgentToFile(path, { ...read!, description: 'writes more' })
+  expect(await readFile(path, 'utf8')).toBe(metered.replace('description: writes', 'description: writes more'))
+  await addAgentToFile(path, { ...read!, price: 60_000n, pricing: { per_second: 5n, max: 60_000n } })
+  expect((await readAgentsFile(path))[0]).toMatchObject({ price: 60_000n, pricing: { per_second: 5n, max: 60_000n } })
+})
+
+test('ADR-38 prices that cannot be are refused with what to do', async () => {
+  const problems: [string, string][] = [
+    ['pricing: { per_second: 0.001 }', 'max is missing'],
+    ['pricing: { max: 0.05 }', 'give at least one of per_call'],
+    ['pricing: { per_call: 0.06, max: 0.05 }', 'per_call is above max'],
+    ['pricing: { per_minute: 0.06, max: 0.05 }', '"per_minute" is not known: expected per_call'],
+    ['pricing: { per_call: -1, max: 0.05 }', 'is not valid'],
+    ['pricing: { per_call: 0.0000001, max: 0.05 }', 'is not valid'],
+    ['pricing: 0.05', 'expected prices in USDC by use'],
+    ['pricing: { per_call: 0.01, max: 0.05 }\n    price: 0.01', 'set price to 0.05 USDC or more'],
+    ['pricing: { per_call: 0.01, max: 0.05 }\n    price: 0', 'a free agent has no pricing'],
+    ['pricing: { per_1k_input_tokens: 0.01, max: 0.05 }\n    command: [echo]', 'command counts no tokens'],
+    [
+      'pricing: { per_1k_output_tokens: 0.01, max: 0.05 }\n    model: builtin/echo',
+      'a built-in agent counts no tokens',
+    ],
+    ['tags: [a]', 'price is missing'],
+  ]
+  for (const [fields, problem] of problems) {
+    await writeFile(path, `agents:\n  - name: a\n    description: b\n    ${fields}\n`)
+    await expect(readAgentsFile(path), fields).rejects.toThrow(problem)
+  }
+})

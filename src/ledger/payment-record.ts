@@ -22,9 +22,9 @@ export function receivedPayment(
   const { id, agentId, peerId, signed, requirements, txHash, attempts, nextAttemptAt, error } = payment
   const { network, asset, amount, payTo } = requirements
   const facts = { paymentId: id, network, asset, amount, payTo, payer: signed.authorization.from, txHash }
-  const channel = payment.channel?.id
+  const { id: channel, charge: metered } = payment.channel ?? {}
   return {
-    ...paymentView({ ...facts, channel }),
+    ...paymentView({ ...facts, channel, metered }),
     direction: 'in',
     agent_id: agentId,
     ...named(nameOf(agentId)),

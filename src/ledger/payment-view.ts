@@ -1,3 +1,4 @@
+import { defined } from '../lib/defined.ts'
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { Book } from '../schema/book.ts'
@@ -8,7 +9,7 @@ import type { PaymentState } from '../store/payments.ts'
 import type { Reservation, StoredReservation } from '../store/purchases.ts'
 import type { ExchangePayment } from '../store/sessions.ts'
 
-type PaymentFacts = Omit<ExchangePayment, 'state'>
+type PaymentFacts = Omit<ExchangePayment, 'state'> & Pick<Reservation, 'metered'>
 
 /** The fields of a payment that do not depend on its outcome. */
 export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlement'> {
@@ -22,13 +23,14 @@ export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlem
     pay_to: paid.payTo,
     tx_hash: paid.txHash ?? '',
     ...(paid.channel !== undefined && { channel_id: paid.channel }),
+    ...defined({ units: paid.metered?.units, cut: paid.metered?.cut }),
   }
 }
 
 export function factsOf(reservation: Reservation, txHash: Hex | undefined): PaymentFacts {
-  const { paymentId, requirements, envelope, amount, channel } = reservation
+  const { paymentId, requirements, envelope, amount, channel, metered } = reservation
   const { network, asset, payTo } = requirements
-  return { paymentId, network, asset, amount, payer: envelope.payer, payTo, txHash, channel }
+  return { paymentId, network, asset, amount, payer: envelope.payer, payTo, txHash, channel, metered }
 }
 
 /** A payment that this node signed, with its outcome. */

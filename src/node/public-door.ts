@@ -33,10 +33,10 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
     publicUrl: () => listener.url,
     textOf: (id) => textOf(registry.get(id)?.definition),
   })
-  /** Agents that cannot be called now are left out, as on the market. */
+  /** Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. */
   function index(): object {
     const agents = registry.list().flatMap(({ id, definition, lacks }) => {
-      if (definition.paused === true || lacks !== undefined) return []
+      if (definition.paused === true || lacks !== undefined || definition.price === undefined) return []
       const { name, description, tags } = textOf(definition)!
       const place = { url: `${listener.url}/x402/${id}`, method: 'POST' }
       return { agent_id: id, name, description, tags, price_atomic: definition.price.toString(), ...place }

@@ -86,6 +86,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       readKey: (name) => secrets.env(name),
       dataDir: config.dataDir,
       loadModules: true,
+      takesChannels: deps.channelParts !== undefined && config.seller.channels !== 'off',
     },
     { fetch: deps.fetch, logger, agentPurchases, workers: deps.workers },
   )

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { Price } from './amount.ts'
+import { Price, usdc } from './amount.ts'
 import {
   ANSWER_TOKENS_MAX,
   DESCRIPTION_LENGTH_MAX,
@@ -11,6 +11,7 @@ import {
   TAG_LENGTH_MAX,
   TAGS_MAX,
 } from './limits.ts'
+import { Pricing } from './pricing.ts'
 
 /** Default limit of one run in seconds. */
 export const AGENT_TIMEOUT_SECONDS = 120
@@ -128,6 +129,45 @@ export const MaxPrice = Price.refine((price) => price > 0n, 'must be more than 0
   description: 'for `a2a`: the most that one run may pay the remote agent, in USDC',
 })
 
+const tokenRates = ['per_1k_input_tokens', 'per_1k_output_tokens'] as const
+/** What counts no tokens. */
+const tokenless = ['command', 'http', 'a2a', 'worker'] as const
+
+/** True if a call of the agent costs by its tokens. */
+export function countsTokens({ pricing }: { pricing?: Pricing | undefined }): boolean {
+  return tokenRates.some((name) => pricing?.[name] !== undefined)
+}
+
+type Priced = { price?: bigint | undefined; pricing?: Pricing | undefined; model?: string | undefined } & {
+  [name in (typeof tokenless)[number]]?: unknown
+}
+
+/** Why a definition says something of its price that cannot be. */
+function priceTrouble(agent: Priced): { path: 'price' | 'pricing'; message: string } | undefined {
+  const { price, pricing, model } = agent
+  if (pricing === undefined) {
+    return price === undefined
+      ? { path: 'price', message: 'is missing: expected a price in USDC, or pricing' }
+      : undefined
+  }
+  if (price === 0n) return { path: 'price', message: 'is 0, and a free agent has no pricing: give one of the two' }
+  if (price !== undefined && price < pricing.max) {
+    const fix = `set price to ${usdc(pricing.max)} or more, or leave it out to sell on channels only`
+    return { path: 'price', message: `is below pricing.max, and no way to pay may pass it: ${fix}` }
+  }
+  const rate = tokenRates.find((name) => pricing[name] !== undefined)
+  if (rate === undefined) return undefined
+  const other = tokenless.find((name) => agent[name] !== undefined)
+  const what = other ?? (model?.startsWith('builtin/') ? 'a built-in agent' : undefined)
+  if (what === undefined) return undefined
+  return { path: 'pricing', message: `${rate}: ${what} counts no tokens: give per_call or per_second` }
+}
+
+export function checkPrice(agent: Priced, context: z.core.$RefinementCtx): void {
+  const trouble = priceTrouble(agent)
+  if (trouble !== undefined) context.addIssue({ code: 'custom', path: [trouble.path], message: trouble.message })
+}
+
 /** The body of POST /agents and an entry of agents.yaml. `model`: see D10. */
 export const AgentDefinition = z
   .strictObject({
@@ -137,7 +177,12 @@ export const AgentDefinition = z
     description: AgentDescription.meta({
       description: 'what the agent does; public; also the instructions of a model that has no others',
     }),
-    price: Price,
+    price: Price.optional().meta({
+      description: 'USDC for one call, from 0 (free) to 1000000; may be left out with `pricing`',
+    }),
+    pricing: Pricing.optional().meta({
+      description: 'prices by use, for calls on payment channels; without `price`, the agent is sold on channels only',
+    }),
     model: z.string().trim().min(1).max(MODEL_LENGTH_MAX).optional().meta({
       description: '`provider/model` or `builtin/<name>`; default: the first provider that has a key',
     }),
@@ -219,6 +264,7 @@ export const AgentDefinition = z
     path: ['instructions_file'],
     message: 'give either instructions or instructions_file, not both',
   })
+  .superRefine(checkPrice)
   .superRefine((agent, context) => {
     if (!ownRuns.some((name) => agent[name] !== undefined)) return
     const given = modelFields.find((name) => agent[name] !== undefined)
@@ -227,6 +273,11 @@ export const AgentDefinition = z
     context.addIssue({ code: 'custom', path: [given], message })
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>
+
+/** The most that a call of an agent costs, by whatever way it is paid for. */
+export function priceOf({ price, pricing }: Pick<AgentDefinition, 'price' | 'pricing'>): bigint {
+  return price ?? pricing?.max ?? 0n
+}
 
 /** True if something of the operator's own does the work instead of a model. */
 export function runsOwn(definition: AgentDefinition): boolean {

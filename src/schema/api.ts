@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentDefinition, privateFields } from './agent.ts'
+import { AgentDefinition, checkPrice, privateFields } from './agent.ts'
 import { Price, PriceText } from './amount.ts'
 import { ExecutionPayment } from './execution-payment.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
@@ -16,14 +16,15 @@ export const Listings = z.array(Listing)
 export const AgentRef = z.string().min(1).max(256).meta({ description: 'id of the agent, lower-case base32' })
 export const AgentParams = z.strictObject({ id: AgentRef })
 
-const { name, description, price, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
+const { name, description, price, pricing, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
 
 /**
  * The body of POST /agents (D12): the fields of a definition that are allowed over HTTP. Fields that name a program or
  * a key of this machine stay in agents.yaml (T12), see `operatorFields`.
  */
 export const RegisterAgent = z
-  .strictObject({ name, description, price, model, ...privateFields, tags, image, timeout_seconds, streaming })
+  .strictObject({ name, description, price, pricing, model, ...privateFields, tags, image, timeout_seconds, streaming })
+  .superRefine(checkPrice)
   .meta({ id: 'RegisterAgent', description: 'An agent to run, store and list.' })
 export type RegisterAgent = z.infer<typeof RegisterAgent>
 

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { ListedPricing, Units } from './pricing.ts'
 import { Address, Hash32, Signature65, UnixSecondsText } from './primitives.ts'
 
 const UINT128_MAX = 2n ** 128n - 1n
@@ -49,7 +50,15 @@ const ChannelCount = z.object({ total: ChannelAmount, seq: z.int().min(0) })
 
 /** What a call has cost. `total` and `seq` count it in. */
 export const Charge = z
-  .object({ amount: ChannelAmount, total: ChannelAmount, seq: z.int().min(1) })
+  .object({
+    amount: ChannelAmount,
+    total: ChannelAmount,
+    seq: z.int().min(1),
+    /** Of a metered agent. */
+    units: Units.optional(),
+    /** The output ends where it was paid for. */
+    cut: z.literal(true).optional(),
+  })
   .meta({ id: 'Charge', description: 'What a call on a channel has cost. `total` and `seq` count it in.' })
 export type Charge = z.infer<typeof Charge>
 
@@ -74,6 +83,8 @@ export const ChannelPayment = z
     counted: ChannelCount,
     /** The most that the call may cost. Only with the methods `execute` and `result`. */
     asked: ChannelAmount.optional(),
+    /** The prices that the buyer has read, of a metered agent. The seller refuses a call under others. */
+    pricing: ListedPricing.optional(),
     /** Only with the method `deposit`. */
     deposit: ChannelDeposit.optional(),
   })

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { useFields } from './pricing.ts'
 
 // An answer of the node: it describes formats without enforcing them, since money is already spent.
 
@@ -20,6 +21,7 @@ export const ExecutionPayment = z
     channel_id: z.string().optional().meta({
       description: 'the payment channel that pays. Its claim covers the call, which has no transaction of its own',
     }),
+    ...useFields,
     settlement: z.enum(['settled', 'claimed', 'pending']).meta({
       description:
         '`settled`: the chain shows the transfer; `claimed`: only the seller says that it settled; `pending`: not settled yet',

@@ -3,6 +3,7 @@ import { AgentDescription, AgentTags, Streaming, streamingModes, wellFormed } fr
 import { Price } from './amount.ts'
 import { ChannelTerms } from './channel.ts'
 import { MODEL_LENGTH_MAX, NAME_LENGTH_MAX, RUN_SECONDS_MAX } from './limits.ts'
+import { ListedPricing, Pricing } from './pricing.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
 
@@ -27,6 +28,9 @@ const ListedName = z
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a name must not hold
   .regex(/^[^\u0000-\u001f\u007f]*$/, 'contains control characters')
   .refine(wellFormed, 'is not well-formed Unicode')
+
+/** Schemes of x402. Without them an agent is paid for by `exact`, and on a channel where its seller takes them. */
+const Schemes = z.array(z.string().max(64)).min(1).max(8)
 
 export const SellerName = z.string().max(40).refine(wellFormed)
 
@@ -57,6 +61,10 @@ export const ListingRecord = z.object({
   streaming: z.enum(streamingModes).optional().catch(undefined),
   /** What the seller wants of payment channels. Without it, it takes none. */
   channel: ChannelTerms.optional().catch(undefined),
+  /** How the agent can be paid for, if not by `exact` alone. */
+  schemes: Schemes.optional().catch(undefined),
+  /** Prices by use, for calls on channels. `price_atomic` is then the most that any call costs. */
+  pricing: ListedPricing.optional().catch(undefined),
   /** The name that the seller's node gives itself. It proves nothing. */
   seller_name: SellerName.optional(),
 })
@@ -101,6 +109,12 @@ export const Listing = z
     timeout_seconds: z.int().optional().meta({ description: 'the time limit of one run' }),
     streaming: Streaming.optional(),
     channel: ChannelTerms.optional(),
+    schemes: Schemes.optional().meta({
+      description: 'how the agent can be paid for; without `exact`: on payment channels only',
+    }),
+    pricing: Pricing.optional().meta({
+      description: 'prices by use, for calls on a payment channel; `price` is the most that any call costs',
+    }),
     version: z.int(),
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),
@@ -127,3 +141,8 @@ export const Listing = z
   })
   .meta({ id: 'Listing', description: 'An agent on the market.' })
 export type Listing = z.infer<typeof Listing>
+
+/** True if no call can be paid for by itself. */
+export function isOnChannelsOnly({ schemes }: Pick<Listing, 'schemes'>): boolean {
+  return schemes !== undefined && !schemes.includes('exact')
+}

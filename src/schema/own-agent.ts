@@ -3,6 +3,7 @@ import { AgentImage, MaxPrice, privateFields, Streaming } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
 import { Listing } from './listing.ts'
+import { Pricing } from './pricing.ts'
 
 const DiffersAt = z.array(z.string()).optional().meta({
   description:
@@ -14,8 +15,13 @@ export const OwnAgent = z
     id: z.string(),
     name: z.string(),
     description: z.string(),
-    price: PriceText,
+    price: PriceText.meta({ description: 'the most that a call costs, in USDC' }),
     price_atomic: z.string(),
+    pricing: Pricing.optional().meta({ description: 'prices by use, for calls on payment channels' }),
+    on_channels_only: z
+      .literal(true)
+      .optional()
+      .meta({ description: 'the agent has `pricing` and no price of its own' }),
     max_price: PriceText.optional().meta({ description: 'the most that one run may pay the remote agent, in USDC' }),
     model: z.string().optional().meta({ description: 'model from the settings; absent: the best available model' }),
     runs: z.string().meta({ description: 'model that the agent runs on, as shown in its listing' }),
@@ -55,7 +61,8 @@ const { instructions, temperature, max_output_tokens, reasoning } = privateField
 export const UpdateAgent = z
   .strictObject({
     description: description.optional(),
-    price: price.optional(),
+    price: price.unwrap().optional(),
+    pricing: Pricing.nullable().optional().meta({ description: 'null: calls cost the price' }),
     max_price: MaxPrice.nullable().optional().meta({
       description: 'the most that one run may pay the remote agent of `a2a`, in USDC; null: pays nothing',
     }),

@@ -25,8 +25,10 @@ export const ToolAgent = z
     name: z.string(),
     description: z.string(),
     tags: z.array(z.string()),
-    price: z.string().describe('USDC per task; "0" means free'),
+    price: z.string().describe('USDC per task; "0" means free; with `pricing`, the most that a task costs'),
     price_atomic: z.string(),
+    pricing: z.string().optional().describe('prices by use, for calls on a payment channel'),
+    on_channels_only: z.boolean().optional().describe('true: the agent is paid on payment channels only'),
     network: z.string(),
     buyable: z.boolean().describe('false: sold on another network than this node uses, so this node cannot buy it'),
     model: z.string().optional(),
@@ -74,8 +76,10 @@ const GetAgentOutput = z.object({ agent: ToolAgent, notice: z.string() })
 export const QuoteInput = z.strictObject({ agent_id: AgentIdText })
 export const QuoteOutput = z.object({
   agent_id: z.string(),
-  price: z.string().describe('price of one task now, in USDC'),
+  price: z.string().describe('price of one task now, in USDC; with `pricing`, the most that it costs'),
   price_atomic: z.string(),
+  pricing: z.string().optional().describe('prices by use, for calls on a payment channel'),
+  on_channels_only: z.boolean().optional().describe('true: the agent is paid on payment channels only'),
   network: z.string(),
   asset: z.string(),
   pay_to: z.string(),

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import { defined } from '../lib/defined.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
-import { AgentDefinition, privateFields, runsOwn } from '../schema/agent.ts'
+import { AgentDefinition, priceOf, privateFields, runsOwn } from '../schema/agent.ts'
 import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
 import type { OwnAgents } from './hosted-agents.ts'
@@ -120,8 +120,10 @@ function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAge
     id,
     name: definition.name,
     description: definition.description,
-    price: definition.price,
-    price_atomic: definition.price.toString(),
+    price: priceOf(definition),
+    price_atomic: priceOf(definition).toString(),
+    ...defined({ pricing: definition.pricing }),
+    ...(definition.price === undefined && { on_channels_only: true as const }),
     ...defined({ max_price: definition.max_price, model: definition.model }),
     runs: model,
     ...privateOf(definition),

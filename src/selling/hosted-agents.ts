@@ -4,11 +4,13 @@ import type { Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { AgentError } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
+import { defined } from '../lib/defined.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Asset } from '../payments/assets.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { ServedAgent, ServedAgents } from '../protocols/x402/exchange.ts'
-import type { AgentDefinition } from '../schema/agent.ts'
+import { type AgentDefinition, priceOf } from '../schema/agent.ts'
+import { CHANNEL_SCHEME } from '../schema/channel.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -154,7 +156,9 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       const { definition, timeoutMs } = agent
       return {
         id,
-        amount: definition.price,
+        amount: priceOf(definition),
+        ...(definition.pricing !== undefined && { pricing: definition.pricing }),
+        ...(definition.price === undefined && { isOnChannelsOnly: true as const }),
         timeoutMs,
         tokenId: tokens.get(id) ?? '',
         streaming: definition.streaming ?? DEFAULT_STREAMING,
@@ -224,12 +228,13 @@ function listingOf(
   token_id: string | undefined,
   { asset, payTo, sellerName, channel }: OwnAgentsDeps,
 ) {
-  const free = definition.price === 0n
+  const price = priceOf(definition)
+  const free = price === 0n
   return {
     id,
     name: definition.name,
     description: definition.description,
-    price_atomic: definition.price,
+    price_atomic: price,
     model,
     tags: definition.tags ?? [],
     protocols: free ? [MARKETPLACE_PROTOCOL, X402_PROTOCOL] : [X402_PROTOCOL],
@@ -240,6 +245,8 @@ function listingOf(
     timeout_seconds: Math.ceil(timeoutMs / 1000),
     ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
     ...(!free && channel !== undefined && { channel }),
+    ...(channel !== undefined && defined({ pricing: definition.pricing })),
+    ...(definition.price === undefined && { schemes: [CHANNEL_SCHEME] }),
     ...(sellerName !== undefined && { seller_name: sellerName }),
   }
 }

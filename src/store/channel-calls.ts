@@ -3,6 +3,7 @@ import type { ChannelConfig, Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes } from './hex.ts'
+import { packMetered } from './metered-row.ts'
 import { type Query, run, together } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
 
@@ -27,8 +28,8 @@ const NUMBER_BYTES = 16
 const RECORD = `
   INSERT INTO payments
     (id, state, agent_id, peer_id, correlation_id, network, asset, pay_to, amount, max_timeout_s, payer, authorization_nonce,
-     valid_after_s, valid_before_s, signature, channel, channel_seq, channel_total, error, owner, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)`
+     valid_after_s, valid_before_s, signature, channel, channel_seq, channel_total, metered, error, owner, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const NOTE_EXCHANGE = `UPDATE payments SET exchange_id = ${EXCHANGE_OF_PAYMENT}, receipt = ? WHERE id = ?`
 
 /** Stores the payment of a call and its exchange. */
@@ -44,6 +45,7 @@ export function recordCall(
     ...[network, config.token, config.receiver, charge?.amount ?? 0n, config.payer],
     ...[bytes.subarray(0, NUMBER_BYTES), new Uint8Array(0), toBytes(channel.id), charge?.seq ?? null],
     charge?.total.toString() ?? null,
+    charge === undefined ? null : packMetered(charge),
     ...[exchange.error ?? null, process, exchange.createdAt, now],
   )
   const receipt = exchange.receipt === undefined ? null : packReceipt(exchange.receipt)

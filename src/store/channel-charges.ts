@@ -4,6 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { type ChannelSums, channelNo, putSums, type StoredChannel } from './buyer-channels.ts'
 import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { packMetered, unpackMetered } from './metered-row.ts'
 import { type Order, putOrder } from './order-row.ts'
 import { nothing, one, type Query, run, steps, together, type Value } from './query.ts'
 import {
@@ -40,15 +41,22 @@ type StoredCharge = { state: 'spent'; confirmation: 'chain'; amount: bigint }
 type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
 type WaitingEnd = { end: ChargedEnd; resolve(stored: StoredCharge | undefined): void; reject(error: unknown): void }
 
-type CallRow = { order_no: number; payment_id: Uint8Array; channel: number; state: ReservationState; amount: number }
+type CallRow = {
+  order_no: number
+  payment_id: Uint8Array
+  channel: number
+  state: ReservationState
+  amount: number
+  metered: string | null
+}
 
 const CALL = `
-  SELECT a.order_no, a.payment_id, a.channel, a.state, a.amount FROM authorizations a JOIN orders o ON o.no = a.order_no
+  SELECT a.order_no, a.payment_id, a.channel, a.state, a.amount, a.metered FROM authorizations a JOIN orders o ON o.no = a.order_no
   WHERE o.id = ? AND a.channel IS NOT NULL`
 /** `confirmed_at`: the escrow of the channel is on the chain, so nothing more is asked of the chain about this call. */
 const SPEND = `
   UPDATE authorizations SET state = 'spent', amount = ?2, channel_seq = ?3, receipt = coalesce(?4, receipt), receipt_note = ?5,
-    confirmed_at = ?6, updated_at = ?6, look_at = NULL, unreceived = NULL
+    metered = ?7, confirmed_at = ?6, updated_at = ?6, look_at = NULL, unreceived = NULL
   WHERE order_no = ?1 AND state <> 'spent' RETURNING ${CHANGED}`
 const GIVE_UP = `
   UPDATE authorizations SET state = 'spent', confirmed_at = ?2, updated_at = ?2, look_at = NULL, unreceived = NULL
@@ -180,7 +188,9 @@ function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
   channels.set(row.channel, { ...channel, ...count(channel, { call: toHex(row.payment_id), asked }) })
   // More than what was asked is not owed, whatever the seller says.
   const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
-  const change = one<ChangedRow>(SPEND, row.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt)
+  const metered = packMetered({ ...unpackMetered(row.metered), units: charge?.units, cut: charge?.cut })
+  const values = [row.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt, metered]
+  const change = one<ChangedRow>(SPEND, ...values)
   // A call that was given up is charged after all.
   return { change, charged: amount, amount: row.state === 'reserved' ? amount - asked : amount }
 }

@@ -181,4 +181,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE buyer_channels ADD COLUMN leaving TEXT;
   ALTER TABLE buyer_channels ADD COLUMN closed_at INTEGER;
   `,
+  `
+  -- Of a call of a metered agent, as JSON: the prices it was bought under, what it has used, whether its output was cut.
+  ALTER TABLE payments ADD COLUMN metered TEXT;
+  ALTER TABLE authorizations ADD COLUMN metered TEXT;
+  `,
 ]

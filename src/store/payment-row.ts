@@ -6,6 +6,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toHex } from './hex.ts'
+import { unpackMetered } from './metered-row.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
 export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
@@ -97,6 +98,7 @@ export type PaymentRow = {
   channel: Uint8Array | null
   channel_seq: number | null
   channel_total: string | null
+  metered: string | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -134,7 +136,10 @@ export function toPayment(row: PaymentRow): StoredPayment {
 function channelCallOf(row: PaymentRow, channel: Uint8Array): Pick<StoredPayment, 'channel' | 'signed'> {
   const { signed, requirements } = authorizationOf(row)
   const { channel_seq: seq, channel_total: total } = row
-  const charge = seq === null || total === null ? undefined : { amount: requirements.amount, total: BigInt(total), seq }
+  const { units, cut } = unpackMetered(row.metered)
+  const counted = { ...(units && { units }), ...(cut && { cut }) }
+  const charge =
+    seq === null || total === null ? undefined : { amount: requirements.amount, total: BigInt(total), seq, ...counted }
   const authorization = { ...signed.authorization, nonce: toHex(row.id) }
   return { channel: { id: toHex(channel), charge }, signed: { ...signed, authorization } }
 }

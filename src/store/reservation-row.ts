@@ -4,6 +4,7 @@ import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toHex } from './hex.ts'
+import { type Metered, unpackMetered } from './metered-row.ts'
 import type { Expense } from './spending.ts'
 
 /** A signature of this node, stored before it is sent. */
@@ -22,6 +23,8 @@ export type Reservation = {
   settlesFirst?: boolean | undefined
   /** The channel that pays. Then `amount` is the most that the call may cost, and what it has cost once it is spent. */
   channel?: Hex | undefined
+  /** Of a call of a metered agent: the prices that it was bought under, and what it has used. */
+  metered?: Metered | undefined
 }
 /** Names a reservation: an order has at most one, for ever. */
 export type ReservationOf = Pick<Reservation, 'orderId'>
@@ -57,6 +60,7 @@ export type ReservationRow = {
   settles_first: number | null
   refund_tx: Uint8Array | null
   channel_id: string | null
+  metered: string | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -113,6 +117,7 @@ export function toReservation(row: ReservationRow, hasChain: boolean): StoredRes
     validBeforeSeconds: row.valid_before_s,
     ...(row.settles_first === 1 && { settlesFirst: true }),
     ...(row.channel_id !== null && { channel: row.channel_id as Hex }),
+    ...(row.metered !== null && { metered: unpackMetered(row.metered) }),
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     confirmation: confirmationOf(row, hasChain),
     ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),

@@ -5,6 +5,7 @@ import { APPROVED_PRICE } from './approvals.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { packMetered } from './metered-row.ts'
 import { isFinal, type Order, type OrderStatus, putOrder } from './order-row.ts'
 import { one, type Query, run, steps, together } from './query.ts'
 import { CHANGED, type ChangedRow, expenseOf, ofOrder, type Reservation } from './reservation-row.ts'
@@ -59,8 +60,8 @@ type DecidingRow = SumColumns &
 const INSERT_AUTHORIZATION = `
   INSERT INTO authorizations
     (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day,
-     settles_first, sender, created_at, updated_at, channel)
-  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, (SELECT c.no FROM buyer_channels c WHERE c.id = ?)
+     settles_first, sender, created_at, updated_at, metered, channel)
+  SELECT no, ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?, (SELECT c.no FROM buyer_channels c WHERE c.id = ?)
   FROM orders WHERE id = ? AND status = ? AND cancel_requested_at IS NULL
   ON CONFLICT (order_no) DO NOTHING`
 
@@ -156,6 +157,7 @@ function insertAuthorization(
     process,
     order.updatedAt,
     order.updatedAt,
+    packMetered(reservation.metered ?? {}),
     reservation.channel ?? null,
     order.id,
     order.status,

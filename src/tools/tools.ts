@@ -7,8 +7,9 @@ import { formatPrice, parsePrice } from '../schema/amount.ts'
 import type { ExecutionResult, WalletBalance } from '../schema/api.ts'
 import type { ApprovalRecord } from '../schema/approval.ts'
 import { type Caller, permits } from '../schema/caller.ts'
-import type { Listing } from '../schema/listing.ts'
+import { isOnChannelsOnly, type Listing } from '../schema/listing.ts'
 import { OrderRecord } from '../schema/order.ts'
+import { pricingText } from '../schema/pricing.ts'
 import {
   type BudgetOutput,
   DiscoverInput,
@@ -164,6 +165,8 @@ function toolAgent(listing: Listing): ToolAgent {
     tags: [...tags],
     price: formatPrice(price),
     price_atomic,
+    ...(listing.pricing !== undefined && { pricing: pricingText(listing.pricing) }),
+    ...(isOnChannelsOnly(listing) && { on_channels_only: true }),
     network,
     buyable: listing.buyable,
     ...(model !== undefined && { model }),

@@ -199,7 +199,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     async registerAgent(definition) {
       seen.calls.push('register')
       seen.registered.push(definition)
-      const { name, description, price, model } = definition
+      const { name, description, price = 0n, model } = definition
       return listing({ name, description, price, price_atomic: `${price}`, model, local: true })
     },
     ownAgents: {

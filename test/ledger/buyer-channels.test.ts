@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
+import { madePayment } from '../../src/ledger/payment-record.ts'
 import { countIntoSums } from '../../src/payments/channels/buyer-channel.ts'
 import type { Charge } from '../../src/schema/channel.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
@@ -68,6 +69,22 @@ onBothEngines((open) => {
     database = await open()
     purchases = createPurchases(database)
     channels = createBuyerChannels(database)
+  })
+
+  test('ADR-38 a metered call keeps the prices that it was bought under, and shows what it has used', async () => {
+    const { id } = await opened()
+    const pricing = { per_call: 10n, per_1k_output_tokens: 2_000n, max: ASKED }
+    const call = callOn(id)
+    const reservation = { ...call.reservation, metered: { pricing } }
+    await purchases.reserve(call.order, reservation, { day, limits: () => ({}) })
+    expect((await purchases.reservationOf(call.order.id))?.metered).toEqual({ pricing })
+    const charge = { amount: 50n, total: 50n, seq: 1, units: { output_tokens: 20 }, cut: true as const }
+    await finish(call, charge)
+    const made = (await purchases.reservationOf(call.order.id))!
+    expect(made).toMatchObject({ amount: 50n, metered: { pricing, units: { output_tokens: 20 }, cut: true } })
+    expect(madePayment(made, () => undefined)).toMatchObject({
+      ...{ amount_atomic: '50', units: { output_tokens: 20 }, cut: true, book: 'paid' },
+    })
   })
 
   test('a channel reads back as it was, with a deposit under way and amounts of 39 digits', async () => {

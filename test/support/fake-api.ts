@@ -328,7 +328,7 @@ export function fakeServer(changes: Partial<FakeParts> = {}, options: Partial<Ap
   return createServer(apiOperations(deps), { ...deps, guard, adopt: createHttpServer })
 }
 
-function listingOf({ name, description, price, model, tags }: AgentDefinition): Listing {
+function listingOf({ name, description, price = 0n, model, tags }: AgentDefinition): Listing {
   const own = { id: localId, name, description, price, price_atomic: price.toString(), tags: tags ?? [], local: true }
   return listingFixture({ ...own, ...(model !== undefined && { model }) })
 }

@@ -15,6 +15,7 @@ import type { Watch } from '../flights.ts'
 import type { Guard, Terms } from '../guard.ts'
 import { ChannelRefused, sendOnChannel } from './channel-call.ts'
 import { type ChannelLine, ChannelShort } from './channel-line.ts'
+import { channelNeeded } from './channel-only.ts'
 import type { Channels } from './channels.ts'
 
 type ChannelPurchase = {
@@ -77,10 +78,11 @@ export async function buyOnChannel(
     const shown = watch === undefined ? call : { ...call, onOutput: watch.output }
     const sent = { line, reservation, call: shown, seller: terms.seller, streams: deps.streams }
     const response = await sendOnChannel(sent, { ...reservation.envelope, channel }, signal)
-    return { response, reservation, onChannel: chargeOf(response, line, { id, asked, now: deps.clock.now() }) }
+    return { response, reservation, onChannel: chargeOf(response, line, { reservation, now: deps.clock.now() }) }
   } catch (error) {
     if (error instanceof ChannelRefused || error instanceof ChannelShort) {
       line.drop(id)
+      if (terms.isOnChannelsOnly) throw channelNeeded(`the channel does not pay this call: ${reasonOf(error)}`)
       if (isReserved) guard.instead = id
       deps.logger.info({ reason: reasonOf(error) }, 'a channel does not pay a call; it is paid for by itself')
       return undefined
@@ -95,8 +97,10 @@ export async function buyOnChannel(
 export function chargeOf(
   { charge }: Pick<ReceivedResponse, 'charge'>,
   line: ChannelLine,
-  { id, asked, now }: { id: string; asked: bigint; now: number },
+  { reservation, now }: { reservation: Pick<Reservation, 'paymentId' | 'amount' | 'metered'>; now: number },
 ): ChargedCall {
-  line.count(id, { asked, charge }, now)
-  return { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge }) }
+  const { paymentId, amount: asked } = reservation
+  const pricing = reservation.metered?.pricing
+  line.count(paymentId, { asked, charge, pricing }, now)
+  return { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge, pricing }) }
 }

@@ -80,7 +80,7 @@ export async function sendOnChannel(
 }
 
 function ask(
-  { call, seller, streams }: SentCall,
+  { call, seller, streams, reservation }: SentCall,
   {
     method,
     envelope,
@@ -99,13 +99,21 @@ function ask(
     wanted,
     ({ stream }) => {
       used.stream = stream
-      if (method === 'result') return askX402Result(stream, call, envelope, signal)
-      const answered = callX402Preemptively(stream, call, envelope, signal)
+      const payment = withPricing(envelope, reservation)
+      if (method === 'result') return askX402Result(stream, call, payment, signal)
+      const answered = callX402Preemptively(stream, call, payment, signal)
       faultPoint('buyer:call-sent')
       return answered
     },
     signal,
   )
+}
+
+/** Says under which prices the call is bought: the seller may have others since. */
+function withPricing(envelope: PaymentEnvelope, { metered }: Pick<Reservation, 'metered'>): PaymentEnvelope {
+  const { channel } = envelope
+  if (metered?.pricing === undefined || channel === undefined) return envelope
+  return { ...envelope, channel: { ...channel, pricing: metered.pricing } }
 }
 
 /** The payment of a call that is in flight already. */

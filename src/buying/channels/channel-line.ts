@@ -17,6 +17,7 @@ import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
 import { spendableOf } from '../../payments/channels/seller-channel.ts'
 import { checkVoucher } from '../../payments/voucher.ts'
 import type { ChannelPayment, ChannelStatement, Charge, SignedVoucher } from '../../schema/channel.ts'
+import type { Pricing } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, DepositUnderWay, LoadedChannel } from '../../store/buyer-channels.ts'
 import type { Leaving } from '../../store/leaving.ts'
@@ -147,7 +148,11 @@ export class ChannelLine {
   }
 
   /** Counts the charge of a call, as its seller states it. The ledger counts it by itself. */
-  count(call: string, counted: { asked: bigint; charge: Charge | undefined }, now: number): void {
+  count(
+    call: string,
+    counted: { asked: bigint; charge: Charge | undefined; pricing?: Pricing | undefined },
+    now: number,
+  ): void {
     this.#isKnown = true
     this.usedAt = now
     this.#set(countStated(this.#channel, { call, ...counted }))

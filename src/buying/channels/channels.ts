@@ -20,9 +20,10 @@ import { parsePrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { AgentStats } from '../../schema/standing.ts'
 import type { BuyerChannels, LoadedChannel, StoredChannel } from '../../store/buyer-channels.ts'
-import type { Terms } from '../guard.ts'
+import { channelPrice, type Terms } from '../guard.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
+import { obstacleTo } from './channel-only.ts'
 import { lookAtDeposit, signedDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
 import { amountFor, DEPOSIT_CALLS, depositTrouble, fits, newConfig, noRpc, type Offer } from './offer.ts'
@@ -82,6 +83,8 @@ export interface Channels {
   /** The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel. */
   lineFor(terms: Terms, wish: { wantsChannel?: boolean | undefined }): ChannelLine | undefined
   line(id: Hex): ChannelLine | undefined
+  /** Why no channel will ever pay a call to this agent. Undefined: one pays it, or will. */
+  obstacle(terms: Terms): string | undefined
   /** How much may be signed beyond the calls to this agent. */
   aheadOf(terms: Terms, price: bigint): bigint
   /** Goes on with the channels that this process has in the ledger. */
@@ -129,8 +132,8 @@ class ChannelBook implements Channels {
     const { mode, depositMax } = this.#options
     const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
     if (mode === 'off' || terms.channel === undefined || isImported) return undefined
-    const { amount, network } = terms.listed
-    if (network !== this.#deps.wallet.asset.network) return undefined
+    const amount = channelPrice(terms)
+    if (terms.listed.network !== this.#deps.wallet.asset.network) return undefined
     const offer = { ...terms, channel: terms.channel }
     const own = [...this.#lines.values()].filter((line) => line.isOpen && fits(line, offer))
     const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
@@ -143,6 +146,10 @@ class ChannelBook implements Channels {
 
   line(id: Hex): ChannelLine | undefined {
     return this.#lines.get(id)
+  }
+
+  obstacle(terms: Terms): string | undefined {
+    return obstacleTo(terms, { ...this.#options, hasRpc: this.#deps.onChain !== undefined })
   }
 
   aheadOf({ agentId }: Terms, price: bigint): bigint {
@@ -182,14 +189,14 @@ class ChannelBook implements Channels {
   }
 
   /** True if a channel to this payee is worth its transaction. Notes the call. */
-  #isWorth({ listed: { payTo, amount } }: Terms, isWanted: boolean): boolean {
+  #isWorth(terms: Terms, isWanted: boolean, { payTo } = terms.listed): boolean {
     const now = monotonicOf(this.#deps.clock)
     const calls = this.#calls
     const recent = [...(calls.get(payTo) ?? []).filter((at) => now - at < CALLS_MS), now].slice(-CALLS_MIN)
     calls.delete(payTo)
     calls.set(payTo, recent)
     if (calls.size > PAYEES_MAX) calls.delete(calls.keys().next().value!)
-    return isWanted || amount < CHEAP || recent.length >= CALLS_MIN
+    return isWanted || channelPrice(terms) < CHEAP || recent.length >= CALLS_MIN
   }
 
   /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */

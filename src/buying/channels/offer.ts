@@ -7,7 +7,7 @@ import { parsePrice, usdc } from '../../schema/amount.ts'
 import type { ChannelConfig } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { StoredChannel } from '../../store/buyer-channels.ts'
-import type { Terms } from '../guard.ts'
+import { channelPrice, type Terms } from '../guard.ts'
 import type { ChannelLine } from './channel-line.ts'
 import { lockedIn } from './deposits.ts'
 
@@ -39,11 +39,12 @@ export function fits(
  *
  * @throws CodedError INVALID_REQUEST if the seller wants what this node does not give
  */
-export function amountFor({ listed, channel: terms }: Offer, depositMax: bigint, wanted?: bigint): bigint {
+export function amountFor(offer: Offer, depositMax: bigint, wanted?: bigint): bigint {
+  const { channel: terms } = offer
   const offered = { withdrawDelay: terms.withdraw_delay, minDeposit: terms.min_deposit }
   const trouble = troubleForBuyer(offered, { withdrawDelaySecondsMax: WITHDRAW_DELAY_SECONDS_MAX, depositMax })
   if (trouble !== undefined) throw refused(trouble)
-  if (wanted === undefined) return largest(smallest(listed.amount * DEPOSIT_CALLS, depositMax), terms.min_deposit)
+  if (wanted === undefined) return largest(smallest(channelPrice(offer) * DEPOSIT_CALLS, depositMax), terms.min_deposit)
   if (wanted < terms.min_deposit) throw refused(`the seller takes deposits of ${usdc(terms.min_deposit)} or more`)
   if (wanted > depositMax) throw refused(`buyer.channel_deposit_max of this node is ${usdc(depositMax)}`)
   return wanted

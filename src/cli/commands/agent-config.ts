@@ -1,17 +1,19 @@
 import * as z from 'zod'
 import { addAgentToFile, readAgentsFile, removeAgentFromFile } from '../../config/agents-yaml.ts'
 import { countText, UsdcText } from '../../config/values.ts'
-import { AGENT_TIMEOUT_SECONDS, AgentDefinition, ownRuns, streamingModes } from '../../schema/agent.ts'
+import { AGENT_TIMEOUT_SECONDS, AgentDefinition, ownRuns, priceOf, streamingModes } from '../../schema/agent.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
+import { Pricing } from '../../schema/pricing.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { isAlive } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
 import { type Context, command, option, repeated, required } from '../command.ts'
 import { CliError, UsageError } from '../exit-code.ts'
-import { columns, priceText, printableLine } from '../text/terminal-text.ts'
+import { agentPriceText, columns, printableLine } from '../text/terminal-text.ts'
 import { inspectAgents } from './agent-notices.ts'
 import { instructionsFileOption, modelOptions, readModelOptions } from './model-options.ts'
+import { pricingOptions, readPricing } from './pricing-options.ts'
 import { placedWords } from './program-words.ts'
 
 const Text = z.string()
@@ -65,6 +67,7 @@ export const agentConfigAdd = command({
   ],
   options: {
     ...agentOptions,
+    ...pricingOptions,
     ...modelOptions,
     instructionsFile: instructionsFileOption,
     command: repeated(
@@ -92,6 +95,7 @@ export const agentConfigAdd = command({
     const definition = readDefinition({
       ...flags,
       ...readModelOptions(flags),
+      pricing: readPricing(flags),
       ...{ tags: tag, timeout_seconds: runTimeout, api_key_env: apiKeyEnv },
       ...(argv !== undefined && { command: await placedWords(argv) }),
       ...(maxPrice !== undefined && { max_price: priceNumber(maxPrice) }),
@@ -112,7 +116,7 @@ export const agentConfigAdd = command({
       context.printJson({ agent: z.encode(AgentDefinition, definition), file: path, replaced, restart_needed: running })
     } else {
       context.print(
-        `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${priceText(definition.price)}) in ${path}`,
+        `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${agentPriceText({ ...definition, price: priceOf(definition) })}) in ${path}`,
       )
       // The node may start with keys that this shell does not have, so the agent is stored anyway.
       if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(notice.text)))
@@ -135,7 +139,7 @@ export const agentConfigList = command({
     else {
       const rows = agents.map((agent) => [
         context.style.stdout.bold(printableLine(agent.name, 40)),
-        priceText(agent.price),
+        agentPriceText({ ...agent, price: priceOf(agent) }),
         printableLine(runsText(agent), 40),
         context.style.stdout.dim(printableLine(agent.description, 60)),
       ])
@@ -178,18 +182,21 @@ export function readDefinition(given: {
   name?: string | undefined
   description?: string | undefined
   price?: bigint | undefined
+  pricing?: Pricing | undefined
   model?: string | undefined
   [field: string]: unknown
 }): AgentDefinition {
-  const missing = (['name', 'description', 'price'] as const).find((field) => given[field] === undefined)
+  const isMissing = (field: string) => given[field] === undefined && (field !== 'price' || given.pricing === undefined)
+  const missing = (['name', 'description', 'price'] as const).find(isMissing)
   if (missing !== undefined) {
     throw new UsageError(
       `--${missing} is missing: an agent needs --name, --description and --price (0 for a free agent)`,
     )
   }
   const fields = Object.fromEntries(Object.keys(AgentDefinition.shape).map((field) => [field, given[field]]))
-  const price = priceNumber(given.price!)
-  const parsed = AgentDefinition.safeParse(JSON.parse(JSON.stringify({ ...fields, price })))
+  const price = given.price && { price: priceNumber(given.price) }
+  const pricing = given.pricing && { pricing: z.encode(Pricing, given.pricing) }
+  const parsed = AgentDefinition.safeParse(JSON.parse(JSON.stringify({ ...fields, ...price, ...pricing })))
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const flag = String(issue?.path[0] ?? 'name')

@@ -10,9 +10,10 @@ import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { differsText } from '../text/differs-text.ts'
 import { printList, writeOutput } from '../text/market-text.ts'
-import { priceText, printableLine } from '../text/terminal-text.ts'
+import { agentPriceText, printableLine } from '../text/terminal-text.ts'
 import { maxPriceOption, streamingOption } from './agent-config.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
+import { pricingOptions, readPricing } from './pricing-options.ts'
 import { readTask, taskOptions } from './task.ts'
 
 const AGENT = {
@@ -36,7 +37,7 @@ export const agentList = command({
       cells: (agent) => {
         const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
         const state = stateText(agent)
-        return [printableLine(agent.name, 24), priceText(agent.price), state, `${calls}`, `${failed}`, sum, agent.id]
+        return [printableLine(agent.name, 24), agentPriceText(agent), state, `${calls}`, `${failed}`, sum, agent.id]
       },
       json: agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })),
     })
@@ -66,6 +67,7 @@ export const agentUpdate = command({
   examples: ['stoa agent update Translator --price 0.02', 'stoa agent update Translator --model openai/gpt-5-mini'],
   options: {
     price: option('--price <usdc>', 'price of one task in USDC', UsdcText),
+    ...pricingOptions,
     maxPrice: maxPriceOption,
     description: option('--description <text>', 'what the agent does', z.string()),
     model: option('--model <model>', 'what the agent runs on', z.string()),
@@ -76,10 +78,11 @@ export const agentUpdate = command({
   async run(context, { price, maxPrice, description, model, streaming, ...flags }, given) {
     const change = {
       ...readModelOptions(flags),
-      ...defined({ price, max_price: maxPrice, description, model, streaming }),
+      ...defined({ price, pricing: readPricing(flags), max_price: maxPrice, description, model, streaming }),
     }
     if (Object.keys(change).length === 0) {
-      const fields = '--price, --max-price, --description, --instructions, --model or --streaming'
+      const fields =
+        '--price, --charge-max with rates, --max-price, --description, --instructions, --model or --streaming'
       throw new UsageError(`nothing to change: give at least one of ${fields}`)
     }
     const { node, agent } = await find(context, flags, given)

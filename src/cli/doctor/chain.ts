@@ -1,12 +1,13 @@
 import { ok, skip, warn } from '../../lib/finding.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from '../../node/chain-checks.ts'
 import { readWalletKey } from '../../payments/wallet-key.ts'
+import { priceOf } from '../../schema/agent.ts'
 import { readBalance } from '../commands/wallet.ts'
 import type { Check, Patient } from './check.ts'
 
 const around = ({ config, parts, agents }: Patient): Surroundings => ({
   ...{ config, fetch: parts.fetch, clock: parts.clock },
-  sells: agents.some(({ price }) => price > 0n),
+  sells: agents.some((agent) => priceOf(agent) > 0n),
 })
 
 const rpc: Check = { id: 'rpc', title: 'Chain RPC', run: (patient, signal) => checkRpc(around(patient), signal) }

@@ -1,8 +1,9 @@
-import type { Listing, Ranking } from '../../schema/listing.ts'
+import { isOnChannelsOnly, type Listing, type Ranking } from '../../schema/listing.ts'
 import { networkText } from '../../schema/network-kind.ts'
+import { type Pricing, pricingText } from '../../schema/pricing.ts'
 import type { Context } from '../command.ts'
 import { badge } from './badge.ts'
-import { columns, priceText, printableLine } from './terminal-text.ts'
+import { agentPriceText, columns, priceText, printableLine } from './terminal-text.ts'
 
 /** Text for reading fits the smallest terminal. Text for copying, such as an address, is never cut. */
 const WIDTH = 80
@@ -42,6 +43,7 @@ function card(listing: Listing, { style }: Context): string[] {
     `  id      ${listing.id}`,
     `  seller  ${listing.local ? 'this node' : printableLine(listing.seller_id)}`,
     ...listing.addrs.slice(0, ADDRESSES_MAX).map((address) => `  at      ${printableLine(address)}`),
+    ...(listing.pricing === undefined ? [] : priceLines(listing, listing.pricing)),
     ...standingLines(listing),
     `  ${dim(printableLine(listing.description, WIDTH - 2))}`,
     ...(original === undefined
@@ -64,12 +66,19 @@ function foreignLines({ buyable, network }: Listing, style: Context['style']['st
 /** `Echo  0.01 USDC  online, 12 ms  builtin/echo`, cut at the end. */
 function headLine(listing: Listing, { bold, dim, green, yellow }: Context['style']['stdout']): string {
   const name = printableLine(listing.name, NAME_LENGTH)
-  const price = priceText(listing.price)
+  const price = agentPriceText(listing)
   const presence = presenceText(listing)
   const room = WIDTH - [name, price, presence].reduce((used, text) => used + [...text].length + 2, 0)
   const model = room < 8 ? '' : printableLine(listing.model ?? '', room)
   const dressed = [bold(name), green(price), listing.online === false ? yellow(presence) : presence, dim(model)]
   return dressed.filter((text) => text !== '').join('  ')
+}
+
+/** What a metered agent charges, and by which way it is paid. */
+function priceLines(listing: Listing, pricing: Pricing): string[] {
+  const only = isOnChannelsOnly(listing)
+  const way = only ? 'on payment channels only' : `on a payment channel; ${priceText(listing.price)} paid by itself`
+  return [`  costs   ${pricingText(pricing)}`, `          ${way}`]
 }
 
 function presenceText({ local, online, latency_ms }: Listing): string {

@@ -1,10 +1,10 @@
 import type { Config } from '../../config/config.ts'
-import type { AgentDefinition } from '../../schema/agent.ts'
+import { type AgentDefinition, priceOf } from '../../schema/agent.ts'
 import type { Listing } from '../../schema/listing.ts'
 import { networkText } from '../../schema/network-kind.ts'
 import type { AgentNotice } from '../commands/agent-notices.ts'
 import { badge } from './badge.ts'
-import { columns, priceText, printableLine, type Style } from './terminal-text.ts'
+import { agentPriceText, columns, printableLine, type Style } from './terminal-text.ts'
 
 export type Ready = {
   version: string
@@ -35,7 +35,7 @@ export function startWarnings(
         : printableLine(definition.name, 40)
     return `${lead}: ${text}`
   })
-  const paid = definitions.filter(({ price }) => price > 0n)
+  const paid = definitions.filter((agent) => priceOf(agent) > 0n)
   if (paid.length > 0 && config.facilitatorUrl === undefined) {
     warnings.push(
       `no facilitator is set for ${config.network}, so payments of buyers are never settled: set --facilitator-url or FACILITATOR_URL`,
@@ -69,7 +69,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
   ]
   const agents = listings.map((listing) => [
     printableLine(listing.name, 40),
-    priceText(listing.price),
+    agentPriceText(listing),
     printableLine(listing.model ?? '', 40),
     listing.id,
   ])

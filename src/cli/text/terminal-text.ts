@@ -1,6 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 import type { Environment } from '../../config/env.ts'
 import { usdc } from '../../schema/amount.ts'
+import type { Pricing } from '../../schema/pricing.ts'
 import type { Output } from '../io.ts'
 
 /**
@@ -33,6 +34,11 @@ export function printableLine(text: string, lengthMax = 200): string {
 /** `0.01 USDC`, or `free`. */
 export function priceText(atomic: bigint): string {
   return atomic === 0n ? 'free' : usdc(atomic)
+}
+
+/** The price of an agent in few words. A metered agent costs that much at most. */
+export function agentPriceText({ price, pricing }: { price: bigint; pricing?: Pricing | undefined }): string {
+  return pricing === undefined ? priceText(price) : `up to ${usdc(price)}`
 }
 
 export function columns(rows: readonly (readonly string[])[], { indent = 0, gap = 2 } = {}): string[] {

@@ -1,4 +1,4 @@
-import type * as z from 'zod'
+import * as z from 'zod'
 import { formatPrice } from '../../schema/amount.ts'
 import { Listings } from '../../schema/api.ts'
 import { Diagnosis } from '../../schema/diagnosis.ts'
@@ -9,6 +9,7 @@ import { Listing } from '../../schema/listing.ts'
 import { OwnAgent, OwnAgents, TestResult, type UpdateAgent } from '../../schema/own-agent.ts'
 import type { Page } from '../../schema/page.ts'
 import { PaymentRecord } from '../../schema/payment-record.ts'
+import { Pricing } from '../../schema/pricing.ts'
 import { type AccessCalls, accessCalls } from './access.ts'
 import { at, type Options, type PageOptions, type Requests } from './requests.ts'
 
@@ -48,9 +49,10 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
   return {
     ...accessCalls({ request, linked }),
     ownAgents: (options) => request('/agents/own', OwnAgents, options),
-    updateAgent(id, { price, max_price, ...change }, options) {
+    updateAgent(id, { price, pricing, max_price, ...change }, options) {
       const amounts = {
         ...(price !== undefined && { price: usdc(price) }),
+        ...(pricing !== undefined && { pricing: pricing && z.encode(Pricing, pricing) }),
         ...(max_price !== undefined && { max_price: max_price === null ? null : usdc(max_price) }),
       }
       const body = { ...change, ...amounts }

@@ -62,7 +62,9 @@ export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, te
 
   function agentOf(agentId: string, sent: SentPayment | undefined): ServedAgent | undefined {
     try {
-      return sales.agents.find(agentId)
+      const agent = sales.agents.find(agentId)
+      // This door takes single payments only.
+      return agent?.isOnChannelsOnly === true ? undefined : agent
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
       if (sent?.kind === 'exact') return undefined

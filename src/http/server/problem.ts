@@ -34,6 +34,7 @@ export const problems = {
   APPROVAL_DENIED: { status: 402, title: 'The operator has denied this payment' },
   APPROVAL_EXPIRED: { status: 402, title: 'Nobody approved this payment in time' },
   LISTING_MISMATCH: { status: 402, title: 'The seller asks for other terms than it listed' },
+  CHANNEL_NEEDED: { status: 402, title: 'The agent is sold on payment channels only' },
   SETTLES_FIRST: { status: 402, title: 'The seller settles before its agent runs' },
   INSUFFICIENT_FUNDS: { status: 402, title: 'The wallet holds too little' },
   WALLET_HAS_CODE: { status: 402, title: 'The wallet has code that refuses its payments' },

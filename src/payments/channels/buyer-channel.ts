@@ -1,8 +1,10 @@
 import type { ChannelState } from '../../chain/batch-settlement.ts'
 import { largest, smallest } from '../../lib/bigints.ts'
-import type { ChannelConfig, SignedVoucher } from '../../schema/channel.ts'
+import type { ChannelConfig, Charge, SignedVoucher } from '../../schema/channel.ts'
+import type { Pricing } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import { type Charge, spendableOf } from './seller-channel.ts'
+import { falseCharge } from '../pricing.ts'
+import { spendableOf } from './seller-channel.ts'
 
 /*
  * What a buyer may do with one channel, as pure functions: no clock, no chain, no disk. Amounts are atomic units.
@@ -111,15 +113,17 @@ export function dropCall(channel: BuyerChannel, call: string): BuyerChannel {
  */
 export function countCharge(
   channel: BuyerChannel,
-  { call, asked, charge }: { call: string; asked: bigint; charge: Charge },
+  { call, asked, charge, pricing }: { call: string; asked: bigint; charge: Charge; pricing?: Pricing | undefined },
 ): BuyerChannel {
   const { amount, seq } = charge
   if (seq <= channel.statedSeq) return dropCall(channel, call)
   if (amount < 0n || amount > asked) return stop(channel, `the seller charged ${amount} for a call of at most ${asked}`)
+  const falsehood = pricing && falseCharge(pricing, charge)
+  if (falsehood !== undefined) return stop(channel, falsehood)
   if (seq <= channel.seq || channel.early.has(seq)) {
     return stop(channel, `the seller gave the number ${seq} to two charges`)
   }
-  return countEarly({ ...channel, early: new Map(channel.early).set(seq, { ...charge, call }) })
+  return countEarly({ ...channel, early: new Map(channel.early).set(seq, { amount, total: charge.total, seq, call }) })
 }
 
 /** Why a channel stops whose seller sends a result without a charge. */
@@ -128,10 +132,11 @@ const NO_CHARGE = 'the seller sent a result and stated no charge'
 /** Counts a charge as its seller states it. A seller that states none is not paid ahead any more. @internal Exported for its test. */
 export function countStated(
   channel: BuyerChannel,
-  { call, asked, charge }: { call: string; asked: bigint; charge: Charge | undefined },
+  counted: { call: string; asked: bigint; charge: Charge | undefined; pricing?: Pricing | undefined },
 ): BuyerChannel {
+  const { call, charge } = counted
   if (charge === undefined) return stop(dropCall(channel, call), NO_CHARGE)
-  return countCharge(channel, { call, asked, charge })
+  return countCharge(channel, { ...counted, charge })
 }
 
 /** The sums of a channel, as they are on disk. */

@@ -21,7 +21,9 @@ export type CallEnd = {
   /** What was reserved for it. */
   asked: bigint
   /** Undefined: nothing is stored and nothing is charged. */
-  stored: { amount: bigint | undefined; exchange: NewExchange } | undefined
+  stored:
+    | { amount: bigint | undefined; exchange: NewExchange; metered?: Pick<Charge, 'units' | 'cut'> | undefined }
+    | undefined
 }
 
 type Answer<T> = { resolve(value: T): void; reject(reason: unknown): void }
@@ -82,7 +84,11 @@ function endCalls(
     const amount = stored?.amount
     let charge: Charge | undefined
     if (amount === undefined) channel = releaseCall(channel, asked)
-    else ({ channel, charge } = chargeCall(channel, { asked, amount }))
+    else {
+      const charged = chargeCall(channel, { asked, amount })
+      channel = charged.channel
+      charge = { ...charged.charge, ...stored?.metered }
+    }
     ended.push({ end, charge })
     if (stored !== undefined) calls.push({ id, peerId, charge, exchange: stored.exchange })
   }

@@ -36,7 +36,7 @@ export type SellerChannel = {
 /** What the receiver's authorizer signs to give escrow back. The contract takes each nonce once. @internal Exported for its test. */
 export type ChannelRefund = { nonce: bigint; amount: bigint }
 
-/** What a call has cost. `total` and `seq` count it in. */
+/** What a call has cost. `total` and `seq` count it in. @internal Exported for its test. */
 export type Charge = { amount: bigint; total: bigint; seq: number }
 
 /**

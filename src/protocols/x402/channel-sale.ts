@@ -1,15 +1,18 @@
+import type { Usage } from '../../agents/runtime.ts'
 import { ChainError } from '../../chain/rpc.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import { ChannelRefused, ChannelsBusy } from '../../payments/channels/channel-refused.ts'
+import type { CallEnd } from '../../payments/channels/channel-turn.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
+import { isSamePricing, priceOfUnits, wordsIn } from '../../payments/pricing.ts'
 import type { ChannelPayment, Charge } from '../../schema/channel.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
+import type { Pricing, Units } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
-import type { NewExchange } from '../../store/exchanges.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import { admit } from './admit.ts'
@@ -22,6 +25,7 @@ import {
   type X402ServerDeps,
 } from './exchange.ts'
 import { readTask, respond } from './messages.ts'
+import { Meter } from './meter.ts'
 import { CHANNEL_SCHEME, isOnChannel, paymentOf } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { answerBought } from './result.ts'
@@ -40,7 +44,7 @@ type Sold = Omit<PaidResult, 'txHash'> & { charge: Charge }
  * 1. A known id gets what is stored, and one that runs is waited for.
  * 2. Take the call: its voucher and its channel cover it, and the voucher is on disk.
  * 3. Run.
- * 4. Store the result with its charge, which is the price. A run that failed costs nothing.
+ * 4. Store the result with its charge: the price, or what was used. A run that failed costs nothing.
  *
  * @throws PeerError: nobody is charged, except after SETTLEMENT_FAILED, when the buyer can ask for the result
  */
@@ -96,13 +100,10 @@ async function sellOnce(
   if ((await deps.payments.get(id)) !== undefined) return undefined
   if (caller.isDraining?.())
     throw new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later')
-  const { asked = 0n } = call.payment
-  if (asked < agent.amount) {
-    throw new PeerError('PAYMENT_AMOUNT_WRONG', `this call costs ${agent.amount}, and its buyer allows ${asked}`)
-  }
+  const most = mostOf(agent, call.payment)
   using slot = admit(caller.callerDid, deps)
-  const channel = await take(call, { peerId: caller.peerId, price: agent.amount, signal: caller.signal }, deps)
-  const taken = { id, asked: agent.amount, channel }
+  const channel = await take(call, { peerId: caller.peerId, price: most, signal: caller.signal }, deps)
+  const taken = { id, asked: most, channel }
   // From here to the run, whatever fails costs nothing and is not stored: the call may be sent again.
   using unrun = new Hold(() => void letGo(taken, caller))
   faultPoint('seller:channel-taken')
@@ -110,11 +111,20 @@ async function sellOnce(
   caller.signal.throwIfAborted()
   unrun.keep()
   const payment = { id, correlationId: caller.correlationId }
-  const outcome = await runAgent(agent, { payment, input: call.input }, caller, deps)
+  const { pricing } = agent
+  const meter = pricing && new Meter(pricing, call.input, deps.clock)
+  meter?.start()
+  const metered = meter === undefined ? caller : { ...caller, onUsage: (usage: Usage) => meter.used(usage) }
+  const outcome = await runAgent(agent, { payment, input: call.input }, metered, deps)
+  meter?.pause()
   slot.leave()
   faultPoint('seller:executed')
   // Awaited, because the call counts as running until its end is stored.
-  if (!('failure' in outcome) && outcome.output !== '') return await charge(taken, outcome, caller, deps)
+  if (!('failure' in outcome) && outcome.output !== '') {
+    const units = meter?.units(wordsIn(outcome.output))
+    const cost = pricing === undefined || units === undefined ? { amount: most } : costOf(pricing, units)
+    return await charge(taken, { ...outcome, ...cost }, caller, deps)
+  }
   const failure = 'failure' in outcome ? outcome.failure : new PeerError('EXECUTION_FAILED', 'the agent gave no result')
   const error = buyerReason(failure)
   await end(taken, { amount: undefined, exchange: { ...outcome.exchange, error } }, caller, deps)
@@ -122,15 +132,34 @@ async function sellOnce(
   return asExecutionFailed(failure)
 }
 
-type Run = Extract<Awaited<ReturnType<typeof runAgent>>, { output: string }>
+/** The most that a call costs. @throws PeerError if the buyer allows less, or has read other prices */
+function mostOf({ amount, pricing }: ServedAgent, payment: ChannelPayment): bigint {
+  const { asked = 0n, pricing: read } = payment
+  const most = pricing?.max ?? amount
+  if (asked < most) {
+    throw new PeerError('PAYMENT_AMOUNT_WRONG', `this call costs up to ${most}, and its buyer allows ${asked}`)
+  }
+  if (read !== undefined && (pricing === undefined || !isSamePricing(read, pricing))) {
+    throw new PeerError('PAYMENT_AMOUNT_WRONG', 'the prices of this agent have changed: read its listing again')
+  }
+  return most
+}
+
+function costOf(pricing: Pricing, units: Units) {
+  return { amount: priceOfUnits(pricing, units), metered: { units } }
+}
+
+type Run = Extract<Awaited<ReturnType<typeof runAgent>>, { output: string }> &
+  Required<Pick<NonNullable<CallEnd['stored']>, 'amount'>> &
+  Pick<NonNullable<CallEnd['stored']>, 'metered'>
 
 async function charge(
   taken: Taken,
-  { output, exchange, receiptForm }: Run,
+  { output, exchange, receiptForm, amount, metered }: Run,
   caller: Exchange,
   deps: SaleDeps,
 ): Promise<Sold> {
-  const { id, asked, channel } = taken
+  const { id, channel } = taken
   const payer = channel.channel.config.payer as Hex
   const bought = {
     id,
@@ -140,7 +169,7 @@ async function charge(
     payer,
   }
   const receipt = await signReceipt(bought, { task: exchange.input, result: output }, receiptForm, deps)
-  const charged = await end(taken, { amount: asked, exchange: { ...exchange, output, receipt } }, caller, deps)
+  const charged = await end(taken, { amount, metered, exchange: { ...exchange, output, receipt } }, caller, deps)
   faultPoint('seller:channel-charged')
   return { output, receipt, charge: charged! }
 }
@@ -157,7 +186,7 @@ async function take(
 /** Stores how a call has ended. While the ledger is away, who asks for its result waits, and then gets it. */
 async function end(
   { id, asked, channel }: Taken,
-  stored: { amount: bigint | undefined; exchange: NewExchange },
+  stored: NonNullable<CallEnd['stored']>,
   { peerId }: Exchange,
   deps: SaleDeps,
 ): Promise<Charge | undefined> {

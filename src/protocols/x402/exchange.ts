@@ -1,5 +1,5 @@
 import type { RunSlots } from '../../agents/run-slots.ts'
-import { type AgentCall, AgentError, type OnOutput } from '../../agents/runtime.ts'
+import { type AgentCall, AgentError, type OnOutput, type Usage } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
@@ -12,6 +12,7 @@ import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import type { Settler } from '../../payments/settler.ts'
 import type { Unrun } from '../../payments/unrun.ts'
 import type { StreamingMode } from '../../schema/agent.ts'
+import type { Pricing } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ReceiptForm, SignedReceipt } from '../../schema/receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
@@ -27,8 +28,12 @@ import { abandon } from './running.ts'
 
 export type ServedAgent = {
   id: string
-  /** Atomic units; 0 is free. */
+  /** The most that a call costs, in atomic units; 0 is free. */
   amount: bigint
+  /** Prices by use, for calls on channels. Undefined: a call costs `amount`. */
+  pricing?: Pricing
+  /** True if no call can be paid for by itself. */
+  isOnChannelsOnly?: true
   timeoutMs: number
   tokenId: string
   /** How paid runs show output. Undefined means `owed_once_shown`. */
@@ -112,6 +117,8 @@ export type Caller = {
   correlationId: string
   signal: AbortSignal
   onOutput?: OnOutput
+  /** Set if the caller pays by use. */
+  onUsage?(usage: Usage): void
   /** Number of agents that bought for one another before this call, as its sender states it. */
   hops?: number
   /** Called when the run has cost its seller money. The caller can then no longer cancel. */
@@ -126,8 +133,9 @@ export type Caller = {
 
 /** The agent call for a caller. `run` is the payment that buys it, or its exchange if the agent is free. */
 export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id: string; isPaid: boolean }) {
-  const { callerDid: callerId, signal, onCommitted, hops = 0 } = caller
-  return { input, callerId, signal, origin: { ...run, hops }, ...(onCommitted && { onCommitted }) }
+  const { callerDid: callerId, signal, onCommitted, onUsage, hops = 0 } = caller
+  const told = { ...(onCommitted && { onCommitted }), ...(onUsage && { onUsage }) }
+  return { input, callerId, signal, origin: { ...run, hops }, ...told }
 }
 
 /**

@@ -14,6 +14,15 @@ export function isOnChannel({ scheme }: Pick<PaymentEnvelope, 'scheme'>): boolea
   return scheme === CHANNEL_SCHEME
 }
 
+/** The refusal of a payment by itself for an agent that is sold on channels only. */
+export function onChannelsOnly(): PeerError {
+  const reason = `this agent is sold on payment channels only (x402 scheme ${CHANNEL_SCHEME}), as its listing says`
+  return new PeerError(
+    'PAYMENT_INVALID',
+    `${reason}: call it from a node with buyer.channels: auto; nothing was charged`,
+  )
+}
+
 /**
  * The id of the payment by which a peer asks for what it bought. Nothing is claimed or charged. A call on a channel is found
  * by its correlation id: the connection proves who asks.

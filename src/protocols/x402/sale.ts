@@ -24,6 +24,7 @@ import {
   type ServedAgent,
   storeClaim,
 } from './exchange.ts'
+import { onChannelsOnly } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { runOverLimit, runTooLate } from './refused-runs.ts'
 import { abandon, beginRun, leaveRun, storeEnd } from './running.ts'
@@ -125,6 +126,7 @@ function verify(
   caller: Caller,
   deps: PaidRunDeps,
 ): { claim: Claim } | { refusal: PeerError } {
+  if (agent.isOnChannelsOnly) return { refusal: onChannelsOnly() }
   const requirements = requirementsOf(agent, deps.asset, deps.payTo)
   const verification = verifyPayment(task.payment, requirements, deps.clock.now())
   if (!verification.ok) return { refusal: new PeerError(verification.error, verification.reason) }

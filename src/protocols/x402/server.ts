@@ -20,7 +20,7 @@ import {
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, readTask, respond, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
-import { isOnChannel } from './proven-payment.ts'
+import { isOnChannel, onChannelsOnly } from './proven-payment.ts'
 import { answerReceipt } from './receipts.ts'
 import { answerResult, takeUp, takeUpTask } from './result.ts'
 import { type PaidTask, runPaid } from './sale.ts'
@@ -147,6 +147,7 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   }
   if (payment === null) {
     if (await takeUpTask(agent, body, exchange, deps)) return
+    if (agent.isOnChannelsOnly) throw onChannelsOnly()
     refer(agent, mayRefer)
     return challenge(agent, exchange, request.stream === true, deps)
   }

@@ -188,4 +188,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE buyer_channels ADD COLUMN leaving text COLLATE "C";
   ALTER TABLE buyer_channels ADD COLUMN closed_at bigint;
   `,
+  `
+  -- Of a call of a metered agent, as JSON: the prices it was bought under, what it has used, whether its output was cut.
+  ALTER TABLE payments ADD COLUMN metered text COLLATE "C";
+  ALTER TABLE authorizations ADD COLUMN metered text COLLATE "C";
+  `,
 ]

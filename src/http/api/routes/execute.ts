@@ -14,6 +14,7 @@ const errors: readonly ProblemCode[] = [
   'OVER_BUDGET',
   'LISTING_MISMATCH',
   'SETTLES_FIRST',
+  'CHANNEL_NEEDED',
   'NETWORK_MISMATCH',
   'INSUFFICIENT_FUNDS',
   'WALLET_HAS_CODE',

@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest'
+import { channelMarket } from '../../../test/support/channel-market.ts'
+import { until } from '../../../test/support/until.ts'
+import { CHANNEL_SCHEME } from '../../schema/channel.ts'
+import type { Pricing } from '../../schema/pricing.ts'
+
+const MAX = 5_000n
+const pricing: Pricing = { per_call: 100n, per_1k_input_tokens: 1_000n, per_1k_output_tokens: 4_000n, max: MAX }
+const agent = { amount: MAX, pricing, isOnChannelsOnly: true } as const
+const listing = { price: MAX, price_atomic: `${MAX}`, pricing, schemes: [CHANNEL_SCHEME] }
+
+test('ADR-38 a call to an agent that is sold on channels only waits for the deposit, and both books have its charge', async () => {
+  const { buyer, seller, opened } = await channelMarket({ agent, listing })
+  seller.work = async ({ input, onUsage }) => {
+    onUsage?.({ inputTokens: input.length, outputTokens: 10 })
+    return `re: ${input}`
+  }
+  const result = await buyer.execute({ input: 'task' })
+  expect(result).toMatchObject({ output: 're: task', payment: { amount_atomic: '144', settlement: 'settled' } })
+  expect(result.payment?.units).toEqual({ input_tokens: 4, output_tokens: 10 })
+  await Promise.all(Array.from({ length: 5 }, () => buyer.execute({ input: 'task' })))
+  const { id, charged, seq, stopped } = await opened()
+  expect({ charged, seq, stopped }).toEqual({ charged: 6n * 144n, seq: 6, stopped: undefined })
+  expect((await seller.records.sellerChannels.take(id))!.channel).toMatchObject({ charged, seq })
+  expect(await buyer.spent()).toBe(charged)
+  const made = (await buyer.ledger()).map(({ reservation }) => reservation)
+  expect(made[0]).toMatchObject({ amount: 144n, metered: { pricing, units: { input_tokens: 4, output_tokens: 10 } } })
+})
+
+test('ADR-38 units that do not cost what is charged stop the channel: the result stays', async () => {
+  const own = { ...pricing }
+  const { buyer, seller, opened } = await channelMarket({ agent: { ...agent, pricing: own }, listing })
+  seller.work = async ({ onUsage }) => {
+    onUsage?.({ inputTokens: 4, outputTokens: 10 })
+    // Agreed to the prices that the buyer has read, and charges by others.
+    own.per_1k_output_tokens = 7_000n
+    return 'done'
+  }
+  expect(await buyer.execute({ input: 'task' })).toMatchObject({ output: 'done' })
+  await until(async () => (await opened()).stopped !== undefined)
+  expect((await opened()).stopped).toContain('the seller charged 174 for units that cost 144 by its listing')
+})
+
+test('ADR-38 a buyer that opens no channel gets a clear error, and signs nothing', async () => {
+  const { buyer, seller } = await channelMarket({ agent, listing, mode: 'off' })
+  const error = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('set buyer.channels: auto') }
+  await expect(buyer.execute({ input: 'task' })).rejects.toMatchObject(error)
+  buyer.deps.channels = undefined
+  await expect(buyer.execute({ input: 'task' })).rejects.toMatchObject({ code: 'CHANNEL_NEEDED' })
+  expect(seller.runs).toHaveLength(0)
+  expect(await buyer.spent()).toBe(0n)
+})
+
+test('ADR-38 the limit of a call is compared with max', async () => {
+  const { buyer } = await channelMarket({ agent, listing })
+  const refused = { code: 'OVER_PRICE', message: expect.stringContaining('0.005 USDC') }
+  await expect(buyer.execute({ input: 'task', maxPriceAtomic: MAX - 1n })).rejects.toMatchObject(refused)
+})
