@@ -29,14 +29,14 @@ const RECORD = `
   INSERT INTO payments
     (id, state, agent_id, peer_id, correlation_id, network, asset, pay_to, amount, max_timeout_s, payer, authorization_nonce,
      valid_after_s, valid_before_s, signature, channel, channel_seq, channel_total, metered, error, owner, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 const NOTE_EXCHANGE = `UPDATE payments SET exchange_id = ${EXCHANGE_OF_PAYMENT}, receipt = ? WHERE id = ?`
 
-/** Stores the payment of a call and its exchange. */
+/** Stores the payment of a call and its exchange. False: there is a payment of this id. The change must then throw. */
 export function recordCall(
   { id, peerId, charge, exchange }: ChannelCall,
   { channel, process, now }: { channel: Covering; process: string; now: UnixMs },
-): Query<unknown> {
+): Query<boolean> {
   const { network, config } = channel
   const bytes = toBytes(id)
   const payment = run(
@@ -53,5 +53,5 @@ export function recordCall(
     payment,
     recordExchange({ ...exchange, paymentId: id }),
     run(NOTE_EXCHANGE, ...exchangeOfPayment(exchange), receipt, bytes),
-  )
+  ).map(([stored]) => stored === 1)
 }

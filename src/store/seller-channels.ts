@@ -126,6 +126,11 @@ const SAVE = `
 const AMOUNTS = 'SELECT balance, claimed, charged, withdrawal FROM seller_channels WHERE network = ?'
 const LIST = 'SELECT * FROM seller_channels WHERE network = ? ORDER BY created_at, id'
 
+/** Nothing of the change is stored. */
+class NotSaved extends Error {
+  override name = 'NotSaved'
+}
+
 export function createSellerChannelStore(database: LedgerDatabase): SellerChannelStore {
   const { process } = database
   const taken = (row: ChannelRow): TakenChannel => ({ channel: fromRow(row), isOwn: row.owner === process })
@@ -146,13 +151,21 @@ export function createSellerChannelStore(database: LedgerDatabase): SellerChanne
       await database.commit(run(GIVE_UP, toBytes(id), process))
     },
     save: async (channel, seqBefore) => (await database.commit(saved(channel, seqBefore))) === 1,
-    charge(channel, seqBefore, { calls, now }) {
+    async charge(channel, seqBefore, { calls, now }) {
+      // All in one step: a charge waits for it and for the commit.
       const stored = steps(function* () {
-        if ((yield* saved(channel, seqBefore)) === 0) return false
-        yield* together(...calls.map((call) => recordCall(call, { channel, process, now })))
+        const records = together(...calls.map((call) => recordCall(call, { channel, process, now })))
+        const [isSaved, areNew] = yield* together(saved(channel, seqBefore), records)
+        if (isSaved === 0) throw new NotSaved(`the channel ${channel.id} has changed elsewhere`)
+        if (!areNew.every(Boolean)) throw new Error('a call on a channel has ended twice')
         return true
       })
-      return database.commit(stored, ...calls.map(({ id }) => ({ record: 'payment', id }) as const))
+      try {
+        return await database.commit(stored, ...calls.map(({ id }) => ({ record: 'payment', id }) as const))
+      } catch (error) {
+        if (error instanceof NotSaved) return false
+        throw error
+      }
     },
     list: async (network) => (await database.query(all<ChannelRow>(LIST, network))).map(taken),
     async page(limit, before) {
