@@ -73,6 +73,13 @@ describe('a keeper', () => {
     expect(await seller.claimed(old)).toBe(9_000n)
   })
 
+  it('hazard 4.17: claims at its start although its clock was set back since the charge', async () => {
+    const clock = new HandClock(Date.now())
+    const old = kept.put(await seller.owing(5_000n), { owedSince: clock.now() + 3_600_000 })
+    await seller.keeper(kept, { clock }).turn('start')
+    expect(await seller.claimed(old)).toBe(5_000n)
+  })
+
   it('settles once a day, and at once what is much', async () => {
     const clock = new HandClock(Date.now())
     const { turn } = seller.keeper(kept, { clock, claimThreshold: 50_000n })

@@ -114,7 +114,8 @@ test('every file that the page on changes names is there, and holds the names th
 })
 
 test('every threat names its cure and tests that name the threat', () => {
-  const sections = read('docs/threats.md').split(/^### /m).slice(1)
+  const threatened = read('docs/threats.md').split('## Hazards of payment channels')[0]!
+  const sections = threatened.split(/^### /m).slice(1)
   for (const section of sections) {
     const threat = /^T\d+/.exec(section)![0]
     const named = [...section.matchAll(/`((?:src|test|dashboard)\/[^`]+)`/g)].map(([, path]) => path!)
@@ -128,6 +129,23 @@ test('every threat names its cure and tests that name the threat', () => {
     expect(
       tests.filter((path) => !citations(read(path)).includes(threat)),
       `tests that do not name ${threat}`,
+    ).toEqual([])
+  }
+})
+
+test('every hazard of payment channels has a named test that closes or bounds it', () => {
+  const table = read('docs/threats.md').split('## Hazards of payment channels')[1]!
+  const rows = [...table.matchAll(/^\| (4\.\d+) \| [^|]+ \| (.+) \|$/gm)]
+  expect(rows.map(([, number]) => number)).toEqual(Array.from({ length: 24 }, (_, index) => `4.${index + 1}`))
+  const cited = texts.flatMap(({ text }) => [...text.matchAll(/\bhazard (4\.\d+)/g)].map(([, number]) => number))
+  expect(cited.filter((number) => !rows.some((row) => row[1] === number))).toEqual([])
+  for (const [, number, tests] of rows) {
+    const named = [...tests!.matchAll(/`([^`]+\.test\.ts)` "([^"]+)"/g)]
+    expect(named.length, `hazard ${number} names a test`).toBeGreaterThan(0)
+    const missing = named.filter(([, path, name]) => !existsSync(join(root, path!)) || !read(path!).includes(name!))
+    expect(
+      missing.map(([, path, name]) => `${path}: ${name}`),
+      `hazard ${number}`,
     ).toEqual([])
   }
 })

@@ -128,13 +128,18 @@ export class ChannelLine {
     })
   }
 
-  /** The payment of a call that is in flight, with a voucher that covers all of them. @throws ChannelShort, StoreError */
+  /**
+   * The payment of a call that is in flight, with a voucher that covers all of them. If the deposits do not, because a
+   * withdrawal has begun or a refund was given, the result is asked for with a lower one.
+   *
+   * @throws StoreError
+   */
   async again(asked: bigint): Promise<ChannelPayment> {
     const plan = () => planCalls({ ...this.#channel, stopped: undefined }, [], 0n)
     const first = plan()
     if (first.ok && 'mark' in first && first.mark !== undefined) await this.#raise(first.mark)
     const planned = plan()
-    if (!planned.ok) throw new ChannelShort(planned.reason)
+    if (!planned.ok) return this.#paymentOf(asked, this.forFunds().voucher)
     const voucher = 'voucher' in planned ? planned.voucher : this.#sign(planned.ceiling)
     this.#channel = sendCalls(this.#channel, new Map(), voucher)
     return this.#paymentOf(asked, voucher)

@@ -149,7 +149,8 @@ export class ChannelKeeper implements Service {
     const isPaused = monotonicOf(clock) < this.#nextTryAt
     const since = new Map(owing.map(({ channel, owedSince }) => [channel.id, owedSince]))
     const everyMs = when === 'watch' ? CLAIM_EVERY_MS : 0
-    const owedForMs = ({ id }: SellerChannel) => clock.now() - (since.get(id) ?? clock.now())
+    // A clock that was set back says nothing of the age.
+    const owedForMs = ({ id }: SellerChannel) => Math.max(0, clock.now() - (since.get(id) ?? clock.now()))
     const policy = { unclaimedMax: this.#options.claimThreshold, everyMs }
     const due = dueClaims(
       owing.map(({ channel }) => channel),

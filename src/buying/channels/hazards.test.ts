@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest'
+import { ChannelScript } from '../../../test/support/channel-script.ts'
+import { scriptedMarket, testTerms } from '../../../test/support/scripted-market.ts'
+import { until } from '../../../test/support/until.ts'
+import type { ChannelTerms } from '../../schema/channel.ts'
+
+const PRICE = 1_000n
+
+test('hazard 4.11: a seller that claims more than its calls have cost is not paid ahead any more', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE, calls: 100 })
+  await open()
+  await buyer.execute()
+  const line = await lineOf()
+  const { onChain } = line.channel
+  line.seen({ ...onChain, totalClaimed: PRICE }, undefined)
+  expect(line.channel.stopped).toBeUndefined()
+  // The voucher covers ten calls ahead, and the contract would take all of it.
+  line.seen({ ...onChain, totalClaimed: 11n * PRICE }, undefined)
+  await until(async () => (await stored()).stopped !== undefined)
+  expect((await stored()).stopped).toBe('the seller has claimed 11000, and its calls cost 1000 at most')
+  const before = seller.runs.length
+  await buyer.execute().catch(() => {})
+  expect(seller.runs).toHaveLength(before)
+})
+
+test('hazard 4.11: a claim of a call that has not been answered yet is in order', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { open, line: lineOf } = await scriptedMarket(seller, { price: PRICE })
+  await open()
+  const line = await lineOf()
+  const call = `0x${'a1'.repeat(32)}` as const
+  await line.pay({ id: call, asked: PRICE, ahead: 0n, reserve: async () => {} })
+  line.seen({ ...line.channel.onChain, totalClaimed: PRICE }, undefined)
+  expect(line.channel.stopped).toBeUndefined()
+  line.count(call, { asked: PRICE, charge: { amount: PRICE, total: PRICE, seq: 1 } }, 0)
+  expect([line.channel.charged, line.channel.stopped]).toEqual([PRICE, undefined])
+})
+
+test('hazard 4.15: a channel that was emptied and is filled again goes on above all that was ever signed for it', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE, calls: 100 })
+  await open()
+  await buyer.execute()
+  const line = await lineOf()
+  // The seller has claimed, and a withdrawal has taken the rest. Its voucher for ten calls more is still there.
+  const empty = { ...line.channel.onChain, balance: PRICE, totalClaimed: PRICE }
+  line.seen(empty, undefined)
+  expect(line.free).toBe(0n)
+  line.seen({ ...empty, balance: 40n * PRICE }, undefined)
+  seller.chain.set(line.id, 40n * PRICE)
+  await buyer.execute()
+  expect([(await stored()).charged, seller.highest]).toEqual([2n * PRICE, 11n * PRICE])
+  // What it risks is still counted from the highest voucher that the seller may have.
+  expect(line.channel.signed).toBe(11n * PRICE)
+})
+
+test('hazard 4.23: a seller that changes its terms again and again gets no more than one seller may hold', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, store, list } = await scriptedMarket(seller, { price: PRICE })
+  let keys = 10
+  const offer = async (channel: Partial<ChannelTerms>) => {
+    const receiver_authorizer = `0x${`${keys++}`.repeat(20)}` as const
+    list({ ...testTerms, receiver_authorizer, min_deposit: 400_000n, ...channel })
+    await buyer.execute().catch(() => {})
+    await until(async () => (await store.list()).every(({ deposit }) => deposit === undefined))
+  }
+  // A delay of more than a day and a deposit of more than is allowed are refused.
+  await offer({ withdraw_delay: 86_401 })
+  await offer({ min_deposit: 1_000_001n })
+  for (let key = 0; key < 5; key += 1) {
+    await offer({})
+    buyer.clock.advance(11 * 60_000)
+  }
+  const deposits = (await store.list()).map(({ onChain }) => onChain.balance)
+  expect(deposits).toEqual([400_000n, 400_000n])
+})
+
+test('hazard 4.3: the result of a call is asked for although a withdrawal leaves nothing that covers it', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE })
+  await open()
+  const line = await lineOf()
+  seller.faults.push({ lost: true })
+  const bought = buyer.execute()
+  await until(() => seller.runs.length === 1)
+  const { onChain } = line.channel
+  line.seen({ ...onChain, withdrawal: { amount: onChain.balance, initiatedAt: 1 } }, undefined)
+  expect(line.free).toBeLessThan(0n)
+  expect(await bought).toMatchObject({ output: 'result' })
+  expect((await stored()).charged).toBe(PRICE)
+})

@@ -1,0 +1,56 @@
+import { onTestFinished } from 'vitest'
+import { createChannels } from '../../src/buying/channels/channels.ts'
+import type { ChannelReader } from '../../src/chain/batch-settlement.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import type { ChannelTerms } from '../../src/schema/channel.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { createBuyerChannels } from '../../src/store/buyer-channels.ts'
+import type { ChannelScript } from './channel-script.ts'
+import { sellerWallet, testWallet } from './payments.ts'
+import { TestBuyer } from './test-buyer.ts'
+import { until } from './until.ts'
+
+/** What a seller of tests wants of channels. */
+export const testTerms: ChannelTerms = {
+  ...{ receiver_authorizer: sellerWallet.channelSigner('claims').address, withdraw_delay: 900, min_deposit: 5_000n },
+}
+
+const noSender = () => Promise.reject(new Error('this test has no chain'))
+const DAY_MS = 24 * 60 * 60 * 1000
+type Seller = Pick<ChannelScript, 'open'> & { reader: Pick<ChannelReader, 'channels'> }
+
+/** A buyer with `buyer.channels: auto` at a seller. `calls`: how many successful ones it has seen before. */
+export async function scriptedMarket(seller: Seller, { price, calls = 0 }: { price: bigint; calls?: number }) {
+  const buyer = new TestBuyer({ open: seller.open })
+  const store = createBuyerChannels(buyer.database)
+  const authorizationAt = async () => ({ use: { state: 'unused' } as const, timeMs: buyer.clock.now() })
+  const channels = createChannels(
+    { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
+    {
+      ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
+      ...{ callerDid: 'did:buyer', addrsOf: () => [], sender: noSender, stats: () => ({ calls, success_rate: 1 }) },
+      onChain: { reader: seller.reader, chain: { authorizationAt, blockTimeMs: async () => buyer.clock.now() } },
+    },
+  )
+  buyer.deps.channels = channels
+  const list = (channel: ChannelTerms | undefined) =>
+    buyer.list({ price, price_atomic: price.toString(), ...(channel && { channel }) })
+  list(testTerms)
+  for (const service of channels.services) await service.start()
+  onTestFinished(async () => {
+    for (const service of channels.services) await service.stop()
+  })
+  const stored = async () => (await store.list())[0]!
+  return {
+    ...{ buyer, channels, store, list, stored },
+    line: async () => channels.line((await stored()).id as Hex)!,
+    /** Waits for a channel that a first call opens. The call itself may be refused. */
+    async open(): Promise<void> {
+      await buyer.execute().catch(() => {})
+      await until(async () => {
+        const [channel] = await store.list()
+        return channel !== undefined && channel.deposit === undefined && channel.onChain.balance > 0n
+      })
+    },
+  }
+}
