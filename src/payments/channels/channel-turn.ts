@@ -43,7 +43,7 @@ export type Turn = {
   agreed: { refund: AskedRefund; given: AgreedRefund }[]
 }
 
-type Queued = {
+export type Queued = {
   asks: readonly Ask[]
   ends: readonly End[]
   refunds: readonly AskedRefund[]

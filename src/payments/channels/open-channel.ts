@@ -18,6 +18,7 @@ import {
   type End,
   isNews,
   judgeTurn,
+  type Queued,
   type Turn,
 } from './channel-turn.ts'
 import { type RefundAsk, releaseCall, type SellerChannel, unclaimedOf } from './seller-channel.ts'
@@ -157,10 +158,19 @@ export class OpenChannel {
     this.#asks = []
     this.#ends = []
     this.#refunds = []
+    await this.#settle({ asks, ends, refunds })
+    if (this.#isKeeping) this.#keptNothing()
+  }
+
+  async #settle(queued: Pick<Queued, 'asks' | 'ends' | 'refunds'>): Promise<void> {
+    const { asks, ends, refunds } = queued
     try {
-      const queued = { asks, ends, refunds, seen: this.#seen, closed: this.#closed }
+      const { turn, blamed } = judgeTurn(
+        this.#sums,
+        { ...queued, seen: this.#seen, closed: this.#closed },
+        this.#deps.chainId,
+      )
       this.#seen = undefined
-      const { turn, blamed } = judgeTurn(this.#sums, queued, this.#deps.chainId)
       for (const peerId of blamed) this.#deps.blame(peerId)
       const isStored = await this.#store(turn)
       if (isStored) {
@@ -171,13 +181,19 @@ export class OpenChannel {
         for (const { refund, given } of turn.agreed) refund.resolve(given)
       } else this.#lose(turn)
     } catch (error) {
-      this.#deps.logger.error({ err: error }, 'calls on a channel failed')
-      let { channel } = this.#sums
-      for (const { asked } of ends) channel = releaseCall(channel, asked)
-      this.#sums = { ...this.#sums, channel }
-      for (const waiting of [...asks, ...ends, ...refunds]) waiting.reject(error)
+      for (const waiting of [...asks, ...refunds]) waiting.reject(error)
+      // The one that the ledger refuses must not take the results and charges of the others with it.
+      if (ends.length > 1) for (const end of ends) await this.#settle({ asks: [], ends: [end], refunds: [] })
+      else this.#fail(ends, error)
     }
-    if (this.#isKeeping) this.#keptNothing()
+  }
+
+  #fail(ends: Queued['ends'], error: unknown): void {
+    this.#deps.logger.error({ err: error }, 'calls on a channel failed')
+    let { channel } = this.#sums
+    for (const { asked } of ends) channel = releaseCall(channel, asked)
+    this.#sums = { ...this.#sums, channel }
+    for (const end of ends) end.reject(error)
   }
 
   /**

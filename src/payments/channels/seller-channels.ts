@@ -129,6 +129,11 @@ export class SellerChannels implements Service, KeptChannels {
     await this.#channelOf(asked, signal)
   }
 
+  /** The channel, if this process has it now. Each time that it gets a channel, it is another object. */
+  owned(channelId: string): OpenChannel | undefined {
+    return this.#open.get(channelId.toLowerCase() as Hex)
+  }
+
   async agreeToRefund(id: Hex, ask: RefundAsk): Promise<AgreedRefund> {
     return (await this.#own(id))?.agreeToRefund(ask)
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { ChannelBuyer, channelTerms, FakeChannels, PRICE, refusal } from '../../../test/support/channel-buyer.ts'
 import { agentId, randomHex, testWallet } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
@@ -99,6 +99,51 @@ test('T5 a known id gets what is stored, one that runs is waited for, and both r
   expect(told(await buyer.call(stranger, PRICE, { id }))).toBe('PAYMENT_INVALID')
   expect(told(await stranger.askResult(buyer.payment(PRICE), { correlation_id: id }))).toBe('PAYMENT_INVALID')
   expect(told(await peer.askResult(buyer.payment(PRICE)))).toBe('PAYMENT_REQUIRED')
+})
+
+test('T5 a call that another process ran before this one got its channel is answered, and not run again', async () => {
+  const { seller, buyer, peer, chain } = await openChannel()
+  await buyer.call(peer, PRICE)
+  const second = await new TestSeller({
+    database: seller.database,
+    channels: { reader: chain, ...channelTerms },
+  }).start()
+  onTestFinished(() => second.stop())
+  const id = randomUUID()
+  // The second process has looked for the call. Only then does the first one run it.
+  const { get } = second.deps.payments
+  vi.spyOn(second.deps.payments, 'get').mockImplementationOnce(async (payment) => {
+    const found = await get(payment)
+    expect(told(await buyer.call(peer, 2n * PRICE, { id, task: 'once' }))).toBe('re: once')
+    return found
+  })
+  const answer = await buyer.call(await second.connect(), 2n * PRICE, { id, task: 'once' })
+  expect(told(answer)).toBe('re: once')
+  expect(answer?.message.charge).toEqual({ amount: PRICE, total: 2n * PRICE, seq: 2 })
+  expect([seller.runs.length, second.runs.length]).toEqual([2, 0])
+  // Nothing is kept for it: the whole ceiling is free.
+  expect(told(await buyer.call(await second.connect(), 3n * PRICE))).toBe('re: task')
+})
+
+test('an end that the ledger refuses does not take the results of its turn with it', async () => {
+  const { seller, buyer, peer } = await openChannel()
+  const { promise, resolve } = Promise.withResolvers<string>()
+  seller.work = () => promise
+  const ids = [randomUUID(), randomUUID(), randomUUID()] as const
+  for (const id of ids) await buyer.send(peer, 3n * PRICE, { id })
+  await until(() => seller.runs.length === 3)
+  const refusedId = channelCallId(buyer.id, ids[1])
+  const { charge } = seller.records.sellerChannels
+  const spy = vi.spyOn(seller.records.sellerChannels, 'charge').mockImplementation(async (record, seq, change) => {
+    if (change.calls.some(({ id }) => id === refusedId)) throw new Error('a rule of the ledger is broken')
+    return charge(record, seq, change)
+  })
+  resolve('done')
+  const answers = [await peer.next(), await peer.next(), await peer.next()]
+  expect(answers.map(told).filter((text) => text === 'done')).toHaveLength(2)
+  expect(await stored(seller, buyer)).toMatchObject({ charged: 2n * PRICE, seq: 2 })
+  spy.mockRestore()
+  expect(told(await buyer.call(peer, 3n * PRICE))).toBe('done')
 })
 
 const bigints = (_key: string, value: unknown) => (typeof value === 'bigint' ? `${value}` : value)

@@ -97,15 +97,24 @@ async function sellOnce(
   // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
   for (let run = deps.running.get(id); run !== undefined; run = deps.running.get(id)) await run
   using _running = beginRun(id, deps)
-  if ((await deps.payments.get(id)) !== undefined) return undefined
+  const isStored = async () => (await deps.payments.get(id)) !== undefined
+  const before = deps.channels.owned(call.payment.voucher.channelId)
+  if (await isStored()) return undefined
   if (caller.isDraining?.())
     throw new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later')
   const most = mostOf(agent, call.payment)
   using slot = admit(caller.callerDid, deps)
-  const channel = await take(call, { peerId: caller.peerId, price: most, signal: caller.signal }, deps)
+  const wanted = { peerId: caller.peerId, price: most, signal: caller.signal }
+  // What another process has charged for this call meanwhile may leave no room for it.
+  const channel = await take(call, wanted, deps).catch(async (error: unknown) => {
+    if (!(await isStored())) throw error
+  })
+  if (channel === undefined) return undefined
   const taken = { id, asked: most, channel }
   // From here to the run, whatever fails costs nothing and is not stored: the call may be sent again.
   using unrun = new Hold(() => void letGo(taken, caller))
+  // Another process had the channel in between, and may have run this call. From now on no other process can.
+  if (channel !== before && (await isStored())) return undefined
   faultPoint('seller:channel-taken')
   await slot.turn(agent.id)
   caller.signal.throwIfAborted()
