@@ -9,7 +9,7 @@ import { all } from '../../src/store/query.ts'
 import { StoreError } from '../../src/store/store-error.ts'
 import { ChannelBuyer, channelTerms, FakeChannels, PRICE, refusal } from '../support/channel-buyer.ts'
 import { asEnded, onBothEngines } from '../support/ledgers.ts'
-import { testWallet } from '../support/payments.ts'
+import { randomHex, testWallet } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { TestSeller, type TestSellerOptions, told } from '../support/x402-seller.ts'
 
@@ -80,6 +80,26 @@ onBothEngines((open, openTwo, engine) => {
     await until(isFree)
     expect(told(await there.askResult(buyer.payment(10n * PRICE), { correlation_id: id }))).toBe('done')
     expect(refusal(await buyer.call(here, 10n * PRICE))).toBe('elsewhere')
+    expect(await channelsIn(ledgers[0])).toEqual([{ charged: `${2n * PRICE}`, seq: 2 }])
+  })
+
+  test('a stranger who knows only the id of a channel does not move it from process to process', async () => {
+    const ledgers = await openTwo()
+    if (engine === 'SQLite') return
+    const { chain, buyer } = funded()
+    const [first, second] = [await sellerOn(ledgers[0], chain), await sellerOn(ledgers[1], chain)]
+    const here = await first.connect()
+    expect(told(await buyer.call(here, PRICE))).toBe('re: task')
+    const owner = async () => (await ledgers[0].query(all<{ owner: string }>('SELECT owner FROM seller_channels')))[0]
+    const before = await owner()
+    const stranger = await second.connect('mallory')
+    const forged = { voucher: { ...buyer.voucher(2n * PRICE), signature: randomHex(65) }, config: undefined }
+    expect(refusal(await buyer.call(stranger, 2n * PRICE, forged))).toBe('refused')
+    const asked = buyer.payment(2n * PRICE, forged)
+    expect(told(await stranger.askResult(asked, { correlation_id: randomUUID() }))).toBe('PAYMENT_REQUIRED')
+    expect(await owner()).toEqual(before)
+    // Its process still has it, and knows the sums.
+    expect(told(await buyer.call(here, 2n * PRICE))).toBe('re: task')
     expect(await channelsIn(ledgers[0])).toEqual([{ charged: `${2n * PRICE}`, seq: 2 }])
   })
 

@@ -24,6 +24,7 @@ onBothEngines((open, openTwo) => {
     expect(await payments.get(payment.id)).toEqual({
       ...payment,
       state: 'authorized',
+      door: 'libp2p',
       ran: false,
       attempts: 0,
       nextAttemptAt: undefined,

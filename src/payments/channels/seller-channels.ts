@@ -16,7 +16,7 @@ import { type AgreedRefund, chainFacts } from './channel-turn.ts'
 import type { KeptChannel, KeptChannels, KnownBy } from './kept-channels.ts'
 import { elsewhere, OpenChannel } from './open-channel.ts'
 import { openAtSeller, type RefundAsk } from './seller-channel.ts'
-import { type SellerTerms, troubleForSeller } from './terms.ts'
+import { refuseTerms, type SellerTerms, troubleForSeller } from './terms.ts'
 
 type SellerChannelLimits = {
   /** Channels in memory. Beyond it those that are idle are read again when they are used. */
@@ -102,9 +102,9 @@ export class SellerChannels implements Service, KeptChannels {
     return channel
   }
 
-  /** True while another process that is alive has this channel. It is asked to give it up. */
-  async isElsewhere(id: Hex): Promise<boolean> {
-    if (this.#open.has(id)) return false
+  /** True while another living process has this channel of the peer. That process is asked to give it up. */
+  async isElsewhere(id: Hex, peerId: string): Promise<boolean> {
+    if (this.#open.has(id) || (await this.#deps.store.get(id))?.peerId !== peerId) return false
     const taken = await this.#deps.store.take(id)
     if (taken === undefined || taken.isOwn) return false
     await this.#deps.store.ask(id)
@@ -151,6 +151,9 @@ export class SellerChannels implements Service, KeptChannels {
 
   async #channelOf(call: KnownCall, signal: AbortSignal): Promise<OpenChannel> {
     const id = call.payment.voucher.channelId.toLowerCase() as Hex
+    // Ids are no secret. Whoever cannot sign for a channel must not move it from process to process.
+    const stored = this.#open.has(id) ? undefined : await this.#deps.store.get(id)
+    if (stored !== undefined) this.#checkVoucher(stored.config, call)
     const known = this.#open.get(id) ?? (await this.#once(id, () => this.#known(id)))
     if (known !== undefined) return known
     if (!this.takesNew) throw new ChannelRefused('refused', 'this seller takes no new payment channels')
@@ -197,19 +200,22 @@ export class SellerChannels implements Service, KeptChannels {
       await this.#deps.store.ask(id)
       throw elsewhere()
     }
-    const trouble = troubleForSeller(taken.channel.config, this.#deps.terms)
-    if (trouble !== undefined) throw new ChannelRefused('refused', trouble)
+    refuseTerms(taken.channel.config, this.#deps.terms)
     return this.#opened(taken.channel)
   }
 
   /** What speaks against a channel of a stranger, before the chain is asked. The first call proves who signs. */
-  #check(config: ChannelConfig, { payment: { voucher }, peerId }: KnownCall, id: Hex): void {
-    const { asset, terms, isBlocked, blame } = this.#deps
-    const trouble = troubleForSeller(config, terms)
-    if (trouble !== undefined) throw new ChannelRefused('refused', trouble)
+  #check(config: ChannelConfig, call: KnownCall, id: Hex): void {
+    const { asset, terms, isBlocked } = this.#deps
+    refuseTerms(config, terms)
     const computed = channelId(config, asset.chainId)
     if (computed !== id) throw new ChannelRefused('refused', `these are the terms of channel ${computed}, not of ${id}`)
     if (isBlocked(config.payer)) throw new ChannelRefused('refused', 'this seller takes no payments from this account')
+    this.#checkVoucher(config, call)
+  }
+
+  #checkVoucher(config: ChannelConfig, { payment: { voucher }, peerId }: KnownCall): void {
+    const { asset, blame } = this.#deps
     const verdict = checkVoucher(config, voucher, asset.chainId)
     if (verdict.ok) return
     blame(peerId)

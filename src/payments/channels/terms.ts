@@ -1,5 +1,6 @@
 import type { ChannelConfig } from '../../schema/channel.ts'
 import { sameAddress } from '../assets.ts'
+import { ChannelRefused } from './channel-refused.ts'
 
 const NOBODY = '0x0000000000000000000000000000000000000000'
 
@@ -53,4 +54,10 @@ export function troubleForBuyer(
     return `the seller wants a deposit of ${offer.minDeposit}, and this node gives ${depositMax} at most`
   }
   return undefined
+}
+
+/** @throws ChannelRefused */
+export function refuseTerms(config: ChannelConfig, terms: SellerTerms): void {
+  const trouble = troubleForSeller(config, terms)
+  if (trouble !== undefined) throw new ChannelRefused('refused', trouble)
 }

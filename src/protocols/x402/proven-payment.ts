@@ -52,12 +52,12 @@ export function provenPayment(
  */
 export async function refuseElsewhere(
   id: Hex,
-  payment: PaymentEnvelope | null,
+  { payment, peerId }: { payment: PaymentEnvelope | null; peerId: string },
   { channels, payments }: Pick<X402ServerDeps, 'channels' | 'payments'>,
 ): Promise<void> {
   const channelId = payment?.channel?.voucher.channelId.toLowerCase() as Hex | undefined
   if (channelId === undefined || channels === undefined || (await payments.get(id)) !== undefined) return
-  if (!(await channels.isElsewhere(channelId))) return
+  if (!(await channels.isElsewhere(channelId, peerId))) return
   const { message, statement } = elsewhere()
   const refusal = new PeerError('PAYMENT_REQUIRED', message)
   refusal.channel = statement

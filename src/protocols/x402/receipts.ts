@@ -57,7 +57,7 @@ export async function answerReceipt(
   const { resource } = request
   const id = provenPayment(request.payment, { what: 'receipt', ...exchange }, deps)
   await runEnd(id, deps)
-  await refuseElsewhere(id, request.payment, deps)
+  await refuseElsewhere(id, { payment: request.payment, peerId: exchange.peerId }, deps)
   const stored = await paymentOf(id, { peerId: exchange.peerId, resource }, deps)
   const receipt = await signX402Receipt(stored, deps)
   const tokenId = deps.agents.tokenOf(stored.agentId) ?? ''

@@ -29,7 +29,7 @@ export async function answerResult(
   const proven = provenPayment(request.payment, { what: 'result', ...asked }, deps)
   // `answerBought` waits too, but a payment in progress may not be stored yet.
   await runEnd(proven, deps)
-  await refuseElsewhere(proven, request.payment, deps)
+  await refuseElsewhere(proven, { payment: request.payment, peerId: asked.peerId }, deps)
   const stored = await paymentOf(proven, { ...asked, resource: request.resource }, deps)
   await answerBought(stored, exchange, deps, await settlementsOf(request.settlements_of, asked.peerId, deps))
 }
