@@ -3,7 +3,15 @@ import { configDefaults, defineConfig } from 'vitest/config'
 const inBrowser = 'test/browser/**/*.test.ts'
 /** What the engine of the ledger matters most to: paid calls, and nodes that are killed and start again. */
 const onBothEngines = [
-  ...['paid-call', 'crash-matrix', 'crash-once', 'channel-calls', 'channel-crash-seller', 'channel-crash-buyer'],
+  ...[
+    'paid-call',
+    'crash-matrix',
+    'crash-once',
+    'channel-calls',
+    'channel-crash-seller',
+    'channel-crash-buyer',
+    'channel-crash-exit',
+  ],
 ].map((name) => `test/integration/${name}.test.ts`)
 const isOnServer = process.env.STOA_TEST_ENGINE === 'postgres'
 /** Starts a PostgreSQL when the first test asks for one. */

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { faultPoint } from '../lib/fault-point.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
@@ -118,7 +119,9 @@ export function createTransactions(database: LedgerDatabase): Transactions {
     async add({ purpose, network, account, accountNonce, to, data, value, raw, hash, key }, last, now) {
       const [from, call] = [toBytes(account), [toBytes(to), toBytes(data), value.toString()]]
       const values = [last + 1, purpose, network, from, accountNonce, ...call, toBytes(raw), toBytes(hash), key ?? null]
-      return (await database.commit(run(ADD, ...values, now, now))) > 0
+      const isStored = (await database.commit(run(ADD, ...values, now, now))) > 0
+      faultPoint('account:transaction-stored')
+      return isStored
     },
     async open(network, account) {
       return (await database.query(all<TransactionRow>(OPEN, network, toBytes(account)))).map(toTransaction)

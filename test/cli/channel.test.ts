@@ -88,3 +88,29 @@ test('text that is no id, or the start of none, is refused with what to do', asy
   const unknown = await run(['channel', 'show', '0x123456'])
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('stoa channel list --json') })
 })
+
+test('stoa channel open, close and withdraw act on the running node, and show what the channel is then', async () => {
+  const asked: unknown[] = []
+  const left: ChannelRecord = {
+    ...channel,
+    state: 'leaving',
+    leaving: { why: 'asked', way: 'refund', since: '2026-01-02T00:00:00.000Z', trouble: 'the seller is away' },
+  }
+  const { parts } = await runningNode(dataDir(), {
+    openChannel: async (body) => {
+      asked.push(body)
+      return { ...channel, state: 'opening' }
+    },
+    leaveChannel: async (wanted, how) => {
+      asked.push([wanted, how])
+      return left
+    },
+  })
+  const options = { dataDir: dataDir(), parts: { ...parts, clock: new HandClock(NOW) } }
+  expect((await cli(['channel', 'open', 'abc', '--deposit', '0.5'], options)).stdout).toMatch(/^state +opening$/m)
+  const closed = await cli(['channel', 'close', id], options)
+  expect(closed.stdout).toMatch(/^left since +2026-01-02T00:00:00\.000Z: you asked for it$/m)
+  expect(closed.stdout).toMatch(/^trouble +the seller is away$/m)
+  await cli(['channel', 'withdraw', id], options)
+  expect(asked).toEqual([{ agent_id: 'abc', deposit: '0.5' }, [id, 'close'], [id, 'withdraw']])
+})

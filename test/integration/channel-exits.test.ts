@@ -136,7 +136,7 @@ test('a buyer that has made a deposit and no call gets it back from its seller',
   expect((await sums()).buyer).toBe(FUNDS)
 }, 60_000)
 
-test('ADR-43 what a seller that is gone does not give back, the buyer takes out by itself after the delay', async () => {
+test('T37 what a seller that is gone does not give back, the buyer takes out by itself after the delay', async () => {
   const { startSeller, startBuyer, sums, clock } = await market()
   const seller = await startSeller()
   const buyer = await startBuyer(seller)

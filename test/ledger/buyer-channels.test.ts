@@ -234,6 +234,32 @@ onBothEngines((open) => {
     expect((await purchases.reservationOf(order.id))?.channel).toBeUndefined()
   })
 
+  test('a channel that is left keeps why and how, whoever notes how far it is, and takes no deposit', async () => {
+    const channel = await opened()
+    const { id } = channel
+    const leaving = { why: 'asked', way: 'refund', since: now } as const
+    expect(await channels.leave(id, () => leaving, now)).toMatchObject({ leaving })
+    const trouble = { step: 'refund', reason: '123n', count: 1 } as const
+    await channels.noteExit(id, { askedAt: now + 1 }, now)
+    await channels.leave(id, (one) => ({ ...one.leaving!, way: 'withdraw' }), now)
+    await channels.noteExit(id, { trouble }, now)
+    expect((await channels.get(id))!.leaving).toEqual({ ...leaving, way: 'withdraw', askedAt: now + 1, trouble })
+    let seen: StoredChannel | undefined
+    await channels.putDeposit(channel, ([one]) => {
+      seen = one
+      return false
+    })
+    expect(seen?.leaving?.why).toBe('asked')
+    await channels.close(id, now + 2)
+    expect((await channels.get(id))!.closedAt).toBe(now + 2)
+    expect(await channels.ofProcess(now + 3)).toEqual([])
+    expect((await channels.ofProcess(now)).map((one) => one.id)).toEqual([id])
+    // Money came back: it is left again.
+    await channels.leave(id, () => leaving, now)
+    expect((await channels.get(id))!.closedAt).toBeUndefined()
+    expect(await channels.leave(randomHex(), () => leaving, now)).toBeUndefined()
+  })
+
   test('the heir of a process takes over its channels and their calls in flight', async () => {
     const gone = asEnded(database)
     const { id } = await opened({}, createBuyerChannels(gone))

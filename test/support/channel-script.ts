@@ -32,6 +32,8 @@ export class ChannelScript {
   readonly price: bigint
   /** Balances on the chain, by channel. */
   readonly chain = new Map<string, bigint>()
+  readonly claimed = new Map<string, bigint>()
+  readonly withdrawals = new Map<string, { amount: bigint; initiatedAt: number }>()
   readonly channels = new Map<string, SellerChannel>()
   readonly charges = new Map<string, Charge>()
   readonly runs: string[] = []
@@ -41,6 +43,8 @@ export class ChannelScript {
   /** True: deposits are taken, and do not reach the chain. */
   isSlow = false
   exact = 0
+  /** What the seller does about a request for a refund. Undefined: it refuses. */
+  onRefund: ((id: Hex) => void) | undefined
 
   constructor(price: bigint) {
     this.price = price
@@ -57,8 +61,8 @@ export class ChannelScript {
     channels: async (ids: readonly Hex[]) =>
       ids.map((id) => ({
         balance: this.chain.get(id) ?? 0n,
-        totalClaimed: 0n,
-        withdrawal: undefined,
+        totalClaimed: this.claimed.get(id) ?? 0n,
+        withdrawal: this.withdrawals.get(id),
         refundNonce: 0n,
       })),
   }
@@ -97,6 +101,11 @@ export class ChannelScript {
       const { config, deposit } = payment
       if (channelId(config!, usdc.chainId) !== id) throw new PeerError('PAYMENT_INVALID', 'another channel')
       if (!this.isSlow && !this.chain.has(id)) this.chain.set(id, deposit!.amount)
+      return response(request, id, undefined)
+    }
+    if (request.method === 'refund') {
+      if (this.onRefund === undefined) throw new PeerError('PAYMENT_INVALID', 'this seller gives no refunds')
+      this.onRefund(id)
       return response(request, id, undefined)
     }
     const call = channelCallId(id, request.correlation_id)

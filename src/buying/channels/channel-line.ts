@@ -109,9 +109,10 @@ export class ChannelLine {
     return this.#channel.stopped === undefined && this.leaving === undefined
   }
 
-  /** True if no call is under way, and none is being written to disk. */
+  /** True if no call is under way, and none is being written to disk. Charges that came early are of calls that have ended. */
   get isQuiet(): boolean {
-    return !this.#isTurning && this.#waiting.length === 0 && this.#channel.inFlight.size === 0
+    const { inFlight, early } = this.#channel
+    return !this.#isTurning && this.#waiting.length === 0 && inFlight.size <= early.size
   }
 
   /**

@@ -83,6 +83,7 @@ export class ChannelExits {
     const { store, clock } = this.#deps
     const now = clock.now()
     const stored = await store.leave(id, (channel) => leavingOf(channel, wanted, now), now)
+    faultPoint('buyer:channel-leaving')
     if (stored !== undefined) this.#follow(id, stored)
     return stored
   }
@@ -135,7 +136,6 @@ export class ChannelExits {
       { channel_id: line.id, peer_id: line.sellerId, reason },
       'this node takes its money out of a payment channel',
     )
-    faultPoint('buyer:channel-leaving')
   }
 
   /** Never rejects. */
