@@ -3,10 +3,11 @@ import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { type Caller, OPERATOR } from '../schema/caller.ts'
+import type { ChannelWish } from '../schema/channel.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { IdempotencyKeys, KeyedRequest } from '../store/idempotency.ts'
-import type { BoughtFor } from '../store/order-row.ts'
+import { type BoughtFor, wishOf } from '../store/order-row.ts'
 import { type Approvals, approvalRequired } from './approvals.ts'
 import type { Budget } from './budget.ts'
 import { type AgainDeps, executeAgain } from './execute-again.ts'
@@ -39,6 +40,8 @@ export type ExecuteRequest = {
   onSigning?: (() => void) | undefined
   /** True if the answer has to name the settlement transaction. Default: the option of this node (D46). */
   awaitsSettlement?: boolean | undefined
+  /** Default: the rule of this node. */
+  channel?: ChannelWish | undefined
   /** Receives the status, and the agent's output while it works. */
   onProgress?: OnProgress
 }
@@ -129,7 +132,12 @@ function givenUp(before: ExecutionResult | 'given up'): ExecutionResult {
 }
 
 /** Composes the order, which executes at once. */
-function newOrder({ input: task, boughtFor }: ExecuteRequest, listing: Listing, price: bigint, deps: ExecuteDeps) {
+function newOrder(
+  { input: task, boughtFor, channel }: ExecuteRequest,
+  listing: Listing,
+  price: bigint,
+  deps: ExecuteDeps,
+) {
   const now = deps.clock.now()
   return {
     id: deps.newId(),
@@ -143,6 +151,7 @@ function newOrder({ input: task, boughtFor }: ExecuteRequest, listing: Listing, 
     correlationId: randomUUID(),
     createdAt: now,
     updatedAt: now,
+    ...wishOf(channel),
     ...(boughtFor && { boughtFor }),
   } as const
 }

@@ -1,11 +1,13 @@
 import type { Changes } from '../lib/changes.ts'
-import type { Clock } from '../lib/clock.ts'
+import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Caller } from '../schema/caller.ts'
+import type { ChannelWish } from '../schema/channel.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
+import { type Order, wishOf } from '../store/order-row.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
@@ -18,11 +20,27 @@ export type NewOrder = {
   /** Highest price to pay, in atomic units. */
   price: bigint
   task?: string | undefined
+  /** Default: the rule of this node. */
+  channel?: ChannelWish | undefined
   /** The principal that pays. Default: the operator. */
   caller?: Caller | undefined
   /** Requests with the same key and content are done once (D38). */
   idempotencyKey?: string | undefined
 }
+/** `tokenId`: the token of the principal that pays. Undefined: the operator. */
+type WantedOrder = Omit<NewOrder, 'caller' | 'idempotencyKey'> & { tokenId: string | undefined }
+
+/** An order that is not stored yet. */
+export function pendingOrder(
+  id: string,
+  { agentId, price, task, channel, tokenId }: WantedOrder,
+  createdAt: UnixMs,
+): Order {
+  const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
+  const times = { createdAt, updatedAt: createdAt }
+  return { id, agentId, price, task, status: 'pending', ...blank, ...times, tokenId, ...wishOf(channel) }
+}
+
 /** `idempotencyKey` selects the order that was made with this key. */
 export type OrderList = Omit<OrdersQuery, 'ownerId'>
 

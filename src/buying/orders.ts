@@ -11,7 +11,7 @@ import type { OpenLimits, PlacementKey } from '../store/orders.ts'
 import type { Order } from '../store/purchases.ts'
 import { checkBuyable, checkTask, permittedPrice } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
-import { canceled, type NewOrder, type OrderList, type OrdersDeps } from './order-requests.ts'
+import { canceled, type NewOrder, type OrderList, type OrdersDeps, pendingOrder } from './order-requests.ts'
 import { orderError, runOrder } from './run-order.ts'
 
 /** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
@@ -66,13 +66,13 @@ export class Orders implements Service {
    *
    * @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT
    */
-  async create({ agentId, price, task, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
+  async create({ agentId, price, task, channel, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
     const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task], this.#deps.keys)
     const create = async () => {
       const listing = this.#deps.catalog.resolve(agentId)
       if (listing !== undefined) checkBuyable(listing)
-      const order = this.compose({ agentId, price, task, tokenId: caller.tokenId })
+      const order = this.compose({ agentId, price, task, channel, tokenId: caller.tokenId })
       await this.place(order, request && { request, kind: 'order' })
       if (task !== undefined) this.enqueue(order.id)
       return this.get(order.id)
@@ -168,14 +168,9 @@ export class Orders implements Service {
   }
 
   /** Builds a pending order without storing it. */
-  compose(
-    { agentId, price, task, tokenId }: Omit<NewOrder, 'caller'> & { tokenId: string | undefined },
-    step?: { workflowId: string; stepId: string },
-  ): Order {
-    const now = this.#deps.clock.now()
-    const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
-    const id = this.#deps.newId()
-    return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, tokenId, ...step }
+  compose(wanted: Parameters<typeof pendingOrder>[1], step?: { workflowId: string; stepId: string }): Order {
+    const { clock, newId } = this.#deps
+    return { ...pendingOrder(newId(), wanted, clock.now()), ...step }
   }
 
   /** Executes a stored, pending order once there is room and its agent is known. */

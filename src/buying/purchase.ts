@@ -70,8 +70,6 @@ type Callers = {
   onSigning?(): void
   /** True if the caller wants the transaction with the result. Default: the option of this node. */
   awaitsSettlement?: boolean | undefined
-  /** True if the caller wants a payment channel to this seller. */
-  wantsChannel?: boolean | undefined
 }
 
 type Purchase = {
@@ -109,8 +107,8 @@ export async function purchase(
   const call = { ...callOf(order, terms, deps), awaitsSettlement }
   const bought: Purchase = { order, terms, call, guard, deadline, ...callers }
   const line = terms.isOnChannelsOnly
-    ? await neededLine(terms, deps.channels, deadline.signal)
-    : deps.channels?.lineFor(terms, callers)
+    ? await neededLine({ terms, wish: order.channelWish }, deps.channels, deadline.signal)
+    : deps.channels?.lineFor(terms, order.channelWish)
   const onChannel = line && (await buyOnChannel({ ...bought, line }, deps))
   if (onChannel !== undefined) {
     faultPoint('buyer:answered')

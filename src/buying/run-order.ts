@@ -53,8 +53,6 @@ type OrderCall = {
   runId?: string | undefined
   /** True if the caller wants the transaction with the result. Default: the option of this node (D46). */
   awaitsSettlement?: boolean | undefined
-  /** True if the caller wants a payment channel to this seller. */
-  wantsChannel?: boolean | undefined
 }
 
 /**
@@ -145,15 +143,7 @@ async function signedOrUnknown(
 async function perform(
   order: RunnableOrder,
   listing: Listing,
-  {
-    signal,
-    watch,
-    hops,
-    runId = order.id,
-    onSigning,
-    awaitsSettlement,
-    wantsChannel,
-  }: OrderCall & { onSigning(): void },
+  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { onSigning(): void },
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   // It was canceled before it could begin.
@@ -176,7 +166,7 @@ async function perform(
   deps.trading?.check()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
   const terms = { agentId: listing.id, resource, seller, listed, hops, ...furtherTerms(listing) }
-  return purchase(order, { terms, watch, onSigning, awaitsSettlement, wantsChannel }, deps, signal)
+  return purchase(order, { terms, watch, onSigning, awaitsSettlement }, deps, signal)
 }
 
 /** Refuses a token that would run a paid own agent unpaid, as only the owner may (D48). @throws MarketError */

@@ -12,6 +12,7 @@ import { patientFetch } from '../lib/http.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { ExecutionResult, NodeStatus } from '../schema/api.ts'
+import type { ChannelWish } from '../schema/channel.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
@@ -25,6 +26,7 @@ export type ExecuteRequest = {
   input: string
   maxPriceAtomic?: bigint
   awaitsSettlement?: boolean
+  channel?: ChannelWish
   signal: AbortSignal
   onProgress?: OnProgress
 }

@@ -7,6 +7,7 @@ import type { VariableName } from './env.ts'
 import {
   AnnounceList,
   BootstrapList,
+  BuyerChannelsText,
   ChannelsText,
   countText,
   HeaderList,
@@ -91,7 +92,7 @@ const settingRows = {
   maxWindowSeconds: { key: 'buyer.max_window_seconds', schema: countText(PAYMENT_WINDOW_SECONDS_MAX) },
   allowSettleFirst: { key: 'buyer.allow_settle_first', schema: SwitchText },
   awaitSettlement: { key: 'buyer.await_settlement', schema: SwitchText },
-  channels: { key: 'buyer.channels', schema: ChannelsText },
+  channels: { key: 'buyer.channels', schema: BuyerChannelsText },
   channelAhead: { key: 'buyer.channel_ahead', schema: countText(10_000) },
   channelDepositMaxAtomic: { key: 'buyer.channel_deposit_max', schema: UsdcText },
   channelIdleHours: { key: 'buyer.channel_idle_hours', schema: countText(8_760) },

@@ -76,6 +76,10 @@ export const SwitchText = fromText('true or false', (text) =>
 
 export const ChannelsText = fromText('off or auto', (text) => (['off', 'auto'] as const).find((mode) => mode === text))
 
+export const BuyerChannelsText = fromText('off, auto or always', (text) =>
+  (['off', 'auto', 'always'] as const).find((mode) => mode === text),
+)
+
 export const UrlText = fromText('an http:// or https:// URL without user name or password', (text) => {
   const url = parseUrl(text)
   return url !== undefined && url.username === '' && url.password === '' ? text : undefined

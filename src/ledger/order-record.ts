@@ -26,6 +26,7 @@ export function orderRecord(
     task: order.task ?? null,
     ...(order.output !== undefined && resultFields({ ...order, output: order.output })),
     ...defined({ error, correlation_id: correlationId, payment: reservation && signedPayment(reservation) }),
+    ...defined({ channel: order.channelWish }),
     ...defined({ approval_id: approvalId, workflow_id: workflowId, step_id: stepId }),
     ...(boughtFor !== undefined && { bought_for: { agent_id: boughtFor.agentId, agent_name: boughtFor.agentName } }),
     ...(order.cancelRequested === true && { cancel_requested: true }),

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { AgentDefinition, checkPrice, privateFields } from './agent.ts'
 import { Price, PriceText } from './amount.ts'
+import { ChannelWish } from './channel.ts'
 import { ExecutionPayment } from './execution-payment.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
 import { Listing } from './listing.ts'
@@ -48,16 +49,22 @@ export const taskFields = {
         '`true`: the result waits until the seller has settled the payment or cannot do so soon, and names the transaction. ' +
         'Default: `buyer.await_settlement` of the node, which is `false`',
     }),
+  channel: ChannelWish.optional(),
 }
 
 type TaskNames = { task?: string | undefined; input?: string | undefined }
-type TaskFields = TaskNames & { max_price?: bigint | undefined; await_settlement?: boolean | undefined }
+type TaskFields = TaskNames & {
+  max_price?: bigint | undefined
+  await_settlement?: boolean | undefined
+  channel?: ChannelWish | undefined
+}
 
-function readTask({ task, input, max_price, await_settlement }: TaskFields, context: z.core.$RefinementCtx) {
+function readTask({ task, input, max_price, await_settlement, channel }: TaskFields, context: z.core.$RefinementCtx) {
   return {
     input: taskOf({ task, input }, context),
     ...(max_price !== undefined && { maxPriceAtomic: max_price }),
     ...(await_settlement !== undefined && { awaitsSettlement: await_settlement }),
+    ...(channel !== undefined && { channel }),
   }
 }
 

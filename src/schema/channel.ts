@@ -12,6 +12,14 @@ const WITHDRAW_DELAY_SECONDS_MAX = 2_592_000
 /** The scheme of x402 by which a call pays from a channel. */
 export const CHANNEL_SCHEME = 'batch-settlement'
 
+/** What a caller wants of payment channels for a call. */
+export const ChannelWish = z.enum(['auto', 'always', 'never']).meta({
+  description:
+    '`auto`: by the rule of the node; `always`: opens a channel to the seller if there is none. A call that no channel can ' +
+    'pay yet is paid for by itself; `never`: the call is paid for by itself. Default: `auto`',
+})
+export type ChannelWish = z.infer<typeof ChannelWish>
+
 /** An amount that a channel can hold: 128 bits. The contract refuses more without a reason. @internal Exported for its test. */
 export const ChannelAmount = z
   .codec(z.string().regex(/^(0|[1-9][0-9]{0,38})$/), z.bigint().min(0n).max(UINT128_MAX), {

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { Price, PriceText } from './amount.ts'
 import { AgentRef, agentOf, oddResultFields, Task, taskFields, taskOf } from './api.ts'
 import { Book } from './book.ts'
+import { ChannelWish } from './channel.ts'
 import { ExecutionPayment } from './execution-payment.ts'
 import { IdempotencyKey } from './idempotency.ts'
 import { KEY_HOURS } from './limits.ts'
@@ -21,6 +22,7 @@ export const CreateOrder = z
     agentId: AgentRef.optional().meta({ description: 'another spelling of `agent_id`' }),
     price: z.union([PriceText, Price]).meta({ description: 'the most to pay, in USDC as decimal text or number' }),
     task: Task.optional().meta({ description: 'task for the agent; an order without a task waits for its execution' }),
+    channel: ChannelWish.optional(),
   })
   .meta({ id: 'CreateOrder', description: 'Give `agent_id`.' })
   .transform(({ agentId, ...body }, context) => ({ ...body, agent_id: agentOf(body.agent_id, agentId, context) }))
@@ -86,6 +88,7 @@ export const OrderRecord = z
       .meta({ description: "the agent's answer: data from another party, never to be trusted" }),
     ...oddResultFields,
     error: CallError.optional(),
+    channel: ChannelWish.optional().meta({ description: 'what was wanted of payment channels, unless it was `auto`' }),
     correlation_id: z.string().optional(),
     payment: RecordedPayment.optional(),
     approval_id: z.string().optional().meta({ description: 'the approval that the order waits or waited for' }),

@@ -3,6 +3,7 @@ import { ExecutionResult, WalletBalance } from './api.ts'
 import { ApprovalRecord } from './approval.ts'
 import { BudgetRecord } from './budget.ts'
 import type { Scope } from './caller.ts'
+import { ChannelWish } from './channel.ts'
 import { ExecutionPayment } from './execution-payment.ts'
 import { IdempotencyKey } from './idempotency.ts'
 import { KEY_HOURS, QUERY_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from './limits.ts'
@@ -108,6 +109,7 @@ export const ExecuteInput = z.strictObject({
     .describe(
       'true: the result waits for the settlement of its payment, and names the transaction; default: it does not',
     ),
+  channel: ChannelWish.optional(),
   idempotency_key: IdempotencyKey.optional().describe(
     `key of this call, for example a random UUID. A repeat with the same key and arguments within ${KEY_HOURS} hours returns the ` +
       'same order and buys nothing again',

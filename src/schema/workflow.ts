@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { Price, PriceText } from './amount.ts'
 import { AgentRef, Task } from './api.ts'
+import { ChannelWish } from './channel.ts'
 import { CallError, RecordedPayment } from './order.ts'
 import { seekFields } from './page.ts'
 
@@ -48,6 +49,7 @@ const StepBody = z
       .max(FALLBACKS_MAX)
       .default([])
       .meta({ description: 'agents to use instead if the agent before fails, in this order' }),
+    channel: ChannelWish.optional(),
     rebuy: z.boolean().optional().meta({
       description:
         'true: after a failure the step buys again even if the failed purchase is or may be paid, so the step may cost more than once',
@@ -67,6 +69,7 @@ export type StepDefinition = {
   fallback: readonly string[]
   /** True: a purchase that was or may have been charged is bought again. */
   rebuy?: boolean | undefined
+  channel?: ChannelWish | undefined
 }
 /** The request of POST /workflows in a uniform form. The market decides whether it can run. */
 export type WorkflowDefinition = {
@@ -134,6 +137,7 @@ function readDefinition(body: z.output<typeof WorkflowBody>, context: z.core.$Re
       retries: step.retries,
       fallback: step.fallback,
       ...(step.rebuy === true && { rebuy: true }),
+      ...(step.channel !== undefined && { channel: step.channel }),
     })),
   }
 }
@@ -164,6 +168,7 @@ export const WorkflowStep = z
       .boolean()
       .optional()
       .meta({ description: 'true: the step may buy again even if the failed purchase is or may be paid' }),
+    channel: ChannelWish.optional().meta({ description: 'what is wanted of payment channels, if the step says so' }),
     price: amountText.meta({ description: 'listed price when the workflow was created' }),
     price_atomic: z.string(),
     order_ids: z.array(z.string()).meta({

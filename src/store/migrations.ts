@@ -186,4 +186,8 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN metered TEXT;
   ALTER TABLE authorizations ADD COLUMN metered TEXT;
   `,
+  `
+  -- What an order wants of payment channels: 'always' or 'never'. NULL: the rule of the node.
+  ALTER TABLE orders ADD COLUMN channel_wish TEXT;
+  `,
 ]

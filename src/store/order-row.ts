@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { ChannelWish } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { toBytes } from './hex.ts'
 import { type Query, run } from './query.ts'
@@ -39,6 +40,13 @@ export type Order = {
   sellerName?: string | undefined
   /** The agent of this node for whose run the order was bought. */
   boughtFor?: BoughtFor | undefined
+  /** What was wanted of payment channels. Undefined: the rule of the node. */
+  channelWish?: 'always' | 'never' | undefined
+}
+
+/** The wish as an order keeps it. */
+export function wishOf(channel: ChannelWish | undefined): Pick<Order, 'channelWish'> {
+  return channel === undefined || channel === 'auto' ? {} : { channelWish: channel }
 }
 
 /** The run of an own agent that bought something. `run` is the same for each attempt. */
@@ -75,6 +83,7 @@ export type OrderRow = {
   for_agent: string | null
   for_agent_name: string | null
   for_run: string | null
+  channel_wish: 'always' | 'never' | null
 }
 
 /**
@@ -84,8 +93,8 @@ export type OrderRow = {
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
     started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name,
-    for_agent, for_agent_name, for_run, for_payment, owner)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    for_agent, for_agent_name, for_run, for_payment, channel_wish, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
     agent_name = coalesce(orders.agent_name, excluded.agent_name),
@@ -130,6 +139,7 @@ function put(sql: string, order: Order, process: string): Query<number> {
     order.boughtFor?.agentName ?? null,
     order.boughtFor?.run ?? null,
     order.boughtFor?.paymentId === undefined ? null : toBytes(order.boughtFor.paymentId),
+    order.channelWish ?? null,
     process,
   )
 }
@@ -157,6 +167,7 @@ export function toOrder(row: OrderRow): Order {
     cancelRequested: row.cancel_requested_at !== null || undefined,
     tokenId: row.token_id ?? undefined,
     approvalId: row.approval_id ?? undefined,
+    ...(row.channel_wish !== null && { channelWish: row.channel_wish }),
     ...(row.for_run !== null && {
       boughtFor: { agentId: row.for_agent!, agentName: row.for_agent_name!, run: row.for_run },
     }),

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { ChannelWish } from '../schema/channel.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { OrderError, OrderStatus } from './order-row.ts'
 import type { ReservationState } from './reservation-row.ts'
@@ -17,6 +18,8 @@ export type StepPlan = {
   retries: number
   /** True: a purchase that was or may have been charged is bought again (D45). */
   rebuy?: boolean | undefined
+  /** What its orders want of payment channels. */
+  channel?: ChannelWish | undefined
 }
 
 export type StoredStep = StepPlan & {
@@ -95,8 +98,8 @@ export function toAttempt({ error, signed, settlesFirst, ...row }: AttemptRow): 
 type WrittenPlan = Omit<StepPlan, 'id' | 'maxPrice'> & { maxPrice?: string }
 
 /** The parts of a step that never change, as JSON. */
-export function writePlan({ agents, input, dependsOn, maxPrice, retries, rebuy }: StepPlan): string {
-  const plan: WrittenPlan = { agents, input, dependsOn, retries, rebuy }
+export function writePlan({ agents, input, dependsOn, maxPrice, retries, rebuy, channel }: StepPlan): string {
+  const plan: WrittenPlan = { agents, input, dependsOn, retries, rebuy, channel }
   return JSON.stringify({ ...plan, ...(maxPrice !== undefined && { maxPrice: maxPrice.toString() }) })
 }
 

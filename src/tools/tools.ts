@@ -91,10 +91,10 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
       return { value: await deps.quote(read(QuoteInput, args).agent_id, signal) }
     },
     async execute_agent(args, { caller, signal, cancel, idempotencyKey }) {
-      const { agent_id, task, max_price, await_settlement, idempotency_key } = read(ExecuteInput, args)
+      const { agent_id, task, max_price, await_settlement, channel, idempotency_key } = read(ExecuteInput, args)
       const maxPriceAtomic = readPrice(max_price)
       const key = idempotency_key ?? idempotencyKey
-      const request = { agentId: agent_id, input: task, maxPriceAtomic, caller, idempotencyKey: key }
+      const request = { agentId: agent_id, input: task, maxPriceAtomic, channel, caller, idempotencyKey: key }
       const result = await deps
         .execute({ ...request, awaitsSettlement: await_settlement, signal, ...(cancel && { cancel }) })
         .catch((error: unknown) => heldOf(error, agent_id))

@@ -140,6 +140,34 @@ test.each(states)('a channel that is %s says so, with what it means', async (sta
   await close()
 })
 
+test('a channel is closed by hand, after a question; what it then offers is true', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, `/channels/${channel.id}`)
+  await page.getByRole('button', { name: 'Close', exact: true }).click()
+  const question = page.getByRole('dialog', { name: 'Close this channel?' })
+  await question.getByText('costs you nothing').waitFor()
+  await question.getByRole('button', { name: 'Keep' }).click()
+  await page.getByRole('button', { name: 'Close', exact: true }).click()
+  await question.getByRole('button', { name: 'Close', exact: true }).click()
+  // The seller gives it back at once, without gas of the buyer.
+  await page.getByText('closed', { exact: true }).waitFor({ timeout: 60_000 })
+  expect(await page.getByRole('button', { name: /^(Close|Withdraw)$/ }).count()).toBe(0)
+  expect(await faultsOf(page)).toEqual([])
+  await close()
+})
+
+test('a channel is opened from the page of an agent, and not where its seller takes none', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, `/market/${agentId}`)
+  await page.getByRole('button', { name: 'Open a payment channel' }).click()
+  const question = page.getByRole('dialog', { name: 'Open a payment channel?' })
+  await question.getByRole('button', { name: 'Open a payment channel' }).click()
+  await page.getByRole('heading', { name: 'Channel to a seller' }).waitFor()
+  await page.getByText('open', { exact: true }).waitFor({ timeout: 60_000 })
+  expect(await faultsOf(page)).toEqual([])
+  await close()
+})
+
 test.each([
   [{ width: 1280, height: 860 }, 'light'],
   [{ width: 1280, height: 860 }, 'dark'],

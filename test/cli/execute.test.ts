@@ -20,6 +20,14 @@ test('a task goes through the running node; standard output has only the result'
   }
 })
 
+test('--channel and --no-channel say what is wanted of payment channels, and nothing else does', async () => {
+  const { seen, parts } = await runningNode(dataDir())
+  for (const flags of [['--channel'], ['--no-channel'], []]) {
+    await cli(execute('--task', 'x', ...flags), { dataDir: dataDir(), parts })
+  }
+  expect(seen.executed.map((call) => (call as { channel?: string }).channel)).toEqual(['always', 'never', undefined])
+})
+
 test('D46: --await-settlement asks the running node for the transaction, and nothing else does', async () => {
   const { seen, parts } = await runningNode(dataDir())
   await cli(execute('--task', 'x', '--await-settlement'), { dataDir: dataDir(), parts })

@@ -43,7 +43,7 @@ onBothEngines((open, openTwo) => {
   })
 
   test('an order reads back as it was placed', async () => {
-    const whole = order({ workflowId: 'w', stepId: 's' })
+    const whole = order({ workflowId: 'w', stepId: 's', channelWish: 'never' })
     await orders.place(whole, limit(1))
     expect(await read(whole.id)).toEqual({ ...whole, startedAt: undefined, cancelRequested: undefined })
   })

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { pendingOrder } from '../../src/buying/order-requests.ts'
 import { Workflows } from '../../src/buying/workflow/workflows.ts'
 import { orderRecord } from '../../src/ledger/order-record.ts'
 import { Changes } from '../../src/lib/changes.ts'
@@ -52,7 +53,6 @@ export class WorkflowBench {
     this.#orderStore = createOrderStore(this.database)
     this.store = createWorkflowStore(this.database)
     const { clock, purchases, store, market } = this
-    const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
     this.workflows = new Workflows({
       clock,
       logger: silentLogger,
@@ -62,11 +62,7 @@ export class WorkflowBench {
       keys: createIdempotencyKeys(this.database, freshRunTime(this.clock)),
       chain: options.chain,
       orders: {
-        compose: ({ agentId, price, task }, step) => {
-          const now = clock.now()
-          const id = randomUUID()
-          return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, ...step }
-        },
+        compose: (wanted, step) => ({ ...pendingOrder(randomUUID(), wanted, clock.now()), ...step }),
         enqueue: () => {},
         cancel: async (id) => {
           await this.#orderStore.cancel(id, clock.now())

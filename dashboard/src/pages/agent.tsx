@@ -4,6 +4,7 @@ import type { Listing } from '../api/types.ts'
 import { amount, count, duration, money, networkName, percent } from '../format.ts'
 import { Ago, Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BuyForm } from '../parts/buy-form.tsx'
+import { OpenChannel } from '../parts/channel-actions.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
@@ -111,9 +112,11 @@ function Seller({ agent }: { agent: Listing }) {
           ['Network', networkName(agent.network)],
           agent.token_id !== undefined && ['On-chain identity', agent.token_id],
           ['Paid to', <Id key="to" value={agent.pay_to} what="address" />],
+          agent.channel !== undefined && ['Payment channels', 'taken: many calls by one deposit'],
           ['Agent id', <Id key="id" value={agent.id} />],
         ]}
       />
+      <OpenChannel agent={agent} />
     </Section>
   )
 }

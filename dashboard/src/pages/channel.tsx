@@ -2,8 +2,9 @@ import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Channel as ChannelRecord } from '../api/types.ts'
 import { channelStates, withdrawalClock } from '../channel-words.ts'
-import { amount, count, networkName, sentence, span } from '../format.ts'
+import { amount, count, ended, networkName, sentence, span } from '../format.ts'
 import { Ago, Badge, Facts, Id, PageHead, Section, useNow } from '../parts/bits.tsx'
+import { ChannelActions } from '../parts/channel-actions.tsx'
 import { ChannelBar } from '../parts/channel-bar.tsx'
 import { Show } from '../parts/states.tsx'
 
@@ -18,7 +19,9 @@ export function Channel({ id }: { id: string }) {
     <Show of={channel} what="Payment channels are" title="Channel">
       {(record) => (
         <>
-          <PageHead title={record.role === 'buyer' ? 'Channel to a seller' : 'Channel of a buyer'} />
+          <PageHead title={record.role === 'buyer' ? 'Channel to a seller' : 'Channel of a buyer'}>
+            <ChannelActions channel={record} onDone={channel.reload} />
+          </PageHead>
           <div className="split">
             <div>
               <Money channel={record} />
@@ -66,10 +69,29 @@ function Money({ channel }: { channel: ChannelRecord }) {
               {amount(channel.unclaimed)}, <Ago iso={channel.owed_since} />
             </span>,
           ],
+          channel.leaving !== undefined && ['Leaving', <Leaving key="leaving" leaving={channel.leaving} />],
+          channel.closed_at !== undefined && ['Closed', <Ago key="closed" iso={channel.closed_at} />],
           channel.withdrawal !== undefined && ['Withdrawal', <Withdrawal key="withdrawal" channel={channel} />],
         ]}
       />
     </Section>
+  )
+}
+
+const reasons: Record<NonNullable<ChannelRecord['leaving']>['why'], string> = {
+  asked: 'you asked for it',
+  idle: 'no call used it for long',
+  stopped: 'the seller stated what cannot be true',
+  recovered: 'it was found on the chain without a record',
+}
+
+function Leaving({ leaving: { why, way, since, trouble } }: { leaving: NonNullable<ChannelRecord['leaving']> }) {
+  return (
+    <span>
+      {sentence(reasons[why])}, <Ago iso={since} />.{' '}
+      {way === 'refund' ? 'The seller is asked first.' : 'By a withdrawal, without asking the seller.'}
+      {trouble !== undefined && <span className="bad-text"> {ended(sentence(trouble))}</span>}
+    </span>
   )
 }
 

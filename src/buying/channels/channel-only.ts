@@ -2,6 +2,7 @@ import { idle } from '../../lib/wait.ts'
 import { MarketError } from '../../listings/market-error.ts'
 import { usdc } from '../../schema/amount.ts'
 import { isOnChannelsOnly, type Listing } from '../../schema/listing.ts'
+import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
 import type { ChannelLine } from './channel-line.ts'
 
@@ -11,7 +12,7 @@ const LOOK_MS = 250
 
 /** The channels of this node. */
 type Lines = {
-  lineFor(terms: Terms, wish: { wantsChannel?: boolean }): ChannelLine | undefined
+  lineFor(terms: Terms, wish: Order['channelWish']): ChannelLine | undefined
   obstacle(terms: Terms): string | undefined
 }
 
@@ -27,13 +28,18 @@ export function furtherTerms(listing: Listing): Omit<Terms, 'agentId' | 'resourc
  *
  * @throws MarketError CHANNEL_NEEDED; the reason of `signal`
  */
-export async function neededLine(terms: Terms, channels: Lines | undefined, signal: AbortSignal): Promise<ChannelLine> {
+export async function neededLine(
+  { terms, wish }: { terms: Terms; wish: Order['channelWish'] },
+  channels: Lines | undefined,
+  signal: AbortSignal,
+): Promise<ChannelLine> {
+  if (wish === 'never') throw channelNeeded('this call wants none: leave out --no-channel, or channel: never')
   const obstacle = channels === undefined ? 'this node pays on none' : channels.obstacle(terms)
   if (channels === undefined || obstacle !== undefined) throw channelNeeded(obstacle ?? '')
   const opening = AbortSignal.any([signal, AbortSignal.timeout(OPEN_MS)])
   do {
     signal.throwIfAborted()
-    const line = channels.lineFor(terms, { wantsChannel: true })
+    const line = channels.lineFor(terms, 'always')
     if (line !== undefined) return line
   } while (await idle(LOOK_MS, opening))
   signal.throwIfAborted()
@@ -43,7 +49,7 @@ export async function neededLine(terms: Terms, channels: Lines | undefined, sign
 /** Why no channel of this node will ever pay a call. Undefined: one pays it, or will. */
 export function obstacleTo(
   terms: Terms,
-  { mode, depositMax, hasRpc }: { mode: 'off' | 'auto'; depositMax: bigint; hasRpc: boolean },
+  { mode, depositMax, hasRpc }: { mode: 'off' | 'auto' | 'always'; depositMax: bigint; hasRpc: boolean },
 ): string | undefined {
   if (mode === 'off') return 'this node pays on none: set buyer.channels: auto'
   if (!hasRpc) return 'this node needs an RPC endpoint for them: set --rpc-url'

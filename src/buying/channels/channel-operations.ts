@@ -4,7 +4,8 @@ import type { Listing } from '../../schema/listing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, StoredChannel } from '../../store/buyer-channels.ts'
 import { checkBuyable, type Terms } from '../guard.ts'
-import type { ChannelOptions, Channels } from './channels.ts'
+import type { Channels } from './channels.ts'
+import type { ChannelOptions } from './offer.ts'
 import { noRpc } from './offer.ts'
 
 /** What the operator does with the channels by which this node pays. Each resolves when it is on disk. */

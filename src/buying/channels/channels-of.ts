@@ -5,7 +5,8 @@ import { createBuyerChannels } from '../../store/buyer-channels.ts'
 import type { LedgerDatabase } from '../../store/ledger-database.ts'
 import type { Measures } from '../../trust/measures.ts'
 import { createChannelOperations } from './channel-operations.ts'
-import { type ChannelOptions, type ChannelsDeps, createChannels } from './channels.ts'
+import { type ChannelsDeps, createChannels } from './channels.ts'
+import type { ChannelOptions } from './offer.ts'
 
 type Deps = Omit<ChannelsDeps, 'store' | 'onChain' | 'stats' | 'addrsOf'> & {
   database: LedgerDatabase

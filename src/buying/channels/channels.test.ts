@@ -17,13 +17,13 @@ const noSender = () => Promise.reject(new Error('this test has no chain'))
 
 async function marketOf(
   seller: ChannelScript,
-  options: { database?: Database; dailyBudget?: bigint; calls?: number } = {},
+  options: { database?: Database; dailyBudget?: bigint; calls?: number; price?: bigint; mode?: 'auto' | 'always' } = {},
 ) {
-  const { calls = 0, ...given } = options
+  const { calls = 0, price = PRICE, mode = 'auto', ...given } = options
   const buyer = new TestBuyer({ open: seller.open, ...given })
   const store = createBuyerChannels(buyer.database)
   const channels = createChannels(
-    { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
+    { mode, aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
     {
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
       ...{ callerDid: 'did:buyer', addrsOf: () => [], sender: noSender, stats: () => ({ calls, success_rate: 1 }) },
@@ -38,7 +38,7 @@ async function marketOf(
   )
   buyer.deps.channels = channels
   const terms = { receiver_authorizer: sellerWallet.channelSigner('claims').address, withdraw_delay: 900 }
-  buyer.list({ price: PRICE, price_atomic: '1000', channel: { ...terms, min_deposit: 5_000n } })
+  buyer.list({ price, price_atomic: `${price}`, channel: { ...terms, min_deposit: 5_000n } })
   for (const service of channels.services) await service.start()
   onTestFinished(async () => {
     for (const service of channels.services) await service.stop()
@@ -79,6 +79,28 @@ test('a first cheap call opens a channel beside it, and the next ones are paid b
   // The terms travel until the seller has answered.
   const sent = seller.requests.filter(({ method }) => method === 'execute').slice(-2)
   expect(sent.map(({ payment }) => payment?.channel?.config !== undefined)).toEqual([true, false])
+})
+
+test('a caller can want a channel for a call that is not cheap, and none for one that is; a node can want one for all', async () => {
+  const price = 20_000n
+  const dear = await marketOf(new ChannelScript(price), { price })
+  for (const channel of [undefined, 'auto', 'never'] as const) await dear.buyer.execute({ channel }).catch(() => {})
+  expect(await dear.store.list()).toEqual([])
+  await dear.buyer.execute({ channel: 'always' }).catch(() => {})
+  await until(async () => (await dear.store.list()).length === 1)
+
+  const always = await marketOf(new ChannelScript(price), { price, mode: 'always' })
+  await always.buyer.execute({ channel: 'never' }).catch(() => {})
+  expect(await always.store.list()).toEqual([])
+  await always.open()
+  expect(await always.buyer.execute()).toMatchObject({ payment: { channel_id: (await always.opened()).id } })
+
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, row } = await marketOf(seller)
+  await open()
+  const before = seller.exact
+  await buyer.execute({ channel: 'never' }).catch(() => {})
+  expect([seller.exact > before, seller.runs, (await row()).seq]).toEqual([true, [], 0])
 })
 
 test('a buyer without a record of the seller never signs above its calls; with a good one, ten calls ahead', async () => {

@@ -20,25 +20,23 @@ import { parsePrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { AgentStats } from '../../schema/standing.ts'
 import type { BuyerChannels, LoadedChannel, StoredChannel } from '../../store/buyer-channels.ts'
+import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
 import { obstacleTo } from './channel-only.ts'
 import { lookAtDeposit, signedDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
-import { amountFor, DEPOSIT_CALLS, depositTrouble, fits, newConfig, noRpc, type Offer } from './offer.ts'
-
-/** What a node does with payment channels. Amounts are atomic units. */
-export type ChannelOptions = {
-  /** `off`: opens none, and pays no new calls by those that are open. */
-  mode: 'off' | 'auto'
-  /** Calls that a voucher may cover ahead, at a seller with a good record. */
-  aheadCalls: number
-  /** The most that is deposited at one seller. */
-  depositMax: bigint
-  /** A channel that nobody has used for this long is left. */
-  idleMs: number
-}
+import {
+  amountFor,
+  type ChannelOptions,
+  DEPOSIT_CALLS,
+  depositTrouble,
+  fits,
+  newConfig,
+  noRpc,
+  type Offer,
+} from './offer.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
@@ -81,7 +79,7 @@ export type ChannelsDeps = {
 /** The payment channels of this process, as a buyer. */
 export interface Channels {
   /** The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel. */
-  lineFor(terms: Terms, wish: { wantsChannel?: boolean | undefined }): ChannelLine | undefined
+  lineFor(terms: Terms, wish: Order['channelWish']): ChannelLine | undefined
   line(id: Hex): ChannelLine | undefined
   /** Why no channel will ever pay a call to this agent. Undefined: one pays it, or will. */
   obstacle(terms: Terms): string | undefined
@@ -128,10 +126,10 @@ class ChannelBook implements Channels {
     return [this.#looks, ...(this.exits === undefined ? [] : [this.exits])]
   }
 
-  lineFor(terms: Terms, { wantsChannel = false }: { wantsChannel?: boolean | undefined }): ChannelLine | undefined {
+  lineFor(terms: Terms, wish: Order['channelWish']): ChannelLine | undefined {
     const { mode, depositMax } = this.#options
     const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
-    if (mode === 'off' || terms.channel === undefined || isImported) return undefined
+    if (mode === 'off' || wish === 'never' || terms.channel === undefined || isImported) return undefined
     const amount = channelPrice(terms)
     if (terms.listed.network !== this.#deps.wallet.asset.network) return undefined
     const offer = { ...terms, channel: terms.channel }
@@ -139,7 +137,7 @@ class ChannelBook implements Channels {
     const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
     // A quarter is left.
     const isLow = best === undefined || best.free * 4n < smallest(amount * DEPOSIT_CALLS, depositMax)
-    const isWanted = wantsChannel || best !== undefined
+    const isWanted = mode === 'always' || wish === 'always' || best !== undefined
     if (isLow && best?.deposit === undefined && this.#isWorth(terms, isWanted)) this.#fund(offer, best)
     return best !== undefined && best.free >= amount ? best : undefined
   }

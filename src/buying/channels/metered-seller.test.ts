@@ -51,6 +51,14 @@ test('ADR-38 a buyer that opens no channel gets a clear error, and signs nothing
   expect(await buyer.spent()).toBe(0n)
 })
 
+test('ADR-38 a call that wants no channel gets a clear error, and signs nothing', async () => {
+  const { buyer, seller } = await channelMarket({ agent, listing })
+  const error = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('this call wants none') }
+  await expect(buyer.execute({ input: 'task', channel: 'never' })).rejects.toMatchObject(error)
+  expect(seller.runs).toHaveLength(0)
+  expect(await buyer.spent()).toBe(0n)
+})
+
 test('ADR-38 the limit of a call is compared with max', async () => {
   const { buyer } = await channelMarket({ agent, listing })
   const refused = { code: 'OVER_PRICE', message: expect.stringContaining('0.005 USDC') }

@@ -18,6 +18,21 @@ const DEPOSITS_MAX = parsePrice('5')
 /** The longest delay of a withdrawal that this node accepts. */
 const WITHDRAW_DELAY_SECONDS_MAX = 86_400
 
+/** What a node does with payment channels. Amounts are atomic units. */
+export type ChannelOptions = {
+  /**
+   * `off`: opens none, and pays no new calls by those that are open. `auto`: opens one for cheap and frequent calls.
+   * `always`: opens one at the first call of each seller that offers them.
+   */
+  mode: 'off' | 'auto' | 'always'
+  /** Calls that a voucher may cover ahead, at a seller with a good record. */
+  aheadCalls: number
+  /** The most that is deposited at one seller. */
+  depositMax: bigint
+  /** A channel that nobody has used for this long is left. */
+  idleMs: number
+}
+
 /** Whom a channel pays, and by whose leave. */
 export type Offer = Terms & { channel: NonNullable<Terms['channel']> }
 

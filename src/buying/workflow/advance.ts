@@ -176,7 +176,7 @@ export class Advance {
       return true
     }
     const order = orders.compose(
-      { agentId, ...terms, tokenId: workflow.tokenId },
+      { agentId, ...terms, channel: step.channel, tokenId: workflow.tokenId },
       { workflowId: workflow.id, stepId: step.id },
     )
     if (!(await store.begin(workflow, { id: step.id, ...asked, startedAt }, order, now))) return true

@@ -41,7 +41,7 @@ export function invalid(
 }
 
 function planStep(
-  { id, agentId, fallback, maxPrice, retries, rebuy, ...step }: StepDefinition,
+  { id, agentId, fallback, maxPrice, retries, rebuy, channel, ...step }: StepDefinition,
   { path, before }: { path: string; before: readonly string[] },
   plan: PlanChecks,
 ): StepPlan {
@@ -69,6 +69,7 @@ function planStep(
     maxPrice,
     retries,
     ...(rebuy && { rebuy }),
+    ...(channel !== undefined && { channel }),
   }
 }
 

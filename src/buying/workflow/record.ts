@@ -52,6 +52,7 @@ function briefStep(step: StoredStep, orders: readonly { id: string; stepId: stri
     retries: step.retries,
     fallback,
     ...(step.rebuy === true && { rebuy: true }),
+    ...(step.channel !== undefined && { channel: step.channel }),
     ...amountsOf('price', step.price),
     order_ids: orders.filter(({ stepId }) => stepId === step.id).map(({ id }) => id),
     ...(step.error !== undefined && { error: step.error }),

@@ -49,6 +49,17 @@ describe('D20: a workflow', () => {
     ])
   })
 
+  test('tells its orders what it wants of payment channels, step by step', async () => {
+    const on = await bench()
+    const { id } = await on.create({ steps: [step('a', { channel: 'never' }), step('b', { channel: 'always' })] })
+    await whenOpen(on, 'a')
+    expect((await on.openFor('a')).channelWish).toBe('never')
+    await on.end(await on.openFor('a'), completed)
+    await whenOpen(on, 'b')
+    expect((await on.openFor('b')).channelWish).toBe('always')
+    expect((await on.workflows.get(id)).steps.map(({ channel }) => channel)).toEqual(['never', 'always'])
+  })
+
   test('that two processes advance at the same instant has each step begun once', async () => {
     const on = await bench()
     const { id } = await on.create({ agent_ids: ['a', 'b'] })

@@ -18,7 +18,7 @@ import { settlementText, withDeadline, writeResult } from '../text/market-text.t
 import { showProgress } from '../text/show-progress.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
-import { keyOption, readTask, taskOptions } from './task.ts'
+import { channelOptions, channelWish, keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 600
 /** How long a short-lived node searches for the agent. */
@@ -50,6 +50,7 @@ export const agentExecute = command({
       '--await-settlement',
       'wait until the payment has settled, and name its transaction (default: the result comes first)',
     ),
+    ...channelOptions,
     stream: flag('--stream', 'show the output while the agent works; with --json, one JSON object per line'),
     ...keyOption('task'),
     timeout: option(
@@ -67,16 +68,17 @@ export const agentExecute = command({
   },
   async run(
     context,
-    { agentId, task, input, maxPrice, awaitSettlement, stream = false, timeout = TIMEOUT_SECONDS, ...rest },
+    { agentId, task, input, maxPrice, awaitSettlement, channel, stream = false, timeout = TIMEOUT_SECONDS, ...rest },
     dash,
   ) {
-    const { idempotencyKey, ...flags } = rest
+    const { idempotencyKey, noChannel: _, ...flags } = rest
     const text = await readTask(context.io, { task, input, dash })
     const { config, secrets } = await context.loadConfig(flags)
     const shown = stream ? showProgress(context) : undefined
     const request = {
       ...{ agentId, input: text },
       ...defined({ maxPriceAtomic: maxPrice, awaitsSettlement: awaitSettlement }),
+      ...channelWish(channel),
       ...defined({ idempotencyKey, onProgress: shown?.onProgress }),
     }
     const late = `no result within ${timeout} s: set a longer limit with --timeout`

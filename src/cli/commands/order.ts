@@ -24,7 +24,7 @@ import {
 } from '../text/market-text.ts'
 import { withSpinner } from '../text/spinner.ts'
 import { columns, priceText, printableLine } from '../text/terminal-text.ts'
-import { keyOption, readTask, taskOptions } from './task.ts'
+import { channelOptions, channelWish, keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 3600
 const ORDER = {
@@ -54,17 +54,20 @@ export const orderCreate = command({
       '--price is missing: give the most that this order may cost, in USDC',
     ),
     ...taskOptions,
+    ...channelOptions,
     ...keyOption('order'),
     ...waitOptions,
   },
-  async run(context, { agentId, price, task, input, idempotencyKey, wait, timeout, ...flags }) {
+  async run(context, { agentId, price, task, input, channel, idempotencyKey, wait, timeout, ...rest }) {
+    const { noChannel: _, ...flags } = rest
     const hasTask = task !== undefined || input !== undefined
     if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give one with --task <text>')
     const text = hasTask ? await readTask(context.io, { task, input }) : undefined
     const node = await moneyNode(context, flags)
     const { signal } = context.io
     const id = await agentIdOf(node, agentId, { signal })
-    const order = await node.createOrder({ agentId: id, price, task: text }, { signal, ...defined({ idempotencyKey }) })
+    const wanted = { agentId: id, price, task: text, ...channelWish(channel) }
+    const order = await node.createOrder(wanted, { signal, ...defined({ idempotencyKey }) })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
 })

@@ -1,9 +1,10 @@
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
 import { orAborted } from '../../lib/wait.ts'
+import type { ChannelWish } from '../../schema/channel.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { KEY_HOURS, TASK_BYTES_MAX } from '../../schema/limits.ts'
-import { option } from '../command.ts'
+import { flag, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import type { Io } from '../io.ts'
 
@@ -65,4 +66,15 @@ export async function readAll(io: Io): Promise<string> {
 
 function tooLarge(): CodedError<'INPUT_TOO_LARGE'> {
   return new CodedError('INPUT_TOO_LARGE', `the task is larger than ${TASK_BYTES_MAX} bytes: shorten it, or split it`)
+}
+
+/** Whether a call is to be paid for on a payment channel. */
+export const channelOptions = {
+  channel: flag('--channel', 'open a payment channel to the seller, if there is none, and pay by it'),
+  noChannel: flag('--no-channel', 'pay for this call by itself, also if there is a payment channel'),
+} as const
+
+/** Both flags have one name: the second one sets it to false. */
+export function channelWish(channel: boolean | undefined): { channel?: ChannelWish } {
+  return channel === undefined ? {} : { channel: channel ? 'always' : 'never' }
 }

@@ -61,8 +61,8 @@ test('D7 D46 a price, a limit and the wish for a transaction arrive exactly as t
   expect(seen[0]).toMatchObject({ agentId: remoteId, input: 'go', maxPriceAtomic: 249n })
   expect(seen[0]).not.toHaveProperty('awaitsSettlement')
   await client.execute({ agentId: remoteId, input: 'go', awaitsSettlement: true })
-  await client.execute({ agentId: remoteId, input: 'go', awaitsSettlement: false })
-  expect(seen.slice(1)).toMatchObject([{ awaitsSettlement: true }, { awaitsSettlement: false }])
+  await client.execute({ agentId: remoteId, input: 'go', awaitsSettlement: false, channel: 'never' })
+  expect(seen.slice(1)).toMatchObject([{ awaitsSettlement: true }, { awaitsSettlement: false, channel: 'never' }])
 })
 
 test('sends the token, no second slash, and follows no redirect', async () => {

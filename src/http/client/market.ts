@@ -1,6 +1,7 @@
 import type * as z from 'zod'
 import { formatPrice } from '../../schema/amount.ts'
 import { Listings } from '../../schema/api.ts'
+import type { ChannelWish } from '../../schema/channel.ts'
 import { Listing } from '../../schema/listing.ts'
 import { type CreateOrder, OrderRecord, OrderRecords, type OrderStatus } from '../../schema/order.ts'
 import type { Page } from '../../schema/page.ts'
@@ -30,7 +31,7 @@ export type MarketCalls = {
   /** Finds an agent by its id, the start of its id, its name, or `seller/name`. */
   agent(reference: string, options?: Options): Promise<Listing>
   createOrder(
-    order: { agentId: string; price: bigint; task?: string | undefined },
+    order: { agentId: string; price: bigint; task?: string | undefined; channel?: ChannelWish | undefined },
     options?: Options,
   ): Promise<OrderRecord>
   executeOrder(id: string, task: string, options?: Options): Promise<OrderRecord>
@@ -106,8 +107,8 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
       return page('/agents', { ...query, ...price }, Listings, options)
     },
     agent: (reference, options) => request(at('agents', reference), Listing, options),
-    createOrder({ agentId, price, task }, options) {
-      const body: z.input<typeof CreateOrder> = { agent_id: agentId, price: formatPrice(price), task }
+    createOrder({ agentId, price, task, channel }, options) {
+      const body: z.input<typeof CreateOrder> = { agent_id: agentId, price: formatPrice(price), task, channel }
       return request('/orders', OrderRecord, options, body)
     },
     executeOrder: (id, task, options) => request(`${at('orders', id)}/execute`, OrderRecord, options, { task }),

@@ -1,6 +1,7 @@
 import type * as z from 'zod'
 import { formatPrice } from '../../schema/amount.ts'
 import type { ExecuteBody } from '../../schema/api.ts'
+import type { ChannelWish } from '../../schema/channel.ts'
 
 export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
@@ -26,13 +27,14 @@ export type ExecuteCall = {
   input: string
   maxPriceAtomic?: bigint | undefined
   awaitsSettlement?: boolean | undefined
+  channel?: ChannelWish | undefined
   /** Names the call, so that it is done once (D38). Default: a new key. */
   idempotencyKey?: string | undefined
 }
 
-export function bodyOf({ agentId, input, maxPriceAtomic, awaitsSettlement }: ExecuteCall): ExecuteBody {
+export function bodyOf({ agentId, input, maxPriceAtomic, awaitsSettlement, channel }: ExecuteCall): ExecuteBody {
   const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
-  return { agent_id: agentId, input, max_price, await_settlement: awaitsSettlement }
+  return { agent_id: agentId, input, max_price, await_settlement: awaitsSettlement, channel }
 }
 
 /** Builds a path. Each id is encoded as one segment. */

@@ -193,4 +193,8 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN metered text COLLATE "C";
   ALTER TABLE authorizations ADD COLUMN metered text COLLATE "C";
   `,
+  `
+  -- What an order wants of payment channels: 'always' or 'never'. NULL: the rule of the node.
+  ALTER TABLE orders ADD COLUMN channel_wish text COLLATE "C";
+  `,
 ]

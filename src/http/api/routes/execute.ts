@@ -2,12 +2,13 @@ import * as z from 'zod'
 import type { Buyer } from '../../../buying/buyer.ts'
 import type { Logger } from '../../../lib/logger.ts'
 import { AgentParams, Execute, ExecuteAgent, ExecutionResult } from '../../../schema/api.ts'
+import type { ChannelWish } from '../../../schema/channel.ts'
 import { TASK_BYTES_MAX } from '../../../schema/limits.ts'
 import { HttpError, type ProblemCode } from '../../server/problem.ts'
 import { type Call, type Operation, operation } from '../operation.ts'
 import { progressStream, wantsStream } from '../progress-stream.ts'
 
-type Task = { input: string; maxPriceAtomic?: bigint; awaitsSettlement?: boolean }
+type Task = { input: string; maxPriceAtomic?: bigint; awaitsSettlement?: boolean; channel?: ChannelWish }
 
 const errors: readonly ProblemCode[] = [
   'OVER_PRICE',

@@ -43,8 +43,8 @@ const createOrder = (orders: OrdersApi) =>
     status: 201,
     errors: ['INPUT_TOO_LARGE', 'NETWORK_MISMATCH', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
     location: ({ id }) => `/orders/${id}`,
-    handler: ({ body: { agent_id, price, task }, caller, idempotencyKey }) =>
-      orders.create({ agentId: agent_id, price, task, caller, idempotencyKey }),
+    handler: ({ body: { agent_id: agentId, ...body }, caller, idempotencyKey }) =>
+      orders.create({ agentId, ...body, caller, idempotencyKey }),
   })
 
 const getOrder = (orders: OrdersApi) =>
