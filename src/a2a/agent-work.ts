@@ -11,6 +11,7 @@ import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { readHops } from '../schema/x402.ts'
 import { isLedgerAway } from '../store/store-error.ts'
+import { isUnguessable } from './call-context.ts'
 import type { Outcome, Progress, Turn, Work } from './executor.ts'
 import {
   errorCodeOf,
@@ -159,8 +160,7 @@ function busyOr(kind: 'failed', error: PeerError): 'failed' | 'rejected' {
  * the task has no memory, because the id may belong to another caller (T9).
  */
 function callerOf({ ids: { taskId, contextId }, caller: { tokenId }, signal, onOutput, running, metadata }: Turn) {
-  const isUnguessable = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(contextId)
-  const caller = a2aCaller(tokenId, isUnguessable ? contextId : taskId)
+  const caller = a2aCaller(tokenId, isUnguessable(contextId) ? contextId : taskId)
   const onCommitted = () => {
     running.canCancel = false
   }

@@ -8,6 +8,11 @@ import { CALLER_KEY } from './tasks.ts'
 /** Extensions read from the headers of one request. */
 const EXTENSIONS_MAX = 32
 
+/** True for an id that only who made it can know: a UUID. */
+export function isUnguessable(id: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id)
+}
+
 /** Builds the SDK's context of a call. Both versions accept both names of the extension header. */
 export function callContext(
   { request: { headers }, url, rest, caller }: A2aCall,

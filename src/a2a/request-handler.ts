@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { AgentCard, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk'
 import { ContentTypeNotSupportedError, RequestMalformedError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
 import {
@@ -6,7 +7,9 @@ import {
   DefaultRequestHandler,
   type ServerCallContext,
 } from '@a2a-js/sdk/server'
+import { STRANGER } from '../schema/caller.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
+import { isUnguessable } from './call-context.ts'
 import { elsewhereOf } from './elsewhere.ts'
 import { BEGUN_KEY, textOf } from './executor.ts'
 import type { SentMessages } from './sent-messages.ts'
@@ -55,7 +58,8 @@ export function createRequestHandler(
   /** @returns the task of an earlier copy of this message, or the functions to call for a new one */
   async function begin({ message, metadata }: SendMessageRequest, context: ServerCallContext) {
     const { messageId, ...asked } = message!
-    const name = { agentId, owner: callerIn(context).tokenId, messageId, asked: [asked, metadata] }
+    const owner = callerIn(context).tokenId
+    const name = { agentId, owner, messageId: nameOf(messageId, owner), asked: [asked, metadata] }
     for (let lost: string | undefined; ; ) {
       const sending = await sent.send(name, lost)
       if (sending.kind === 'first') {
@@ -124,7 +128,12 @@ export function createRequestHandler(
       }
     },
     getTask: (params, context) => inner.getTask(params, context),
-    listTasks: (params, context) => inner.listTasks(params, context),
+    async listTasks(params, context) {
+      if (callerIn(context).tokenId === STRANGER.tokenId) {
+        throw new UnsupportedOperationError('tasks are not listed here: ask for a task by its id')
+      }
+      return inner.listTasks(params, context)
+    },
     async cancelTask(params, context) {
       return (await elsewhere.cancel(params.id, context)) ?? inner.cancelTask(params, context)
     },
@@ -137,6 +146,11 @@ export function createRequestHandler(
     listTaskPushNotificationConfigs: (params, context) => inner.listTaskPushNotificationConfigs(params, context),
     deleteTaskPushNotificationConfig: (params, context) => inner.deleteTaskPushNotificationConfig(params, context),
   }
+}
+
+/** A message of a stranger is known again only by an id that nobody can guess: others may choose the same one. */
+function nameOf(messageId: string, owner: string | undefined): string {
+  return owner !== STRANGER.tokenId || isUnguessable(messageId) ? messageId : randomUUID()
 }
 
 /** Checks the request and adapts it for the SDK. @throws RequestMalformedError, ContentTypeNotSupportedError */

@@ -28,7 +28,8 @@ export type A2aServerDeps = PaidRunDeps & {
   /** What other processes of this node ask. */
   tail: Pick<Tail, 'listen'>
   ownListing(id: string): Listing | undefined
-  market: Work
+  /** Undefined: the node itself is no agent here, so that nobody buys with its wallet. */
+  market?: Work
 }
 
 export interface A2aServer {
@@ -55,7 +56,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   deps.tail.listen({ changed: ({ record, id }) => record === 'task' && asked(id), missed() {} })
   /** Each server is built with its first request, and again when its listing changes. */
   const agents = new WeakMap<Listing, ServedAgent>()
-  const market = serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
+  const market = deps.market && serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
 
   function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
     const card = cardAt('')
@@ -71,7 +72,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   }
 
   function find(id: string): ServedAgent {
-    if (id === MARKET_ID) return market
+    if (id === MARKET_ID && market !== undefined) return market
     const listing = deps.ownListing(id)
     if (listing === undefined) throw new CodedError('UNKNOWN_AGENT', 'this node has no agent with this id')
     const known = agents.get(listing)

@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Book } from '../schema/book.ts'
+import type { Door } from '../schema/door.ts'
 import type { ExecutionFact } from '../store/ledger-reader.ts'
 import type { LedgerDirection, PaymentFact, PaymentSum } from '../store/payment-facts.ts'
 import type { PaymentState } from '../store/payments.ts'
@@ -14,6 +15,7 @@ const DURATIONS_MAX = 200
 type Hour = { earned: bigint; paid: bigint; executions: number; failed: number }
 type Day = Hour & { bought: number }
 type SummedPayments = Omit<PaymentSum, 'last' | 'newestAt'>
+type DoorSums = { calls: number; earned: bigint }
 type AgentSums = { calls: number; failed: number; earned: bigint; durations: number[]; lastAt: UnixMs }
 
 /** Sums counted so far. The keys of `days` and `hours` count days and hours since 1970, UTC. */
@@ -21,6 +23,8 @@ export class Sums {
   readonly days = new Map<number, Day>()
   readonly hours = new Map<number, Hour>()
   readonly agents = new Map<string, AgentSums>()
+  /** What was sold at each door. */
+  readonly doors = new Map<Door, DoorSums>()
   readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none(), refunded: none() }
   /** The part of these sums that each token requested, by token id (D48). */
   readonly owned = new Map<string, Sums>()
@@ -45,6 +49,9 @@ export class Sums {
     if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addPayments(direction, sum)
     const { amount, slot: createdAt, agentId, payments } = sum
     const book = bookOf(direction, sum)
+    const door = sum.door && getOr(this.doors, sum.door, () => ({ calls: 0, earned: 0n }))
+    if (door !== undefined && sum.proven) door.calls += payments
+    if (door !== undefined && book === 'earned') door.earned += amount
     if (book === 'earned') {
       for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.earned += amount
       this.agent(agentId).earned += amount
@@ -87,6 +94,13 @@ export function mergedDay(parts: readonly Sums[], number: number): Day {
     merged.bought += day.bought
   }
   return merged
+}
+
+export function mergedDoor(parts: readonly Sums[], door: Door): DoorSums {
+  const sums = parts.flatMap(({ doors }) => doors.get(door) ?? [])
+  return sums.reduce((sum, one) => ({ calls: sum.calls + one.calls, earned: sum.earned + one.earned }), {
+    ...{ calls: 0, earned: 0n },
+  })
 }
 
 export function mergedHours(parts: readonly Sums[]): [number, Hour][] {

@@ -2,10 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { createLane } from '../lib/lane.ts'
 import { formatAmount } from '../schema/amount.ts'
+import { doors } from '../schema/door.ts'
 import type { Stats } from '../schema/ledger.ts'
 import type { LedgerReader } from '../store/ledger-reader.ts'
 import type { LedgerDirection, PaymentFact } from '../store/payment-facts.ts'
-import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedHours, Sums } from './earning-sums.ts'
+import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedDoor, mergedHours, Sums } from './earning-sums.ts'
 
 /** After this time no reorganization is expected to undo a settlement. */
 const SETTLED_MS = 2 * HOUR_MS
@@ -174,6 +175,10 @@ function statsOf(
         hour: isoTime(number * HOUR_MS),
         ...{ ...both(sums), executions, failed },
       })),
+    doors: doors.map((door) => {
+      const { calls, earned } = mergedDoor(parts, door)
+      return { door, calls, earned: text(earned), earned_atomic: earned.toString() }
+    }),
     agents: agentsOf(parts).map(([agentId, sums]) => {
       const name = nameOf(agentId)
       const sorted = sums.durations.toSorted((a, b) => a - b)

@@ -121,17 +121,15 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
-    ...{ ...base, ...books, ...sold.reports },
+    ...{ ...base, ...books, ...sold.reports, publicUrl: () => publicDoor?.url },
     ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })
   const { node: view } = reporting.api
   const messages = createSentMessageStore(database, runTime)
+  const tasks = { messages, runTime, records: createTaskRecords(database), tail: base.tail }
   const protocols = createAgentProtocols(
     { version, did: identity.did, needsToken: needsToken(config.api), openai: config.openai },
-    {
-      ...{ ...selling.x402, ...trust.api, messages, runTime, buyer, catalog, search: market.search },
-      ...{ records: createTaskRecords(database), balance: view.balance, tail: base.tail },
-    },
+    { ...selling.x402, ...trust.api, ...tasks, buyer, catalog, search: market.search, balance: view.balance },
   )
   const served: ApiDeps = {
     ...{ clock, logger, version, ...books, market: market.search, events: feed, buyer },
@@ -141,7 +139,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   }
   const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
   const api = config.api.enabled ? await createNodeApi(access, served) : undefined
-  const publicDoor = await createPublicDoor(config, { ...base, meters, selling })
+  const publicDoor = await createPublicDoor(config, { ...base, meters, selling, catalog, a2a: tasks })
 
   const stack = new ServiceStack([
     ...base.services,

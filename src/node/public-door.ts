@@ -1,15 +1,22 @@
+import type { A2aServerDeps } from '../a2a/server.ts'
 import type { Config } from '../config/config.ts'
 import type { PublicListener } from '../http/public/public-listener.ts'
+import type { PublicMount } from '../http/public/public-mount.ts'
 import type { Meters } from '../lib/meters.ts'
+import type { Catalog } from '../listings/catalog.ts'
 import { DoorSales } from '../protocols/doors/door-sales.ts'
 import { type AgentText, DoorTerms } from '../protocols/doors/terms.ts'
 import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
+import { STRANGER } from '../schema/caller.ts'
 import type { Foundation } from './foundation.ts'
 import type { Selling } from './selling.ts'
 
-type PublicDoorDeps = Pick<Foundation, 'clock' | 'logger' | 'asset' | 'wallet'> & {
+type PublicDoorDeps = Pick<Foundation, 'clock' | 'logger' | 'asset' | 'wallet' | 'version' | 'identity'> & {
   meters: Pick<Meters, 'count'>
   selling: Pick<Selling, 'registry'> & { x402: X402ServerDeps }
+  /** What A2A needs beside the sales. */
+  a2a: Pick<A2aServerDeps, 'records' | 'messages' | 'runTime' | 'tail'>
+  catalog: Pick<Catalog, 'resolve'>
 }
 
 /** The listener for strangers, if the operator has opened one. Its parts load only then. */
@@ -27,12 +34,13 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   const { registry, x402: sales } = selling
   const doorSales = new DoorSales(sales)
   const signer = sales.receiptSigner
+  const terms = new DoorTerms({ clock, asset, payTo: sales.payTo, signer })
   const agentSale = createAgentSale({
-    ...{ sales, doorSales, signer },
-    terms: new DoorTerms({ clock, asset, payTo: sales.payTo, signer }),
+    ...{ sales, doorSales, signer, terms },
     publicUrl: () => listener.url,
     textOf: (id) => textOf(registry.get(id)?.definition),
   })
+  const mounts = createPublicMounts({ ...deps, doorSales, terms, url: () => listener.url })
   /** Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. */
   function index(): object {
     const agents = registry.list().flatMap(({ id, definition, lacks }) => {
@@ -46,12 +54,71 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   const listener: PublicListener = createPublicListener(
     { host, port, url, drainMs: config.seller.drainSeconds * 1000 },
     {
-      ...{ logger, meters, agentSale, doorSales, index },
+      ...{ logger, meters, agentSale, doorSales, index, mounts },
       limits: new PublicLimits(publicLimits, { clock }),
       sites: createSiteReader(trustedProxies),
     },
   )
   return listener
+}
+
+type MountsDeps = PublicDoorDeps & { doorSales: DoorSales; terms: DoorTerms; url(): string }
+
+/** The same agents over A2A and as MCP tools. Their libraries load with the first request. */
+function createPublicMounts(deps: MountsDeps): PublicMount[] {
+  const { selling, catalog, version, identity, url, doorSales, terms, logger } = deps
+  const { registry, x402: sales } = selling
+  const ownListing = (id: string) => {
+    const listing = catalog.resolve(id)
+    return listing?.local === true ? listing : undefined
+  }
+  const a2a = onDemand(async () => {
+    const { createA2aServer } = await import('../a2a/server.ts')
+    return createA2aServer({ version, did: identity.did, needsToken: false }, { ...sales, ...deps.a2a, ownListing })
+  })
+  const mcp = onDemand(async () => {
+    const [{ createAgentMcp }, { createAgentTools }] = await Promise.all([
+      import('../mcp/agent-server.ts'),
+      import('../mcp/agent-tools.ts'),
+    ])
+    const agents = () =>
+      registry.list().flatMap(({ id, definition, lacks }) => {
+        if (definition.paused === true || lacks !== undefined || definition.price === undefined) return []
+        return { id, price: definition.price, text: textOf(definition)! }
+      })
+    const endpoint = () => `${url()}/mcp`
+    const tools = createAgentTools({ sales, doorSales, terms, signer: sales.receiptSigner, endpoint, agents })
+    return createAgentMcp({ version }, { tools, logger })
+  })
+  return [
+    {
+      path: '/a2a',
+      handle: async (call) => (await a2a.get()).handle({ ...call, url: `${url()}/a2a`, caller: STRANGER }),
+      stop: a2a.stop,
+    },
+    {
+      path: '/mcp',
+      handle: async ({ request, response }) => (await mcp.get()).handle(request, response),
+      stop: mcp.stop,
+    },
+  ]
+}
+
+/** A part that is made when it is first asked for, and again if that fails. */
+function onDemand<T extends { stop(): Promise<void> }>(make: () => Promise<T>) {
+  let making: Promise<T> | undefined
+  return {
+    get(): Promise<T> {
+      making ??= make().catch((error: unknown) => {
+        making = undefined
+        throw error
+      })
+      return making
+    },
+    async stop(): Promise<void> {
+      await (await making?.catch(() => undefined))?.stop()
+    },
+  }
 }
 
 function textOf(definition: { name: string; description: string; tags?: readonly string[] | undefined } | undefined) {

@@ -31,6 +31,7 @@ import { createAlarms } from './alarms.ts'
 import type { ChannelChecksDeps } from './channel-checks.ts'
 import { diagnose } from './diagnosis.ts'
 import { differencesAmong } from './differences.ts'
+import { doorsOf } from './doors.ts'
 import type { Fleet } from './fleet.ts'
 import { fleetStatus, fleetView } from './fleet-view.ts'
 import type { Foundation } from './foundation.ts'
@@ -72,6 +73,8 @@ type ReportingDeps = Pick<
   channels(): ChannelsSummary | undefined
   channelSums: ChannelsApi['sums']
   channelTrouble: ChannelChecksDeps['channelTrouble']
+  /** Where strangers buy over HTTP. Undefined: nowhere. */
+  publicUrl(): string | undefined
 }
 
 /**
@@ -144,6 +147,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   }
   const node: NodePart = {
     ...{ status, peers, fleet },
+    doors: () => doorsOf(deps),
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: async () => shownConfig(config, inForce(config, await budget())),
     diagnosis: (signal) =>

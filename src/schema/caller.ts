@@ -17,6 +17,11 @@ export function permits(held: Scope, needed: Scope): boolean {
 /** The principal on whose behalf something is done. Without a token it is the operator. */
 export type Caller = { scope: Scope; tokenId: string | undefined }
 export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
+/**
+ * Strangers at the public listener. They share a name, because they prove none: what belongs to one of them is found by an
+ * id that nobody can guess, and is never listed. No token has this id.
+ */
+export const STRANGER: Caller = { scope: 'execute', tokenId: 'strangers' }
 
 /**
  * The token whose records a caller may see (D48); undefined: all records. Tokens of `execute` and `spend` see only

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { A2A_CALLER } from './caller.ts'
 
 /** The ways by which others buy an agent of this node. */
-const doors = ['libp2p', 'a2a', 'http', 'mcp'] as const
+export const doors = ['libp2p', 'a2a', 'http', 'mcp'] as const
 export const Door = z.enum(doors)
 export type Door = z.infer<typeof Door>
 

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { AgentRef } from './api.ts'
 import { Book } from './book.ts'
+import { Door } from './door.ts'
 import { cursorOf, Limit, seekFields } from './page.ts'
 import { PaymentRecord } from './payment-record.ts'
 
@@ -55,6 +56,16 @@ export const Stats = z
     refunded: Open.meta({ description: 'paid back by the seller, whether this node was seller or buyer' }),
     days: z.array(z.object({ day: z.string(), ...Activity, bought: z.int() })),
     hours: z.array(z.object({ hour: z.string(), ...Activity })).meta({ description: 'hours of the last two days' }),
+    doors: z
+      .array(
+        z.object({
+          door: Door,
+          calls: z.int().meta({ description: 'paid runs, also those that are not settled yet' }),
+          earned: z.string(),
+          earned_atomic: z.string(),
+        }),
+      )
+      .meta({ description: 'what was sold, by the way in which it was bought' }),
     agents: z.array(
       z.object({
         agent_id: z.string(),

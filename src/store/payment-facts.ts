@@ -1,4 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { A2A_CALLER } from '../schema/caller.ts'
+import type { Door } from '../schema/door.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
@@ -17,6 +19,8 @@ type PaymentKind = {
   amount: bigint
   /** The token that requested the payment. */
   owner?: string | undefined
+  /** The way by which a received payment came. */
+  door?: Door | undefined
 }
 
 /** The figures of one payment, used for sums over many rows. */
@@ -57,23 +61,24 @@ const DAY_MS = 24 * HOUR_MS
  * time, and of a condition with `coalesce` it believes that hardly a row meets it.
  */
 const FACTS = {
-  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, refund_tx, agent_id, amount, created_at, CAST(NULL AS TEXT) AS owner
+  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, refund_tx, agent_id, amount, created_at, CAST(NULL AS TEXT) AS owner,
+      CASE WHEN door IS NULL AND substr(peer_id, 1, ${A2A_CALLER.length}) = '${A2A_CALLER}' THEN 'a2a' ELSE coalesce(door, 'libp2p') END AS door
     FROM payments WHERE no > ?1 AND (CAST(?3 AS TEXT) IS NULL OR network = ?3) ORDER BY no LIMIT ?2`,
   out: `SELECT a.order_no AS no, a.state, a.confirmed_at IS NOT NULL AS proven, a.refund_tx, a.agent_id, a.amount, a.created_at,
-      (SELECT o.token_id FROM orders o WHERE o.no = a.order_no) AS owner
+      (SELECT o.token_id FROM orders o WHERE o.no = a.order_no) AS owner, CAST(NULL AS TEXT) AS door
     FROM authorizations a WHERE a.order_no > ?1 AND (CAST(?3 AS TEXT) IS NULL OR a.network = ?3) ORDER BY a.order_no LIMIT ?2`,
 } as const
 const sumsOf = (facts: string) => `
-  SELECT state, proven, refunded, agent_id, owner, slot, max(created_at) AS newest_at, max(no) AS last,
+  SELECT state, proven, refunded, agent_id, owner, door, slot, max(created_at) AS newest_at, max(no) AS last,
     count(*) AS payments, CAST(sum(amount) AS TEXT) AS amount
   FROM (
-    SELECT no, state, proven, refund_tx IS NOT NULL AS refunded, agent_id, owner, amount, created_at,
+    SELECT no, state, proven, refund_tx IS NOT NULL AS refunded, agent_id, owner, door, amount, created_at,
       CASE WHEN created_at >= ?4 THEN created_at / ${HOUR_MS} * ${HOUR_MS} ELSE created_at / ${DAY_MS} * ${DAY_MS} END AS slot
     FROM (${facts}) AS facts) AS slotted
-  GROUP BY state, proven, refunded, agent_id, owner, slot`
+  GROUP BY state, proven, refunded, agent_id, owner, door, slot`
 const SUMS = { in: sumsOf(FACTS.in), out: sumsOf(FACTS.out) } as const
 
-type KindRow = { state: LedgerState; proven: number; agent_id: string; owner: string | null }
+type KindRow = { state: LedgerState; proven: number; agent_id: string; owner: string | null; door: Door | null }
 type FactRow = KindRow & { no: number; amount: number; refund_tx: Uint8Array | null; created_at: number }
 type PaymentSumRow = KindRow & {
   amount: string
@@ -116,6 +121,14 @@ function kindOf({
   agent_id: agentId,
   amount,
   owner,
+  door,
 }: KindRow & { amount: number | string }): PaymentKind {
-  return { state, proven: proven === 1, agentId, amount: BigInt(amount), owner: owner ?? undefined }
+  return {
+    state,
+    proven: proven === 1,
+    agentId,
+    amount: BigInt(amount),
+    owner: owner ?? undefined,
+    door: door ?? undefined,
+  }
 }

@@ -74,7 +74,7 @@ test('no route of the management API answers on the public listener, with or wit
     Object.keys(methods).map((method) => ({ path, method: method.toUpperCase() })),
   )
   expect(operations.length).toBeGreaterThan(80)
-  const more = ['/dashboard', '/dashboard/', '/docs', '/openapi.json', '/metrics', '/a2a/market', '/mcp', '/v1/models']
+  const more = ['/dashboard', '/dashboard/', '/docs', '/openapi.json', '/metrics', '/a2a/market', '/v1/models']
   const asked = [...operations, ...more.map((path) => ({ path, method: 'GET' }))]
   const open: string[] = []
   for (const { path, method } of asked) {

@@ -15,6 +15,8 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { receiptSigner } from '../../src/payments/receipt.ts'
+import type { Doors } from '../../src/schema/doors.ts'
+import type { Stats } from '../../src/schema/ledger.ts'
 import { SignedReceipt } from '../../src/schema/receipt.ts'
 import { ask } from '../support/api-calls.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
@@ -338,6 +340,20 @@ test('the seller’s ledger names the door of a payment', async () => {
   await sendTask(url, 'for the books', await sign())
   const [payment] = await ask<{ door: string; peer_id: string }[]>(seller.url, '/payments?limit=1')
   expect(payment).toMatchObject({ door: 'http', peer_id: `http:${devnet.wallets.buyer.address.toLowerCase()}` })
+})
+
+test('the operator sees which doors are open, where each agent is bought, and what was earned there', async () => {
+  const { doors } = await ask<Doors>(seller.url, '/doors')
+  expect(doors.map(({ door, open }) => [door, open])).toEqual(
+    ['libp2p', 'a2a', 'http', 'mcp'].map((door) => [door, true]),
+  )
+  const http = doors.find(({ door }) => door === 'http')!
+  expect(http).toMatchObject({ url: `${seller.publicUrl}/x402`, agents: expect.arrayContaining([]) })
+  expect(http.agents).toContainEqual(expect.objectContaining({ agent_name: 'echo', url, stream_url: `${url}/stream` }))
+  const { agents: sold } = await ask<Stats>(seller.url, '/stats')
+  const calls = sold.reduce((sum, { earned_atomic }) => sum + BigInt(earned_atomic), 0n)
+  expect(BigInt(http.earned_atomic)).toBe(calls)
+  expect(BigInt(http.calls) * PRICE).toBeGreaterThanOrEqual(calls)
 })
 
 describe('people and pages', () => {

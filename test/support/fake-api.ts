@@ -257,6 +257,7 @@ export function fakeDeps({
       status: async () => statusFixture,
       peers: () => [peerFixture],
       fleet: async () => fleetFixture,
+      doors: async () => ({ doors: [] }),
       configuration: async () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
       diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
       balance,

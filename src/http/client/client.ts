@@ -13,6 +13,7 @@ import {
   RegisterAgent,
   WalletBalance,
 } from '../../schema/api.ts'
+import { Doors } from '../../schema/doors.ts'
 import { Fleet } from '../../schema/fleet.ts'
 import { EXECUTION_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
@@ -54,6 +55,7 @@ export type ApiClient = MarketCalls &
     status(options?: Options): Promise<NodeStatus>
     peers(options?: Options): Promise<PeerStatus[]>
     fleet(options?: Options): Promise<Fleet>
+    doors(options?: Options): Promise<Doors>
     balance(options?: Options): Promise<WalletBalance>
   }
 
@@ -149,6 +151,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     status: (call) => request('/status', NodeStatus, call),
     peers: (call) => request('/peers', PeerStatuses, call),
     fleet: (call) => request('/fleet', Fleet, call),
+    doors: (call) => request('/doors', Doors, call),
     balance: (call) => request('/wallet/balance', WalletBalance, call),
   }
 }

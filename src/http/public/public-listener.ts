@@ -92,6 +92,7 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     const closed = new Promise<void>((resolve) => listener.close(() => resolve()))
     listener.closeIdleConnections()
     await within(options.drainMs, deps.doorSales.idle())
+    await Promise.all((deps.mounts ?? []).map((mount) => mount.stop()))
     deps.doorSales.abort(new Error('the node is stopping'))
     await within(STOP_ABORT_MS, deps.doorSales.idle())
     if (!(await within(STOP_ABORT_MS, closed))) listener.closeAllConnections()

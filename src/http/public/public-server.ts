@@ -1,6 +1,5 @@
 import type { Server as HttpServer } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { CodedError } from '../../lib/errors.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Meters } from '../../lib/meters.ts'
@@ -9,9 +8,10 @@ import { AgentId } from '../../schema/primitives.ts'
 import type { RequestHandler } from '../server/listener.ts'
 import type { AgentSale, Asked } from './agent-sale.ts'
 import type { SiteReader } from './client-site.ts'
-import { PublicError } from './public-error.ts'
+import { PublicError, refusalOf } from './public-error.ts'
 import type { PublicLimits } from './public-limits.ts'
 import { PUBLIC_REQUESTS } from './public-meters.ts'
+import { type PublicMount, publicMount } from './public-mount.ts'
 import { pageHeaders, publicPage } from './public-page.ts'
 import { type TaskForm, taskForm } from './task-body.ts'
 
@@ -21,6 +21,8 @@ export type PublicServerDeps = {
   limits: PublicLimits
   sites: SiteReader
   agentSale: AgentSale
+  /** Other protocols, which read bodies and write answers on their own. */
+  mounts?: readonly PublicMount[]
   /** What `GET /x402` lists. */
   index(): object
   adopt(handler: RequestHandler): HttpServer
@@ -42,10 +44,10 @@ const corsHeaders = {
     'PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, Mcp-Session-Id',
 }
 const preflightHeaders = {
-  'access-control-allow-methods': 'POST, GET, OPTIONS',
+  'access-control-allow-methods': 'POST, GET, DELETE, OPTIONS',
   // Clients of x402 send Access-Control-Expose-Headers with their requests.
   'access-control-allow-headers':
-    'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key',
+    'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key, A2A-Version, A2A-Extensions, X-A2A-Extensions, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID',
   'access-control-max-age': '7200',
 }
 const baseHeaders = {
@@ -126,6 +128,14 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       return reply
     },
   })
+  const takeBody = (request: FastifyRequest) => {
+    const own = held.get(request)!
+    checkLength(request)
+    if (request.method === 'POST') take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
+  }
+  for (const mount of deps.mounts ?? []) {
+    app.register(publicMount(mount, { logger, enter: takeBody, atWork: (request) => atWork(held.get(request)!) }))
+  }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
 
@@ -227,17 +237,4 @@ function isMuchUnread(request: FastifyRequest): boolean {
 function checkLength(request: FastifyRequest): void {
   if ((lengthOf(request) ?? 0) <= BODY_BYTES_MAX) return
   throw new PublicError('BODY_TOO_LARGE', `the limit of a body is ${BODY_BYTES_MAX} bytes`)
-}
-
-/** Returns undefined for a fault of the node. */
-function refusalOf(error: unknown): PublicError | undefined {
-  if (error instanceof PublicError) return error
-  if (!(error instanceof Error) || error instanceof CodedError) return undefined
-  const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new PublicError('BODY_TOO_LARGE', `the limit of a body is ${BODY_BYTES_MAX} bytes`)
-  }
-  if (code === 'FST_ERR_MAX_PARAM_LENGTH') return new PublicError('NOT_FOUND', 'there is nothing at this path')
-  const isTheirs = typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500
-  return isTheirs ? new PublicError('INVALID_REQUEST', 'the request cannot be read') : undefined
 }

@@ -32,6 +32,30 @@ export const bazaarExtension = {
   },
 }
 
+/** The same for a tool of MCP. */
+export function bazaarTool(toolName: string): object {
+  const transport = 'streamable-http'
+  const text = { type: 'string' }
+  return {
+    info: { input: { type: 'mcp', toolName, transport, inputSchema: bodySchema, example: { task: TASK } } },
+    schema: {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      type: 'object',
+      properties: {
+        input: {
+          type: 'object',
+          properties: {
+            ...{ type: { const: 'mcp' }, toolName: text, transport: { const: transport } },
+            ...{ inputSchema: { type: 'object' }, example: { type: 'object' } },
+          },
+          required: ['type', 'toolName', 'inputSchema'],
+        },
+      },
+      required: ['input'],
+    },
+  }
+}
+
 /** The same for catalogs and clients of x402 v1. */
 export const v1OutputSchema = {
   input: {

@@ -28,7 +28,7 @@ export function readPaymentHeader(header: string): SentPayment {
 }
 
 /** Reads a payment of x402 v1 or v2. */
-function readPayment(json: unknown): SentPayment {
+export function readPayment(json: unknown): SentPayment {
   const kind = PaymentKind.safeParse(json)
   if (!kind.success) return unreadable('it is not a payment of x402 version 1 or 2')
   const { x402Version: version } = kind.data

@@ -8,7 +8,7 @@ import { PaymentRequirements } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { v1NetworkName } from '../../schema/x402-http.ts'
 import type { ServedAgent } from '../x402/exchange.ts'
-import { bazaarExtension, v1OutputSchema } from './bazaar.ts'
+import { bazaarExtension, bazaarTool, v1OutputSchema } from './bazaar.ts'
 import { encodeHeader } from './payment-header.ts'
 
 /** What an agent says of itself to people and catalogs. */
@@ -22,6 +22,8 @@ export type Resource = {
   isUpfront: boolean
   /** True if catalogs may list it. */
   isListed: boolean
+  /** The tool of MCP that it is, if it shares its address with others. */
+  tool?: string
 }
 
 /** What this seller asks at one address. One answer serves both versions of x402: v2 reads the header, v1 the body. */
@@ -64,10 +66,11 @@ export class DoorTerms {
   of(agent: Pick<ServedAgent, 'amount' | 'timeoutMs'>, text: AgentText, resource: Resource): Terms {
     const now = this.#deps.clock.now()
     const key = JSON.stringify([agent.amount.toString(), agent.timeoutMs, resource, text])
-    const kept = this.#kept.get(resource.url)
+    const place = `${resource.url} ${resource.tool ?? ''}`
+    const kept = this.#kept.get(place)
     if (kept !== undefined && kept.key === key && now >= kept.at && now < kept.at + OFFER_FRESH_MS) return kept.terms
     const terms = this.#made(agent, text, resource)
-    this.#kept.set(resource.url, { key, at: now, terms })
+    this.#kept.set(place, { key, at: now, terms })
     return terms
   }
 
@@ -87,7 +90,7 @@ export class DoorTerms {
     const description = cutJson(text.description, DESCRIPTION_BYTES_MAX)
     const { mimeType, url } = resource
     const extensions = {
-      ...(resource.isListed && { bazaar: bazaarExtension }),
+      ...(resource.isListed && { bazaar: resource.tool === undefined ? bazaarExtension : bazaarTool(resource.tool) }),
       'offer-receipt': { info: { offers: [{ ...offer, acceptIndex: 0 }] }, schema: offersSchema },
     }
     const shared = { resource: { url, description, mimeType, ...catalogText(text) }, accepts: [accepted], extensions }

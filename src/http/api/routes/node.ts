@@ -1,6 +1,7 @@
 import { Health, NodeStatus, type PeerStatus, PeerStatuses, type WalletBalance } from '../../../schema/api.ts'
 import { Configuration } from '../../../schema/configuration.ts'
 import { Diagnosis } from '../../../schema/diagnosis.ts'
+import { Doors } from '../../../schema/doors.ts'
 import { Fleet } from '../../../schema/fleet.ts'
 import { type Operation, operation } from '../operation.ts'
 import { statusFor } from '../status-for.ts'
@@ -9,6 +10,7 @@ export type NodePart = {
   status(): Promise<NodeStatus>
   peers(): readonly PeerStatus[]
   fleet(): Promise<Fleet>
+  doors(): Promise<Doors>
   balance(): Promise<WalletBalance>
   configuration(): Promise<Configuration>
   diagnosis(signal: AbortSignal): Promise<Diagnosis>
@@ -17,7 +19,15 @@ export type NodePart = {
 const row = { method: 'GET', tags: ['node'], access: 'private', scope: 'read' } as const
 
 export function nodeRoutes(node: NodePart): Operation[] {
-  return [getHealth(), getStatus(node), listPeers(node), getFleet(node), getConfig(node), getDiagnosis(node)]
+  return [
+    getHealth(),
+    getStatus(node),
+    listPeers(node),
+    getFleet(node),
+    getDoors(node),
+    getConfig(node),
+    getDiagnosis(node),
+  ]
 }
 
 const getHealth = () =>
@@ -50,6 +60,17 @@ const listPeers = (node: NodePart) =>
     summary: 'Connected peers',
     response: PeerStatuses,
     handler: () => [...node.peers()],
+  })
+
+const getDoors = (node: NodePart) =>
+  operation({
+    ...row,
+    id: 'getDoors',
+    path: '/doors',
+    summary: 'Where others buy from this node',
+    description: 'Each way in, with the address of each agent, and what was sold by it.',
+    response: Doors,
+    handler: () => node.doors(),
   })
 
 const getFleet = (node: NodePart) =>

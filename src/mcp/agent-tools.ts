@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto'
+import type { CallToolResult } from '@modelcontextprotocol/server'
+import type { ReceiptSigner } from '../payments/receipt-signer.ts'
+import { type DoorAnswer, type DoorSales, freeCaller } from '../protocols/doors/door-sales.ts'
+import { readPayment, readPaymentHeader, type SentPayment } from '../protocols/doors/payment-header.ts'
+import { responseOf, settledResponse, unsettledResponse } from '../protocols/doors/settle-response.ts'
+import { type AgentText, type DoorTerms, PAYMENT_REQUIRED, type Resource } from '../protocols/doors/terms.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { PaidRunDeps, ServedAgent } from '../protocols/x402/exchange.ts'
+import { runFree } from '../protocols/x402/free-run.ts'
+import { usdc } from '../schema/amount.ts'
+
+/** The agents of this node as tools. */
+export type AgentTool = { name: string; title: string; description: string; isPaid: boolean; agentId: string }
+
+export type AgentToolCall = {
+  task: string
+  /** The metadata of the request, in which a payment may be. */
+  meta: Readonly<Record<string, unknown>> | undefined
+  /** True if the client has declared the extension for payments. */
+  isExtended: boolean
+  signal: AbortSignal
+}
+
+export type AgentToolsDeps = {
+  sales: PaidRunDeps
+  doorSales: DoorSales
+  terms: DoorTerms
+  signer: Pick<ReceiptSigner, 'signX402'>
+  /** The address of the endpoint. */
+  endpoint(): string
+  /** The agents for sale now. */
+  agents(): readonly { id: string; price: bigint; text: AgentText }[]
+}
+
+/** Metadata keys: of x402's transport for MCP, and of an older client of v1 that sends its payment as text. */
+const PAYMENT = 'x402/payment'
+const RESPONSE = 'x402/payment-response'
+const OLD_PAYMENT = 'x402.payment'
+const OLD_RESPONSE = 'x402.payment-response'
+const ERROR = 'stoa/error'
+/** A tool's name has 64 characters at most. */
+const NAME_LENGTH_MAX = 40
+const ID_LENGTH = 8
+
+type Asked = { agent: ServedAgent | undefined; text: AgentText; resource: Resource; tool: AgentTool }
+
+/** Sells agents as MCP tools, with the payments of x402. */
+export function createAgentTools({ sales, doorSales, terms, signer, endpoint, agents }: AgentToolsDeps) {
+  function toolOf({ id, price, text }: ReturnType<typeof agents>[number]): AgentTool {
+    const slug = text.name
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]+/g, '_')
+      .slice(0, NAME_LENGTH_MAX)
+    const cost =
+      price === 0n ? 'Free.' : `Costs ${usdc(price)} on ${sales.asset.network} for each call, paid with x402.`
+    const name = `${slug.replaceAll(/^_|_$/g, '') || 'agent'}_${id.slice(0, ID_LENGTH)}`
+    return { name, title: text.name, description: `${text.description}\n\n${cost}`, isPaid: price > 0n, agentId: id }
+  }
+
+  async function call(tool: AgentTool, asking: AgentToolCall): Promise<CallToolResult> {
+    const text = agents().find(({ id }) => id === tool.agentId)?.text
+    if (text === undefined) return failure('NOT_FOUND', 'this agent is not sold any more')
+    const resource: Resource = {
+      ...{ url: endpoint(), mimeType: 'text/plain', isUpfront: sales.settleFirst, isListed: true, tool: tool.name },
+    }
+    try {
+      const agent = sales.agents.find(tool.agentId)
+      const asked = { agent, text, resource, tool }
+      return await (agent?.amount === 0n ? runForNothing(agent, asking) : sell(asked, asking))
+    } catch (error) {
+      if (!(error instanceof PeerError)) throw error
+      return failure(error.code === 'OVERLOADED' ? 'BUSY' : 'AGENT_FAILED', `${error.message}; nothing was charged`)
+    }
+  }
+
+  async function runForNothing(agent: ServedAgent, { task, signal }: AgentToolCall): Promise<CallToolResult> {
+    return said(await runFree(agent, task, freeCaller('mcp', signal), sales))
+  }
+
+  async function sell(asked: Asked, asking: AgentToolCall): Promise<CallToolResult> {
+    const sent = sentIn(asking.meta)
+    if (sent === undefined) return askFor(asked, PAYMENT_REQUIRED, asking)
+    if (sent.kind === 'other') return askFor(asked, sent.reason, asking)
+    if (sent.kind === 'unreadable') {
+      return failure('PAYMENT_UNREADABLE', `${sent.reason}. Nothing was charged`, { settlement: 'none' })
+    }
+    const { payment, resourceUrl, version } = sent
+    const { url } = asked.resource
+    const boundTo = createHash('sha256').update(`MCP\n${asked.tool.agentId}\n`).update(asking.task).digest()
+    const isOther = resourceUrl !== undefined && resourceUrl !== url
+    const request = { door: 'mcp', agentId: asked.tool.agentId, input: asking.task, payment, boundTo, isOther } as const
+    const answer = await doorSales.sell(request)
+    if (answer.kind === 'refused') return askFor(asked, answer.reason, asking)
+    if (answer.kind === 'unsettled') {
+      const response = responseOf(version, unsettledResponse(answer, sales.asset.network))
+      return { ...askFor(asked, answer.reason, asking), _meta: { [RESPONSE]: response } }
+    }
+    if (answer.kind !== 'result') return failure(...errorOf(answer))
+    const bought = { agentId: asked.tool.agentId, network: sales.asset.network, resourceUrl: url }
+    const response = responseOf(version, settledResponse(answer, bought, signer))
+    return {
+      ...said(answer.output),
+      _meta: { [RESPONSE]: response, ...(version === 1 && { [OLD_RESPONSE]: response }) },
+    }
+  }
+
+  /** By the extension only if the client has declared it: others take an unknown kind of result for an error. */
+  function askFor({ agent, text, resource }: Asked, error: string, { isExtended }: AgentToolCall): CallToolResult {
+    if (agent === undefined) return failure('NOT_FOUND', 'this agent is not sold any more')
+    const required = terms.of(agent, text, resource).v2(error)
+    if (isExtended) return { resultType: 'payment_required', paymentRequired: required, content: [] }
+    return {
+      ...{ isError: true, structuredContent: required as Record<string, unknown> },
+      content: [{ type: 'text', text: JSON.stringify(required) }],
+    }
+  }
+
+  return { list: () => agents().map(toolOf), call }
+}
+
+export type AgentTools = ReturnType<typeof createAgentTools>
+
+function sentIn(meta: AgentToolCall['meta']): SentPayment | undefined {
+  const payment = meta?.[PAYMENT] ?? meta?.[OLD_PAYMENT]
+  if (payment === undefined) return undefined
+  return typeof payment === 'string' ? readPaymentHeader(payment) : readPayment(payment)
+}
+
+function said(text: string): CallToolResult {
+  return { content: [{ type: 'text', text }] }
+}
+
+function failure(code: string, detail: string, more: { settlement?: string } = {}): CallToolResult {
+  const text = `${code}: ${detail}`
+  return { isError: true, content: [{ type: 'text', text }], _meta: { [ERROR]: { code, detail, ...more } } }
+}
+
+function errorOf(
+  answer: Exclude<DoorAnswer, { kind: 'result' | 'refused' | 'unsettled' }>,
+): [string, string, { settlement?: string }] {
+  const { kind, reason } = answer
+  if (kind === 'used') return ['PAYMENT_USED', reason, {}]
+  if (kind === 'pending') return ['SETTLEMENT_UNKNOWN', reason, { settlement: 'unknown' }]
+  if (kind === 'failed') return ['AGENT_FAILED', reason, { settlement: answer.settlement }]
+  if (kind === 'gone') return ['RESULT_GONE', reason, { settlement: answer.settlement }]
+  const codes = { busy: 'BUSY', limited: 'TOO_MANY_REQUESTS', unknown: 'NOT_FOUND' }
+  return [codes[kind], reason, { settlement: 'none' }]
+}
