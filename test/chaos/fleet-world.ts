@@ -12,6 +12,7 @@ import { type PostgresServer, startPostgres } from '../support/postgres-server.t
 import { ChaosNode } from './node.ts'
 
 export const PRICE = 10_000n
+const CHANNELS_ON = 'seller: {channels: auto}\nbuyer: {channels: auto}\n'
 const RUN_SCRIPT = `task=$(cat); echo "\${task%%|*}" >> "$0"; sleep 0.1; printf %s "$task"`
 
 /** The processes of one seller, or of one buyer: one identity, one wallet, one ledger. */
@@ -39,10 +40,15 @@ export type FleetWorld = {
   stop(): Promise<void>
 }
 
-type FleetSizes = { sellers: number; buyers: number; budget: bigint }
+type FleetSizes = { sellers: number; buyers: number; budget: bigint; tradesOnChannels?: boolean }
 
 /** Starts a chain, a database server and all processes, which know one another by a node that does not trade. */
-export async function startFleetWorld({ sellers, buyers, budget }: FleetSizes): Promise<FleetWorld> {
+export async function startFleetWorld({
+  sellers,
+  buyers,
+  budget,
+  tradesOnChannels = false,
+}: FleetSizes): Promise<FleetWorld> {
   const dir = await mkdtemp(join(tmpdir(), 'stoa-fleet-'))
   const [devnet, server] = await Promise.all([startDevnet(), startPostgres()])
   const proxy = await startPostgresProxy({ host: server.host, port: server.port })
@@ -76,6 +82,7 @@ export async function startFleetWorld({ sellers, buyers, budget }: FleetSizes): 
       else await copyFile(join(first, 'identity.key'), join(dataDir, 'identity.key'))
       first ??= dataDir
       if (name === 'seller') await writeAgent(dataDir, runs)
+      if (tradesOnChannels) await writeFile(join(dataDir, 'config.yaml'), CHANNELS_ON, { mode: 0o600 })
       const environment = {
         ...chain,
         ETHEREUM_PRIVATE_KEY: key,

@@ -6,9 +6,9 @@ import { createChain } from '../../src/chain/chain.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { toHex } from '../../src/store/hex.ts'
-import { all, together } from '../../src/store/query.ts'
+import { all, type Query, together } from '../../src/store/query.ts'
 import { CHANNEL_ASSET } from './channel-seller.ts'
-import { askLedger } from './ledger-engine.ts'
+import { askLedger, askServer } from './ledger-engine.ts'
 import { until } from './until.ts'
 
 /** Below the price from which a call opens a channel at once. Twelve of them are enough to be moved to the wallet. */
@@ -47,13 +47,17 @@ export async function untilOnChannel(call: () => Promise<Paid>): Promise<number>
   return made
 }
 
+/** @param ledger a data directory, or the address of a database */
+const askAny = <T>(ledger: string, query: Query<T>) =>
+  ledger.startsWith('postgres') ? askServer(ledger, query) : askLedger(ledger, query)
+
 type SoldRow = { state: string; amount: number; channel: Uint8Array | null; channel_seq: number | null }
 type SellerRow = { id: Uint8Array; charged: string; seq: number; ceiling: string | null }
 
 /** What the ledger of a seller says of its channels, and of the calls that they paid. */
-export async function readSellerChannels(dir: string) {
-  const [sold, channels] = await askLedger(
-    dir,
+export async function readSellerChannels(ledger: string) {
+  const [sold, channels] = await askAny(
+    ledger,
     together(
       all<SoldRow>('SELECT state, amount, channel, channel_seq FROM payments ORDER BY no'),
       all<SellerRow>('SELECT id, charged, seq, ceiling FROM seller_channels'),
@@ -84,9 +88,9 @@ type BuyerRow = {
 type CallRow = { status: string; state: string | null; amount: number | null; channel: number | null }
 
 /** What the ledger of a buyer says of its channels, and of the calls that they paid. */
-export async function readBuyerChannels(dir: string) {
-  const [channels, calls, days] = await askLedger(
-    dir,
+export async function readBuyerChannels(ledger: string) {
+  const [channels, calls, days] = await askAny(
+    ledger,
     together(
       all<BuyerRow>('SELECT no, id, mark, charged, seq, early, stopped FROM buyer_channels'),
       all<CallRow>(
