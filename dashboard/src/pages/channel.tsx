@@ -11,10 +11,8 @@ import { Show } from '../parts/states.tsx'
 /** One payment channel: what lies in it, what was charged, and who can take what. */
 export function Channel({ id }: { id: string }) {
   const path = `/channels/${encodeURIComponent(id)}`
-  const channel = useResource(path, (signal) => call<ChannelRecord>(path, { signal }), {
-    topics: ['payment', 'order'],
-    everyMs: 5_000,
-  })
+  // No event tells of what the chain shows: the page asks.
+  const channel = useResource(path, (signal) => call<ChannelRecord>(path, { signal }), { everyMs: 3_000 })
   return (
     <Show of={channel} what="Payment channels are" title="Channel">
       {(record) => (

@@ -69,11 +69,7 @@ const roles = [
 function List() {
   const [query, change] = useQuery()
   const role = roles.find(([name]) => name !== '' && name === query.get('role'))?.[0]
-  const pages = usePages<Channel>(
-    '/channels',
-    { role, limit: PAGE_ITEMS },
-    { id: byId, topics: ['payment', 'order'], everyMs: 15_000 },
-  )
+  const pages = usePages<Channel>('/channels', { role, limit: PAGE_ITEMS }, { id: byId, everyMs: 10_000 })
   return (
     <Section title="All channels">
       <fieldset className="choices" aria-label="Which channels">

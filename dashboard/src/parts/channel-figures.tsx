@@ -6,8 +6,8 @@ import { Figure } from './bits.tsx'
 
 export function useChannelSums() {
   return useResource('/channels/sums', (signal) => call<ChannelSums>('/channels/sums', { signal }), {
-    topics: ['payment', 'order'],
-    everyMs: 15_000,
+    // No event tells of what the chain shows.
+    everyMs: 10_000,
   })
 }
 
