@@ -113,7 +113,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { selling, channels } = sold
   const joining = { ...base, ...hosting, selling, buyer, uptime, budget: budgetRules(config.buyer) }
   const fleet = await joinFleet({ ...joining, taken: () => [trust.takeOver(), channels?.soon()] })
-  const workers = createWorkers({ ...base, ...hosting, selling, fleet })
+  const workers = createWorkers({ ...base, ...hosting, selling, fleet, drainMs: config.seller.drainSeconds * 1000 })
   const { agents, registry } = selling
   const { ownAgents, register } = createOwnAgentsApi({ ...base, catalog, selling })
   const x402Receipts = createX402Receipts({ ...base, catalog, buyer, sales: selling.x402 })
@@ -146,7 +146,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
     ...[selling.exposure, selling.settler, selling.unrun, streams, ...sold.services],
     together('market', [
       ...[replica, ...market.services, measures.service, ...reporting.services, ...trust.services],
-      ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, ...fleet }),
+      ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents, runTime, ...fleet }),
       ...[...buyer.services, ...fleet.services],
     ]),
     together('doors', [...selling.doors, ...workers.doors, protocols.service, ...present(publicDoor), ...present(api)]),

@@ -5,6 +5,7 @@ import { periodic } from '../lib/periodic.ts'
 import type { OwnAgents } from '../selling/hosted-agents.ts'
 import type { Exchanges } from '../store/exchanges.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
+import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 
 const MINUTE_MS = 60 * 1000
@@ -18,10 +19,11 @@ export function housekeeping(deps: {
   keys: Pick<IdempotencyKeys, 'purge'>
   messages: Pick<SentMessageStore, 'purge'>
   agents: Pick<OwnAgents, 'delistUnknown'>
+  runTime: Pick<RunTime, 'save'>
   /** Whether this process cleans the ledger up: one of those that share it does. */
   isKeeper(): Promise<boolean>
 }): Service[] {
-  const { clock, logger, exchanges, keys, messages, agents, isKeeper } = deps
+  const { clock, logger, exchanges, keys, messages, agents, runTime, isKeeper } = deps
   const onError = (error: unknown) => logger.warn({ err: error }, 'housekeeping failed')
   return [
     periodic(
@@ -43,5 +45,7 @@ export function housekeeping(deps: {
         onError,
       },
     ),
+    // Each process: one that began later would find keys too young, and the others would find its keys too old.
+    periodic({ name: 'run time', firstMs: MINUTE_MS, everyMs: MINUTE_MS }, { work: () => runTime.save(), onError }),
   ]
 }

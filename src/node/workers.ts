@@ -24,6 +24,7 @@ type WorkersDeps = Pick<Foundation, 'database' | 'clock' | 'logger' | 'random' |
   workers: WorkerPool
   slots: RunSlots
   fleet: Pick<Fleet, 'sight' | 'look'>
+  drainMs: number
   selling: { agents: Pick<OwnAgents, 'followWorkers'>; registry: Pick<Registry, 'list'>; x402: { limits: PeerLimits } }
 }
 
@@ -79,6 +80,7 @@ export function createWorkers(deps: WorkersDeps): { roll: WorkerRoll; doors: Ser
     hasAgent: (name) => selling.registry.list().some(({ definition }) => definition.worker && definition.name === name),
     handle: (...args) => host.handle(...args),
     idle: () => slots.idle(),
+    drainMs: deps.drainMs,
   })
   const looking = periodic(
     { name: 'worker looks', firstMs: LOOK_EVERY_MS, everyMs: LOOK_EVERY_MS },

@@ -4,10 +4,10 @@ import { KEY_HOURS } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { one, type Query, run, steps } from './query.ts'
-import type { RunTime } from './run-time.ts'
+import { RUN_TIME_APART_MS, type RunTime } from './run-time.ts'
 
 /** How long a key names the same request (D38). Measured in run time, so setting the clock drops no key early. */
-const KEY_LIFE_MS = KEY_HOURS * 60 * 60 * 1000
+const KEY_LIFE_MS = KEY_HOURS * 60 * 60 * 1000 + RUN_TIME_APART_MS
 
 /** A request that must run at most once: its token, its key, the SHA-256 of its contents, and its run time. */
 export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array; at: number }

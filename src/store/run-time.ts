@@ -18,6 +18,12 @@ export interface RunTime {
   save(): Promise<void>
 }
 
+/**
+ * How far the run times of processes that share a ledger may be apart: each saves its own every minute, and takes over that
+ * of the one that has run longest. What has an age lives for so much longer, so that no process finds it too old too early.
+ */
+export const RUN_TIME_APART_MS = 5 * 60_000
+
 /** What has an age tells how long the node had run by then, also after a crash. */
 const LATEST = `
   SELECT max(ms) AS ms FROM (

@@ -3,7 +3,7 @@ import { KEY_HOURS } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { all, nothing, one, run, together } from './query.ts'
-import type { RunTime } from './run-time.ts'
+import { RUN_TIME_APART_MS, type RunTime } from './run-time.ts'
 
 /** A message, named by its token, its agent and its id. */
 type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
@@ -45,7 +45,7 @@ export interface SentMessageStore {
 }
 
 /** How long an id names the same message (D38), in run time of the node. */
-export const MESSAGE_LIFE_MS = KEY_HOURS * 60 * 60 * 1000
+export const MESSAGE_LIFE_MS = KEY_HOURS * 60 * 60 * 1000 + RUN_TIME_APART_MS
 /** Messages per principal, about 300 bytes each. Beyond it the oldest are dropped: nobody fills the disk (T19). */
 const MESSAGES_MAX = 100_000
 /** Characters kept of the final text of a task. */

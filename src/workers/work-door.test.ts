@@ -272,3 +272,16 @@ test('a seller that starts again knows its workers', async () => {
   await silent(later, 200, 'relay')
   expect(await (await later.peer('known')).join(token)).toMatchObject({ type: 'work.welcome' })
 })
+
+test('when the seller stops, tasks of workers end as those of its other agents, and no worker joins any more', async () => {
+  const shop = await openWorkshop({ drainMs: 60_000 })
+  const worker = await shop.joined()
+  const result = shop.slots.run(undefined, 'paint', () => shop.pool.run('paint', task('a tree')))
+  const run = await worker.task()
+  const stopped = shop.door.stop()
+  expect(await (await shop.peer()).refusal()).toBe('OVERLOADED')
+  await worker.send('work.result', { run, body: '' })
+  expect(await result).toBe('')
+  await stopped
+  expect(await worker.refusal()).toBe('OVERLOADED')
+})

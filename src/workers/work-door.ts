@@ -20,8 +20,6 @@ const JOIN_MS_MAX = 10_000
 /** Attempts to join: of each peer, and of the strangers at one address. Several workers of one home share an address. */
 const PEER_JOINS = { burst: 8, perSecond: 0.5, keysMax: 1_000 }
 const SITE_JOINS = { burst: 64, perSecond: 2, keysMax: 1_000 }
-/** When the node stops, runs may finish for this long, as those of its other agents may. */
-const STOP_GRACE_MS = 2_000
 
 type DoorDeps = {
   clock: Clock
@@ -41,6 +39,8 @@ type DoorDeps = {
   ): Promise<void>
   /** Resolves when no agent runs. */
   idle(): Promise<void>
+  /** How long runs may go on when the node stops, as those of its other agents may. */
+  drainMs: number
 }
 
 /** `signal`: a stranger may have to make room for others until it was heard. */
@@ -51,14 +51,16 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
   const { clock, logger, limits } = deps
   const [byPeer, bySite] = [new TokenBuckets(PEER_JOINS), new TokenBuckets(SITE_JOINS)]
   const closing = new AbortController()
+  let isStopping = false
   const served = new Set<Promise<void>>()
   const places = new JoiningPlaces()
 
   function accept(stream: Stream, peerId: string): void {
     const framed = new FramedStream(stream, { account: (change) => limits.holdBytes(peerId, change) })
     const release = limits.openStream(peerId)
-    const entry = release === undefined || closing.signal.aborted ? undefined : enter(peerId)
-    const work = (entry === undefined ? refuse(framed, tooMany()) : serve(framed, peerId, entry))
+    const entry = release === undefined || isStopping ? undefined : enter(peerId)
+    const refusal = isStopping ? stops() : tooMany()
+    const work = (entry === undefined ? refuse(framed, refusal) : serve(framed, peerId, entry))
       .catch((error: unknown) => logger.debug({ err: error, peer_id: peerId }, 'a worker’s stream failed'))
       .finally(() => {
         stream.abort(new Error('the work is over'))
@@ -139,11 +141,17 @@ export function createWorkDoor(deps: DoorDeps, { cancelMs }: { cancelMs?: number
       await deps.handle(WORK_PROTOCOL, accept, { relayed: true })
     },
     async stop() {
-      await within(STOP_GRACE_MS, deps.idle())
-      closing.abort(new WorkError('OVERLOADED', 'the seller stops; come back later'))
+      isStopping = true
+      await within(deps.drainMs, deps.idle())
+      closing.abort(stops())
       await Promise.allSettled(served)
     },
   }
+}
+
+/** A worker then dials the other processes of its seller. */
+function stops(): WorkError {
+  return new WorkError('OVERLOADED', 'the seller stops; come back later')
 }
 
 async function readJoin(stream: FramedStream, signal: AbortSignal): Promise<WorkMessage<'work.join'>> {

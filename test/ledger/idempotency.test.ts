@@ -6,12 +6,14 @@ import type { Order } from '../../src/store/order-row.ts'
 import { putOrder } from '../../src/store/order-row.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { run } from '../../src/store/query.ts'
-import { createRunTime } from '../../src/store/run-time.ts'
+import { createRunTime, RUN_TIME_APART_MS } from '../../src/store/run-time.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { onBothEngines } from '../support/ledgers.ts'
 
 const now = Date.UTC(2026, 0, 1)
 const HOUR_MS = 3_600_000
+/** 24 hours, and what the processes of a ledger may be apart. */
+const LIFE_MS = 24 * HOUR_MS + RUN_TIME_APART_MS
 const LIMITS = { all: 1_000, perToken: 1_000 }
 
 function order(changes: Partial<Order> = {}): Order {
@@ -60,11 +62,11 @@ onBothEngines((open, openTwo) => {
     const [one, two] = await openTwo()
     const first = order()
     await place(one, first, request(0))
-    expect(await place(two, order(), request(24 * HOUR_MS - 1))).toBe(first.id)
+    expect(await place(two, order(), request(LIFE_MS - 1))).toBe(first.id)
     const later = [order(), order()]
     const outcomes = await Promise.all([
-      place(one, later[0]!, request(24 * HOUR_MS)),
-      place(two, later[1]!, request(24 * HOUR_MS)),
+      place(one, later[0]!, request(LIFE_MS)),
+      place(two, later[1]!, request(LIFE_MS)),
     ])
     const winner = later[outcomes.indexOf('placed')]!
     expect(outcomes.toSorted()).toEqual(['placed', winner.id].toSorted())
@@ -112,11 +114,36 @@ onBothEngines((open, openTwo) => {
     const keys = createIdempotencyKeys(two, late)
     await keys.purge()
     expect(await keys.find(request(late.now()))).toMatchObject({ id: first.id })
-    clocks[1].advance(24 * HOUR_MS)
+    clocks[1].advance(LIFE_MS)
     await keys.purge()
     expect(await keys.find(request(0))).toBeUndefined()
     // What has an age tells the run time to the next process.
     await place(one, order(), { ...request(80 * HOUR_MS), key: 'another' })
     expect((await createRunTime(two, new HandClock())).now()).toBe(80 * HOUR_MS)
+  })
+
+  test('D38 a key lives for 24 h at each process, also if one began an hour after the other', async () => {
+    const [first, second] = await openTwo()
+    const clock = new HandClock()
+    const early = await createRunTime(first!, clock)
+    for (let minute = 0; minute < 59; minute += 1) {
+      clock.advance(60_000)
+      await early.save()
+    }
+    clock.advance(59_000)
+    const late = await createRunTime(second!, clock)
+    const keyed = { ...request(late.now()), key: 'of the late one' }
+    const placed = order()
+    expect(await place(second!, placed, keyed)).toBe('placed')
+    clock.advance(24 * HOUR_MS)
+    const keys = [createIdempotencyKeys(first!, early), createIdempotencyKeys(second!, late)]
+    await keys[0]!.purge()
+    for (const [at, each] of keys.entries()) {
+      const again = { ...keyed, at: each.now() }
+      expect([at, await each.find(again)]).toEqual([at, { kind: 'execute', id: placed.id }])
+    }
+    clock.advance(HOUR_MS)
+    await keys[1]!.purge()
+    expect(await keys[1]!.find({ ...keyed, at: late.now() })).toBeUndefined()
   })
 })

@@ -29,6 +29,7 @@ type Run = (call: AgentCall) => Promise<string>
 type WorkshopOptions = {
   awayMs?: number
   cancelMs?: number
+  drainMs?: number
   /** The address of a peer, or of all. */
   site?: string | ((peerId: string) => string | undefined)
   /** The ledger of the seller. The test closes it. */
@@ -42,7 +43,16 @@ type WorkshopOptions = {
 
 /** The seller's side of the work protocol over streams in memory, and workers for it, honest and scripted. */
 export async function openWorkshop(options: WorkshopOptions = {}) {
-  const { awayMs, cancelMs, site, ledger, logger = silentLogger, unknown = [], addresses = () => [] } = options
+  const {
+    awayMs,
+    cancelMs,
+    drainMs = 2_000,
+    site,
+    ledger,
+    logger = silentLogger,
+    unknown = [],
+    addresses = () => [],
+  } = options
   const database = ledger ?? openDatabase({ path: ':memory:' })
   const clock = new HandClock(Date.parse('2026-11-23T10:00:00Z'))
   const pool = new WorkerPool({ clock, logger, awayMs })
@@ -74,6 +84,7 @@ export async function openWorkshop(options: WorkshopOptions = {}) {
         handler = handle
       },
       idle: () => slots.idle(),
+      drainMs,
     },
     { cancelMs },
   )
@@ -101,7 +112,7 @@ export async function openWorkshop(options: WorkshopOptions = {}) {
   }
 
   return {
-    ...{ clock, pool, roll, door, dial, invite },
+    ...{ clock, pool, roll, door, dial, invite, slots },
     /** The most bytes that the seller held for peers at once. */
     mostHeld: () => most,
     /** A worker that speaks the protocol by hand. It has not joined yet. */

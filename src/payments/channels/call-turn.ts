@@ -94,6 +94,21 @@ function takeCall<Call extends AskedCall>(call: Call, judged: Judged<Call>): voi
   else judged.refused.push({ call, error: shortageError(shortage, channel) })
 }
 
+/**
+ * The rule of a turn for a channel that another process may have: its peer uses it, or whoever has a voucher above the best
+ * one. Vouchers that were claimed are on the chain for all to see.
+ *
+ * @throws ChannelRefused
+ */
+export function usedBy<Stored extends Pick<SellerChannel, 'best' | 'charged' | 'seq'> & { peerId: string }>(
+  { peerId, payment }: { peerId: string; payment: { voucher: SignedVoucher } },
+  stored: Stored,
+): Stored {
+  const isHigher = payment.voucher.maxClaimableAmount > (stored.best?.maxClaimableAmount ?? 0n)
+  if (peerId !== stored.peerId && !isHigher) throw ofAnother(stored)
+  return stored
+}
+
 const shortages = {
   voucher: 'the ceiling of the voucher is too low for this call and those that run: sign a higher one',
   balance: 'the deposits of this channel are used up, or this seller does not see them on the chain yet',
@@ -106,7 +121,7 @@ function shortageError(shortage: Shortage, { charged, seq, best }: SellerChannel
 }
 
 /** The best voucher is not shown: who has it is not known to be the payer. */
-function ofAnother({ charged, seq }: SellerChannel): ChannelRefused {
+function ofAnother({ charged, seq }: Pick<SellerChannel, 'charged' | 'seq'>): ChannelRefused {
   const reason = 'another peer uses this channel: a voucher above its highest one takes the channel over'
   return new ChannelRefused('voucher', reason, { counted: { total: charged, seq } })
 }

@@ -9,7 +9,7 @@ import type { Asset } from '../assets.ts'
 import type { IsBlocked } from '../blocked.ts'
 import { channelId } from '../channel-digests.ts'
 import { checkVoucher } from '../voucher.ts'
-import type { AskedCall } from './call-turn.ts'
+import { type AskedCall, usedBy } from './call-turn.ts'
 import { ChannelLooks } from './channel-looks.ts'
 import { ChannelRefused, ChannelsBusy } from './channel-refused.ts'
 import { type AgreedRefund, chainFacts } from './channel-turn.ts'
@@ -153,7 +153,7 @@ export class SellerChannels implements Service, KeptChannels {
     const id = call.payment.voucher.channelId.toLowerCase() as Hex
     // Ids are no secret. Whoever cannot sign for a channel must not move it from process to process.
     const stored = this.#open.has(id) ? undefined : await this.#deps.store.get(id)
-    if (stored !== undefined) this.#checkVoucher(stored.config, call)
+    if (stored !== undefined) this.#checkVoucher(usedBy(call, stored).config, call)
     const known = this.#open.get(id) ?? (await this.#once(id, () => this.#known(id)))
     if (known !== undefined) return known
     if (!this.takesNew) throw new ChannelRefused('refused', 'this seller takes no new payment channels')
