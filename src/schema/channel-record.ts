@@ -12,7 +12,7 @@ function amountOf<const Name extends string>(name: Name, description: string) {
 
 const states = ['opening', 'open', 'leaving', 'withdrawing', 'stopped', 'empty', 'closed'] as const
 
-const leaveReasons = ['asked', 'idle', 'stopped', 'recovered'] as const
+const leaveReasons = ['asked', 'idle', 'stopped'] as const
 const leaveWays = ['refund', 'withdraw'] as const
 
 /** A payment channel as the API shows it. */
@@ -59,8 +59,8 @@ export const ChannelRecord = z
       .meta({
         description:
           'why and how a buyer takes its money out. `why`: `asked` by the operator; `idle`: not used for ' +
-          '`buyer.channel_idle_hours`; `stopped`: the seller stated what cannot be true; `recovered`: found on the chain ' +
-          'without a record. `way`: `refund` asks the seller first; `withdraw` does not',
+          '`buyer.channel_idle_hours`; `stopped`: the seller stated what cannot be true. ' +
+          '`way`: `refund` asks the seller first; `withdraw` does not',
       }),
     closed_at: z.string().optional(),
     stopped: z.string().optional().meta({ description: 'why this node signs no more on it' }),

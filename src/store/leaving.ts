@@ -1,10 +1,10 @@
 import type { UnixMs } from '../lib/clock.ts'
 
 /**
- * Why a node takes its money out of a payment channel: the operator wants it, nobody used the channel for long, its seller
- * stated what cannot be true, or the channel was found on the chain without a record.
+ * Why a node takes its money out of a payment channel: the operator wants it, nobody used the channel for long, or its
+ * seller stated what cannot be true.
  */
-type LeaveReason = 'asked' | 'idle' | 'stopped' | 'recovered'
+type LeaveReason = 'asked' | 'idle' | 'stopped'
 
 /** How a node takes its money out of a channel. What comes next follows from the chain: see payments/channels/buyer-exit.ts. */
 export type Leaving = {

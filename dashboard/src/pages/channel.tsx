@@ -80,7 +80,6 @@ const reasons: Record<NonNullable<ChannelRecord['leaving']>['why'], string> = {
   asked: 'you asked for it',
   idle: 'no call used it for long',
   stopped: 'the seller stated what cannot be true',
-  recovered: 'it was found on the chain without a record',
 }
 
 function Leaving({ leaving: { why, way, since, trouble } }: { leaving: NonNullable<ChannelRecord['leaving']> }) {

@@ -105,9 +105,9 @@ async function look(line: ChannelLine, deps: ExitStepDeps, signal: AbortSignal):
   })
 }
 
-/** True if the seller is asked for a refund. It is not known of a channel that was found on the chain. */
-function isAsked({ leaving, sellerId }: ChannelLine): boolean {
-  return leaving?.way === 'refund' && sellerId !== ''
+/** True if the seller is asked for a refund. */
+function isAsked({ leaving }: ChannelLine): boolean {
+  return leaving?.way === 'refund'
 }
 
 async function ask(line: ChannelLine, deps: ExitStepDeps, signal: AbortSignal): Promise<ExitTurn> {

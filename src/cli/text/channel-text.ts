@@ -19,7 +19,6 @@ const LEFT_BECAUSE = {
   asked: 'you asked for it',
   idle: 'it was not used for long',
   stopped: 'its seller stated what cannot be true',
-  recovered: 'it was found on the chain without a record',
 } as const
 /** `0.097 USDC locked in 1 channel; 0.003 USDC not claimed of 2`. */
 export function channelsText({ paying, paid }: ChannelSums): string {
