@@ -156,7 +156,7 @@ test('a channel is closed by hand, after a question; what it then offers is true
   await close()
 })
 
-test('a channel is opened from the page of an agent, and not where its seller takes none', async () => {
+test('a channel is opened from the page of an agent, and an agent of this node offers none', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, `/market/${agentId}`)
   await page.getByRole('button', { name: 'Open a payment channel' }).click()
@@ -166,6 +166,11 @@ test('a channel is opened from the page of an agent, and not where its seller ta
   await page.getByText('open', { exact: true }).waitFor({ timeout: 60_000 })
   expect(await faultsOf(page)).toEqual([])
   await close()
+  const sold = await visit(browser, seller.url)
+  await open(sold.page, seller, `/market/${agentId}`)
+  await sold.page.getByText('taken: many calls by one deposit').waitFor()
+  expect(await sold.page.getByRole('button', { name: 'Open a payment channel' }).count()).toBe(0)
+  await sold.close()
 })
 
 test.each([
