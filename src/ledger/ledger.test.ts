@@ -104,7 +104,10 @@ test('the followers of a seller hear of calls on a channel when they have ended'
   expect(await sellerChannels.charge({ ...channel, charged: 1_000n, seq: 1 }, 0, ended)).toBe(false)
   const events = await told()
   expect(events).toMatchObject([
-    { type: 'payment', data: { book: 'earned', state: 'settled', amount_atomic: '1000', nonce: ended.calls[0]!.id } },
+    {
+      type: 'payment',
+      data: { book: 'earned', state: 'settled', amount_atomic: '1000', payment_id: ended.calls[0]!.id },
+    },
     { type: 'payment', data: { book: 'not_charged', state: 'voided', amount_atomic: '0', error: 'no' } },
   ])
   for (const { data } of events) expect(PaymentRecord.parse(data)).toEqual(data)

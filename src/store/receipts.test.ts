@@ -17,7 +17,14 @@ test('receipts of one agent are found by an index in their order, however few of
     const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values) as { detail: string }[]
     return plan.map(({ detail }) => detail)
   })
-  expect(plans).toEqual([
+  // Of a receipt that is shown, its order and its channel are found by their keys.
+  const byKey = expect.stringMatching(
+    /^(CORRELATED SCALAR SUBQUERY \d|SEARCH [co] USING (INTEGER )?PRIMARY KEY \(.*\))$/,
+  )
+  const [first, second] = plans.map(([, ...subqueries]) => subqueries)
+  expect(first).toEqual(first!.map(() => byKey))
+  expect(second).toEqual(second!.map(() => byKey))
+  expect(plans.map(([search]) => [search])).toEqual([
     [expect.stringMatching(/^SEARCH payments USING INDEX payments_receipts \(agent_id=\? AND rowid<\?\)$/)],
     [expect.stringMatching(/^SEARCH authorizations USING INDEX authorizations_receipts \(agent_id=\? AND rowid<\?\)$/)],
   ])
