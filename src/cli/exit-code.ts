@@ -21,7 +21,7 @@ const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   refused:
     'price, budget, wallet, network, listing or token do not allow the call, or the call waits for an approval; nothing was signed',
   sellerFailed: 'the seller or its agent failed',
-  unreachable: 'node, seller, chain or facilitator is unreachable or did not answer in time',
+  unreachable: 'node, seller, chain, facilitator or database is unreachable or did not answer in time',
   interrupted: 'stopped by Ctrl-C or SIGTERM before the end (`stoa start` exits with 0 instead)',
 }
 
@@ -35,7 +35,7 @@ export function exitCodesTable(): string {
 
 /** Error codes by exit status, matching http/server/problem and the x402 error table. Any other code: failed. */
 const errorCodes: { readonly [Name in keyof typeof exitCodes]?: string } = {
-  usage: `CONFIG_INVALID USAGE JOIN_TOKEN_INVALID INVALID_REQUEST INPUT_TOO_LARGE BODY_TOO_LARGE AGENTS_FILE_INVALID WORKFLOW_INVALID`,
+  usage: `CONFIG_INVALID USAGE JOIN_TOKEN_INVALID INVALID_REQUEST INPUT_TOO_LARGE BODY_TOO_LARGE AGENTS_FILE_INVALID WORKFLOW_INVALID STORE_REFUSED`,
   notFound: `UNKNOWN_AGENT UNKNOWN_RESOURCE UNKNOWN_ORDER UNKNOWN_RECEIPT UNKNOWN_PAYMENT UNKNOWN_EXECUTION
     TRANSACTION_UNKNOWN UNKNOWN_IDENTITY UNKNOWN_SESSION UNKNOWN_WEBHOOK UNKNOWN_WORKFLOW UNKNOWN_TOKEN
     UNKNOWN_APPROVAL UNKNOWN_ALARM UNKNOWN_WORKER UNKNOWN_CHANNEL NOT_FOUND`,
@@ -47,7 +47,7 @@ const errorCodes: { readonly [Name in keyof typeof exitCodes]?: string } = {
     EXECUTION_FAILED OVERLOADED AGENT_FAILED AGENT_TIMEOUT AGENT_OUTPUT_TOO_LARGE AGENT_NOT_RUNNABLE AGENT_CANCELLED`,
   unreachable: `NODE_UNREACHABLE API_UNREACHABLE API_CONNECTION_LOST API_TIMEOUT API_ANSWER_INVALID
     SELLER_UNREACHABLE PEER_UNREACHABLE PROTOCOL_UNSUPPORTED CHAIN_UNAVAILABLE CHAIN_WRONG TRANSACTION_PENDING
-    DEADLINE STOPPING`,
+    DEADLINE STOPPING STORE_AWAY`,
 }
 const byErrorCode = new Map(
   Object.entries(errorCodes).flatMap(([name, codes]) =>

@@ -83,3 +83,13 @@ test('the stop waits for all that is under way, also if one of it could not be r
   slow.resolve()
   await stopped
 })
+
+test('work whose run failed before the start waits for its buyer', async () => {
+  const { work, looked } = await started(['a'], async (id) => {
+    return { id, agentId, peerId: 'p', correlationId: 'c', failedRuns: { count: 1, lastAt: 0 } }
+  })
+  await vi.advanceTimersByTimeAsync(60_000)
+  // Looked up once, and not run.
+  expect(looked).toEqual(['a'])
+  await work.stop()
+})

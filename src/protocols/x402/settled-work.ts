@@ -116,6 +116,11 @@ export class SettledWork implements Service {
     try {
       const payment = await payments.get(id)
       if (payment === undefined) return false
+      // Its run has failed before this start, or at a process that has ended: the next request runs it again.
+      if (payment.failedRuns !== undefined) {
+        this.#failed.add(id)
+        return false
+      }
       const { peerId } = payment
       correlationId = payment.correlationId
       if (await this.#isLeft(payment)) return false
