@@ -118,7 +118,7 @@ function bounded(onOutput: OnOutput, bytesMax: number, signal: AbortSignal): OnO
     const bytes = Buffer.byteLength(whole)
     const shown = bytes <= left ? whole : cutAt(whole, left)
     left -= bytes
-    if (shown !== '') onOutput(shown)
+    return shown === '' ? undefined : onOutput(shown)
   }
 }
 

@@ -85,7 +85,7 @@ async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnO
     failure ??= { error }
   }
   const stream = streamText({ ...request, onError })
-  for await (const text of stream.textStream) onOutput(text)
+  for await (const text of stream.textStream) await onOutput(text)
   if (failure !== undefined) throw failure.error
   return read({
     text: await stream.text,

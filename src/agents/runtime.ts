@@ -7,8 +7,11 @@ const OUTPUT_BYTES_MAX = 1024 * 1024
 /** An earlier task of the same caller to the same agent, and its result. */
 export type Exchange = { input: string; output: string }
 
-/** Receives an agent's output while it works, piece by piece. Only the result counts and may differ from the pieces. */
-export type OnOutput = (text: string) => void
+/**
+ * Receives an agent's output while it works, piece by piece. Only the result counts and may differ from the pieces. If it
+ * returns a promise, a runtime that can wait does: the piece is not paid for yet.
+ */
+export type OnOutput = (text: string) => unknown
 
 /** The tokens of a run, as its model counts them. Undefined: it does not say. */
 export type Usage = { inputTokens?: number | undefined; outputTokens?: number | undefined }

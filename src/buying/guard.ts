@@ -78,6 +78,8 @@ export type Terms = {
   channel?: ChannelTerms | undefined
   /** Prices by use, for calls on channels. */
   pricing?: Pricing | undefined
+  /** True if its seller shows output while the agent works. */
+  showsOutput?: boolean | undefined
   /** True if no call can be paid for by itself. */
   isOnChannelsOnly?: boolean | undefined
 }

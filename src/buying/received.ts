@@ -26,6 +26,8 @@ export function received(
   return { ...delivery, notes, reservation, paid: paidFor(response, reservation, order.task, logger) }
 }
 
+const CUT = 'the output ends where it was paid for'
+
 /** The same for a call that a channel has paid. Its charge is its price. */
 export function receivedOnChannel(
   { response, reservation, onChannel }: BoughtOnChannel,
@@ -36,5 +38,6 @@ export function receivedOnChannel(
   const amount = onChannel.charge?.amount ?? reservation.amount
   const { units, cut } = onChannel.charge ?? {}
   const metered = { ...reservation.metered, units, cut }
-  return { ...result, reservation: { ...reservation, amount, metered }, paid: { ...paid!, amount, onChannel } }
+  const notes = cut ? [...result.notes, CUT] : result.notes
+  return { ...result, notes, reservation: { ...reservation, amount, metered }, paid: { ...paid!, amount, onChannel } }
 }

@@ -1,6 +1,7 @@
 import type { ChannelReader } from '../chain/batch-settlement.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Tail } from '../ledger/tail.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { blockedParties, type IsBlocked } from '../payments/blocked.ts'
 import type { ChallengeSeal } from '../payments/challenge-seal.ts'
@@ -20,6 +21,11 @@ import { SettledWork } from '../protocols/x402/settled-work.ts'
 import { isDoorCaller } from '../schema/door.ts'
 import type { Hex } from '../schema/primitives.ts'
 
+/** How long streamed output waits for a higher ceiling. */
+const VOUCHER_WAIT_MS = 10_000
+/** Payers that did not pay on, of whom a seller knows. */
+const WITHHELD_MAX = 1_000
+
 type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> & {
   exposure: ExposureOptions
   /** Accounts that cannot pay and peers that are not served. */
@@ -28,6 +34,8 @@ type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> 
   /** How long calls under way may go on when the node stops. */
   drainMs: number
   settler?: ConstructorParameters<typeof Settler>[0]
+  /** How long streamed output waits for a higher ceiling, in ms. */
+  voucherWaitMs?: number | undefined
 }
 
 type Settling = ConstructorParameters<typeof Settler>[1]
@@ -92,6 +100,11 @@ export function createSales(
     challenges: new Challenges({ seal: deps.seal, offered: () => agents.offered() }),
     reruns: new Reruns({ clock, logger, payments }),
     running: new Map(),
+    growth: {
+      calls: new Map(),
+      waitMs: options.voucherWaitMs ?? VOUCHER_WAIT_MS,
+      withheld: new BoundedMap(WITHHELD_MAX),
+    },
     wrappedRuns: new Map(),
   }
   const nameOf = (caller: string) => (isDoorCaller(caller) ? caller : didOf(caller))

@@ -176,5 +176,6 @@ function offeredChannels({ seller }: Config, { wallet }: Pick<SellingDeps, 'wall
     receiver_authorizer: wallet.channelSigner('claims').address,
     withdraw_delay: seller.channelWithdrawDelaySeconds,
     min_deposit: seller.channelMinDepositAtomic,
+    stream_vouchers: true,
   }
 }

@@ -20,7 +20,7 @@ export const ChannelWish = z.enum(['auto', 'always', 'never']).meta({
 })
 export type ChannelWish = z.infer<typeof ChannelWish>
 
-/** An amount that a channel can hold: 128 bits. The contract refuses more without a reason. @internal Exported for its test. */
+/** An amount that a channel can hold: 128 bits. The contract refuses more without a reason. */
 export const ChannelAmount = z
   .codec(z.string().regex(/^(0|[1-9][0-9]{0,38})$/), z.bigint().min(0n).max(UINT128_MAX), {
     decode: (text) => BigInt(text),
@@ -91,6 +91,8 @@ export const ChannelPayment = z
     counted: ChannelCount,
     /** The most that the call may cost. Only with the methods `execute` and `result`. */
     asked: ChannelAmount.optional(),
+    /** True: the buyer raises `asked` by `x402.voucher` while output streams. Only if the seller's listing says that it can. */
+    grows: z.literal(true).optional().catch(undefined),
     /** The prices that the buyer has read, of a metered agent. The seller refuses a call under others. */
     pricing: ListedPricing.optional(),
     /** Only with the method `deposit`. */
@@ -134,6 +136,8 @@ export const ChannelTerms = z
     withdraw_delay: z.int().min(WITHDRAW_DELAY_SECONDS_MIN).max(WITHDRAW_DELAY_SECONDS_MAX),
     /** The smallest deposit that the seller sends to the chain. */
     min_deposit: ChannelAmount,
+    /** True: it takes `x402.voucher` for calls of metered agents while their output streams. */
+    stream_vouchers: z.literal(true).optional().catch(undefined),
   })
   .meta({ id: 'ChannelTerms', description: 'What a seller wants of payment channels to it.' })
 export type ChannelTerms = z.infer<typeof ChannelTerms>

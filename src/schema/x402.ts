@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { ChannelStatement, Charge } from './channel.ts'
+import { ChannelAmount, ChannelStatement, Charge, SignedVoucher } from './channel.ts'
 import { PaymentEnvelope, PaymentRequirements } from './payment.ts'
 import { Hash32, type Hex } from './primitives.ts'
 
@@ -71,7 +71,19 @@ export const X402PaymentRequired = z.object({
 })
 export const X402PaidRequest = z.object({ ...header, payment: PaymentEnvelope, ...asked })
 /** An extension: what the agent outputs while it works. Only the response counts. */
-export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })
+export const X402Output = z.object({
+  ...header,
+  text: z.string().max(64 * 1024),
+  charged: ChannelAmount.optional().catch(undefined).meta({
+    description: 'an extension: what the call costs with this text. Above the ceiling: what the next piece needs',
+  }),
+})
+/** An extension: raises the ceiling of a call on a channel while its output streams. It has no answer. */
+export const X402Voucher = z.object({
+  ...header,
+  voucher: SignedVoucher,
+  asked: ChannelAmount.meta({ description: 'what the call may cost now' }),
+})
 export const X402Response = z.object({
   ...header,
   payment_id: Hash32,
@@ -131,6 +143,7 @@ export const x402Messages = {
   'x402.payment_required': X402PaymentRequired,
   'x402.paid_request': X402PaidRequest,
   'x402.output': X402Output,
+  'x402.voucher': X402Voucher,
   'x402.response': X402Response,
   'x402.error': X402Error,
 } as const

@@ -18,10 +18,17 @@ export async function channelMarket({
   agent = {},
   listing = {},
   mode = 'auto',
+  aheadCalls = 10,
+  streamVouchers = false,
+  voucherWaitMs,
 }: {
   agent?: Partial<ServedAgent>
   listing?: Partial<Listing>
   mode?: 'auto' | 'off'
+  aheadCalls?: number
+  /** Whether the listing says that output is paid for as it comes. */
+  streamVouchers?: boolean
+  voucherWaitMs?: number
 } = {}) {
   const chain = new FakeChannels()
   let deposits = 0
@@ -33,7 +40,10 @@ export async function channelMarket({
     },
     refund: async () => ({ txHash: undefined }),
   }
-  const parts = { channels: { reader: chain, ...channelTerms, funds } }
+  const parts = {
+    channels: { reader: chain, ...channelTerms, funds },
+    ...(voucherWaitMs !== undefined && { voucherWaitMs }),
+  }
   const seller = await new TestSeller(parts).start()
   seller.addAgent(agent)
   onTestFinished(() => seller.stop())
@@ -41,7 +51,7 @@ export async function channelMarket({
   const buyer = new TestBuyer({ open: (_, protocol) => current.open('buyer', protocol), dailyBudget: 100n * PRICE })
   const store = createBuyerChannels(buyer.database)
   const channels = createChannels(
-    { mode, aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
+    { mode, aheadCalls, depositMax: 1_000_000n, idleMs: DAY_MS },
     {
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
       ...{
@@ -61,7 +71,12 @@ export async function channelMarket({
   )
   buyer.deps.channels = channels
   const receiver_authorizer = sellerWallet.channelSigner('claims').address
-  const channel = { receiver_authorizer, withdraw_delay: 86_400, min_deposit: 1n }
+  const channel = {
+    receiver_authorizer,
+    withdraw_delay: 86_400,
+    min_deposit: 1n,
+    ...(streamVouchers && { stream_vouchers: true as const }),
+  }
   buyer.list({ channel, ...listing })
   for (const service of channels.services) await service.start()
   onTestFinished(async () => {

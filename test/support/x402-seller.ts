@@ -55,6 +55,7 @@ export type TestSellerOptions = {
   tail?: Pick<Tail, 'listen'>
   slots?: { concurrentMax: number; waitingMax: number }
   channels?: Parameters<typeof createSales>[1]['channels']
+  voucherWaitMs?: number
 }
 
 /** Ledgers that a seller has had. */
@@ -126,6 +127,7 @@ export class TestSeller {
         drainMs: 2_000,
         settler: { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
         settleFirst: options.settleFirst ?? false,
+        voucherWaitMs: options.voucherWaitMs,
         payTo: options.payTo ?? payTo,
         sellerDid: 'did:seller',
       },

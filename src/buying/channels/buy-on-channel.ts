@@ -7,6 +7,7 @@ import { PeerError } from '../../protocols/peer-error.ts'
 import type { StreamPool } from '../../protocols/streams.ts'
 import type { ReceivedResponse } from '../../protocols/x402/answers.ts'
 import type { Call } from '../../protocols/x402/client.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import type { ChargedCall } from '../../store/channel-charges.ts'
 import type { Reservation } from '../../store/purchases.ts'
 import type { Deadline } from '../deadline.ts'
@@ -14,9 +15,11 @@ import { ResultOverdue } from '../deadline.ts'
 import type { Watch } from '../flights.ts'
 import type { Guard, Terms } from '../guard.ts'
 import { ChannelRefused, sendOnChannel } from './channel-call.ts'
-import { type ChannelLine, ChannelShort } from './channel-line.ts'
+import type { ChannelLine } from './channel-line.ts'
 import { channelNeeded } from './channel-only.ts'
+import { ChannelShort } from './channel-short.ts'
 import type { Channels } from './channels.ts'
+import { Growth } from './growth.ts'
 
 type ChannelPurchase = {
   line: ChannelLine
@@ -59,7 +62,9 @@ export async function buyOnChannel(
   signal.throwIfAborted()
   watch?.status('paying')
   const { reservation, store } = guard.onChannel(line.channel, call.correlationId)
-  const { paymentId: id, amount: asked } = reservation
+  const { paymentId: id, amount } = reservation
+  const growth = growthOf(bought, id, deps.logger)
+  const asked = growth?.granted ?? amount
   let isReserved = false
   const reserve = async () => {
     // The caller may have left while the channel wrote other calls to disk.
@@ -76,9 +81,10 @@ export async function buyOnChannel(
     deadline.limit(Math.max(0, windowMs) + afterWindowMs, () => new ResultOverdue())
     watch?.status('running')
     const shown = watch === undefined ? call : { ...call, onOutput: watch.output }
-    const sent = { line, reservation, call: shown, seller: terms.seller, streams: deps.streams }
+    const sent = { line, reservation, call: shown, seller: terms.seller, streams: deps.streams, growth }
     const response = await sendOnChannel(sent, { ...reservation.envelope, channel }, signal)
-    return { response, reservation, onChannel: chargeOf(response, line, { reservation, now: deps.clock.now() }) }
+    const counted = { reservation, asked: growth?.granted ?? amount, now: deps.clock.now() }
+    return { response, reservation, onChannel: chargeOf(response, line, counted) }
   } catch (error) {
     if (error instanceof ChannelRefused || error instanceof ChannelShort) {
       line.drop(id)
@@ -93,14 +99,23 @@ export async function buyOnChannel(
   }
 }
 
-/** Counts the charge of a call at once, and says how the ledger counts it. */
+/** A call whose output is watched is paid for as it comes, if its seller takes that. */
+function growthOf({ terms, call, line, watch }: ChannelPurchase, id: Hex, logger: Logger): Growth | undefined {
+  const { pricing, channel, showsOutput } = terms
+  if (watch === undefined || pricing === undefined || channel?.stream_vouchers !== true || !showsOutput)
+    return undefined
+  const { correlationId, task } = call
+  const growth = new Growth({ line, id, correlationId, pricing, task, logger })
+  return growth.grows ? growth : undefined
+}
+
+/** Counts the charge of a call at once, and says how the ledger counts it. `asked`: what was signed for it. */
 export function chargeOf(
   { charge }: Pick<ReceivedResponse, 'charge'>,
   line: ChannelLine,
-  { reservation, now }: { reservation: Pick<Reservation, 'paymentId' | 'amount' | 'metered'>; now: number },
+  { reservation, asked, now }: { reservation: Pick<Reservation, 'paymentId' | 'metered'>; asked: bigint; now: number },
 ): ChargedCall {
-  const { paymentId, amount: asked } = reservation
   const pricing = reservation.metered?.pricing
-  line.count(paymentId, { asked, charge, pricing }, now)
+  line.count(reservation.paymentId, { asked, charge, pricing }, now)
   return { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge, pricing }) }
 }

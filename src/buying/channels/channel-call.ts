@@ -10,6 +10,7 @@ import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Reservation } from '../../store/purchases.ts'
 import { onStream } from '../stream-lease.ts'
 import type { ChannelLine } from './channel-line.ts'
+import type { Growth } from './growth.ts'
 
 /** Pauses before a seller is asked again. */
 const BACKOFF = { firstMs: 200, mostMs: 5_000 }
@@ -33,6 +34,8 @@ type SentCall = {
   call: Call
   seller: StreamPeer
   streams: StreamPool
+  /** Set if the call is paid for as its output comes. */
+  growth?: Growth | undefined
   /** False: a call that the seller never saw is not sent again, because it is over. Default: true. */
   mayRun?: boolean
 }
@@ -72,6 +75,11 @@ export async function sendOnChannel(
       return await ask(sent, { method, envelope, instead, used }, signal)
     } catch (error) {
       signal.throwIfAborted()
+      if (mustCoverAll(error, sent)) {
+        await sent.growth?.coverAll()
+        next = { method: 'execute' }
+        continue
+      }
       const follows = await after(error, { method, stream: used.stream }, sent.line, progress)
       if ('end' in follows) throw follows.end
       next = follows
@@ -80,7 +88,7 @@ export async function sendOnChannel(
 }
 
 function ask(
-  { call, seller, streams, reservation }: SentCall,
+  sent: SentCall,
   {
     method,
     envelope,
@@ -94,12 +102,15 @@ function ask(
   },
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
+  const { seller, streams, growth } = sent
+  const onCharged: Call['onCharged'] = growth?.grows ? (...stated) => growth.charged(...stated) : undefined
+  const call = onCharged === undefined ? sent.call : { ...sent.call, onCharged }
   const wanted = { seller, streams, instead, ...(method === 'result' && { urgent: true }) }
   return onStream(
     wanted,
     ({ stream }) => {
       used.stream = stream
-      const payment = withPricing(envelope, reservation)
+      const payment = withPricing(envelope, sent)
       if (method === 'result') return askX402Result(stream, call, payment, signal)
       const answered = callX402Preemptively(stream, call, payment, signal)
       faultPoint('buyer:call-sent')
@@ -109,16 +120,23 @@ function ask(
   )
 }
 
-/** Says under which prices the call is bought: the seller may have others since. */
-function withPricing(envelope: PaymentEnvelope, { metered }: Pick<Reservation, 'metered'>): PaymentEnvelope {
+/** Says under which prices the call is bought, since the seller may have others by now, and whether its ceiling rises. */
+function withPricing(envelope: PaymentEnvelope, { reservation, growth }: SentCall): PaymentEnvelope {
   const { channel } = envelope
-  if (metered?.pricing === undefined || channel === undefined) return envelope
-  return { ...envelope, channel: { ...channel, pricing: metered.pricing } }
+  const pricing = reservation.metered?.pricing
+  if (pricing === undefined || channel === undefined) return envelope
+  return { ...envelope, channel: { ...channel, pricing, ...(growth?.grows && { grows: true as const }) } }
+}
+
+/** A seller may not let the ceiling of a call rise, or want more at its begin. Nothing ran. */
+function mustCoverAll(error: unknown, { growth }: SentCall): boolean {
+  return error instanceof PeerError && error.code === 'PAYMENT_AMOUNT_WRONG' && growth?.grows === true
 }
 
 /** The payment of a call that is in flight already. */
-async function paymentOf({ line, reservation }: Pick<SentCall, 'line' | 'reservation'>): Promise<PaymentEnvelope> {
-  return { ...reservation.envelope, channel: await line.again(reservation.amount) }
+async function paymentOf({ line, reservation, growth }: SentCall): Promise<PaymentEnvelope> {
+  const asked = growth?.granted ?? reservation.amount
+  return { ...reservation.envelope, channel: await line.again(asked) }
 }
 
 /** What follows from an error of a call. */

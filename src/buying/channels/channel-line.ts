@@ -6,6 +6,7 @@ import {
   type BuyerChannel,
   countStated,
   dropCall,
+  growCall,
   owedAtMost,
   planCalls,
   raiseMark,
@@ -16,11 +17,12 @@ import {
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
 import { spendableOf } from '../../payments/channels/seller-channel.ts'
 import { checkVoucher } from '../../payments/voucher.ts'
-import type { ChannelPayment, ChannelStatement, Charge, SignedVoucher } from '../../schema/channel.ts'
-import type { Pricing } from '../../schema/pricing.ts'
+import type { ChannelPayment, ChannelStatement, SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, DepositUnderWay, LoadedChannel } from '../../store/buyer-channels.ts'
 import type { Leaving } from '../../store/leaving.ts'
+import { ChannelShort } from './channel-short.ts'
+import type { WaitingCall, WantedCall } from './wanted-call.ts'
 
 /** Calls that share one voucher at most. */
 const TURN_MAX = 256
@@ -29,32 +31,8 @@ type LineDeps = {
   store: Pick<BuyerChannels, 'raiseMark' | 'adopt'>
   signer: ChannelSigner
   chainId: number
-  /** Called when the channel stops, with the reason. */
   stopped(line: ChannelLine, why: string): void
 }
-
-/** A call that the channel is to pay. `reserve` stores its order and its reservation. */
-type WantedCall = {
-  id: Hex
-  asked: bigint
-  /** How much may be signed beyond the calls, so that the next ones need no signature. */
-  ahead: bigint
-  reserve(): Promise<void>
-}
-type WaitingCall = WantedCall & { resolve(payment: ChannelPayment): void; reject(error: unknown): void }
-
-/** The channel does not pay this call. Nothing left this node. */
-export class ChannelShort extends Error {
-  override name = 'ChannelShort'
-  constructor(reason: keyof typeof SHORT) {
-    super(SHORT[reason])
-  }
-}
-const SHORT = {
-  stopped: 'the channel has stopped',
-  balance: 'the deposits of the channel are used up',
-  leaving: 'this node takes its money out of the channel',
-} as const
 
 /**
  * One channel of this process while it runs: the only place where its vouchers are signed.
@@ -75,6 +53,7 @@ export class ChannelLine {
   readonly #deps: LineDeps
   readonly #waiting: WaitingCall[] = []
   #isTurning = false
+  #marking: Promise<void> = Promise.resolve()
   /** Whether the seller has answered for this channel, so that it knows its terms. */
   #isKnown = false
 
@@ -146,6 +125,21 @@ export class ChannelLine {
     return this.#paymentOf(asked, voucher)
   }
 
+  /** Raises what a call in flight may cost. The mark covers all that it may, once. @throws ChannelShort, StoreError */
+  async grow(call: string, { asked, most }: { asked: bigint; most: bigint }): Promise<SignedVoucher> {
+    for (;;) {
+      const grown = growCall(this.#channel, call, asked)
+      const plan = planCalls(grown, [], 0n)
+      if (!plan.ok) throw new ChannelShort(plan.reason)
+      if (!('mark' in plan) || plan.mark === undefined) {
+        const voucher = 'voucher' in plan ? plan.voucher : this.#sign(plan.ceiling)
+        this.#channel = sendCalls(grown, new Map(), voucher)
+        return voucher
+      }
+      await this.#raise(smallest(plan.mark + most - asked, spendableOf(this.#channel)))
+    }
+  }
+
   /** What a request about the money of the channel carries: the smallest voucher that the seller can want. */
   forFunds(): Pick<ChannelPayment, 'voucher' | 'counted'> {
     const { voucher: last, mark, charged: total, seq } = this.#channel
@@ -154,11 +148,7 @@ export class ChannelLine {
   }
 
   /** Counts the charge of a call, as its seller states it. The ledger counts it by itself. */
-  count(
-    call: string,
-    counted: { asked: bigint; charge: Charge | undefined; pricing?: Pricing | undefined },
-    now: number,
-  ): void {
+  count(call: string, counted: Omit<Parameters<typeof countStated>[1], 'call'>, now: number): void {
     this.#isKnown = true
     this.usedAt = now
     this.#set(countStated(this.#channel, { call, ...counted }))
@@ -233,10 +223,15 @@ export class ChannelLine {
     this.#sendAll(reserved.flat())
   }
 
-  async #raise(mark: bigint): Promise<void> {
-    await this.#deps.store.raiseMark(this.id, mark)
-    faultPoint('buyer:mark-raised')
-    this.#channel = raiseMark(this.#channel, mark)
+  /** One after the other: a lower mark that reaches the disk last would leave it below what was signed. */
+  #raise(mark: bigint): Promise<void> {
+    const raised = this.#marking.then(async () => {
+      if (mark <= this.#channel.mark) return
+      await this.#deps.store.raiseMark(this.id, mark)
+      this.#channel = raiseMark(this.#channel, mark)
+    })
+    this.#marking = raised.catch(() => {})
+    return raised
   }
 
   /** The calls that the deposits cover, in their order. The others are refused. */

@@ -18,8 +18,9 @@ type Lines = {
 
 /** What a listing says of calls beside the price of one: their time limit, and how channels pay them. */
 export function furtherTerms(listing: Listing): Omit<Terms, 'agentId' | 'resource' | 'seller' | 'listed' | 'hops'> {
-  const { timeout_seconds: timeoutSeconds, channel, pricing } = listing
-  return { timeoutSeconds, channel, pricing, isOnChannelsOnly: isOnChannelsOnly(listing) }
+  const { timeout_seconds: timeoutSeconds, channel, pricing, streaming } = listing
+  const showsOutput = streaming !== undefined && streaming !== 'off'
+  return { timeoutSeconds, channel, pricing, showsOutput, isOnChannelsOnly: isOnChannelsOnly(listing) }
 }
 
 /**

@@ -53,7 +53,7 @@ export async function recoverCall(
     const { output, outputBytes } = delivered
     const ended = { output, outputBytes, notes: notesOf(response, reservation, delivered), error: undefined }
     const paid = paidFor(response, { ...reservation, agentId: call.resource }, order.task ?? '', deps.logger)
-    const onChannel = chargeOf(response, line, { reservation, now: clock.now() })
+    const onChannel = chargeOf(response, line, { reservation, asked, now: clock.now() })
     await purchases.finish({ ...order, status: 'completed', ...ended, updatedAt: clock.now() }, { ...paid, onChannel })
   } catch (error) {
     if (error instanceof StoreError) throw error

@@ -98,6 +98,13 @@ export function sendCalls(
   return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
 }
 
+/** Raises what a call in flight may cost. One that is over stays over. @internal Exported for its test. */
+export function growCall(channel: BuyerChannel, call: string, asked: bigint): BuyerChannel {
+  const before = channel.inFlight.get(call)
+  if (before === undefined || before >= asked) return channel
+  return { ...channel, inFlight: new Map(channel.inFlight).set(call, asked) }
+}
+
 /** Ends a call that the seller has refused or failed: nothing was charged for it. @internal Exported for its test. */
 export function dropCall(channel: BuyerChannel, call: string): BuyerChannel {
   const inFlight = new Map(channel.inFlight)

@@ -1,16 +1,16 @@
-import type { Usage } from '../../agents/runtime.ts'
 import { ChainError } from '../../chain/rpc.ts'
+import { smallest } from '../../lib/bigints.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import { ChannelRefused, ChannelsBusy } from '../../payments/channels/channel-refused.ts'
 import type { CallEnd } from '../../payments/channels/channel-turn.ts'
-import type { OpenChannel } from '../../payments/channels/open-channel.ts'
+import { elsewhere, type OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
-import { isSamePricing, priceOfUnits, wordsIn } from '../../payments/pricing.ts'
-import type { ChannelPayment, Charge } from '../../schema/channel.ts'
+import { leastToBegin } from '../../payments/channels/stream-steps.ts'
+import { isSamePricing } from '../../payments/pricing.ts'
+import type { ChannelPayment, Charge, SignedVoucher } from '../../schema/channel.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
-import type { Pricing, Units } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
@@ -25,12 +25,15 @@ import {
   type X402ServerDeps,
 } from './exchange.ts'
 import { readTask, respond } from './messages.ts'
-import { Meter } from './meter.ts'
+import { runOnChannel, type Work } from './metered-run.ts'
 import { CHANNEL_SCHEME, isOnChannel, paymentOf } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { answerBought } from './result.ts'
 import { beginRun, holdUntil } from './running.ts'
-import { runAgent } from './sale.ts'
+import type { RunOutcome } from './sale.ts'
+
+/** A payer that did not pay on so often covers its calls from their start. */
+const WITHHELD_MAX = 3
 
 type PaidOnChannel = X402Message<'x402.request'> & { payment: PaymentEnvelope }
 /** A call on a channel before it is taken. */
@@ -102,38 +105,33 @@ async function sellOnce(
   if (await isStored()) return undefined
   if (caller.isDraining?.())
     throw new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later')
-  const most = mostOf(agent, call.payment)
+  const allowed = allowedBy(agent, call, caller)
   using slot = admit(caller.callerDid, deps)
-  const wanted = { peerId: caller.peerId, price: most, signal: caller.signal }
+  const wanted = { peerId: caller.peerId, price: allowed.asked, signal: caller.signal }
   // What another process has charged for this call meanwhile may leave no room for it.
   const channel = await take(call, wanted, deps).catch(async (error: unknown) => {
     if (!(await isStored())) throw error
   })
   if (channel === undefined) return undefined
-  const taken = { id, asked: most, channel }
+  const taken = { id, asked: allowed.asked, channel }
   // From here to the run, whatever fails costs nothing and is not stored: the call may be sent again.
   using unrun = new Hold(() => void letGo(taken, caller))
   // Another process had the channel in between, and may have run this call. From now on no other process can.
   if (channel !== before && (await isStored())) return undefined
+  checkPaysOn(channel, allowed, deps)
   faultPoint('seller:channel-taken')
   await slot.turn(agent.id)
   caller.signal.throwIfAborted()
   unrun.keep()
-  const payment = { id, correlationId: caller.correlationId }
-  const { pricing } = agent
-  const meter = pricing && new Meter(pricing, call.input, deps.clock)
-  meter?.start()
-  const metered = meter === undefined ? caller : { ...caller, onUsage: (usage: Usage) => meter.used(usage) }
-  const outcome = await runAgent(agent, { payment, input: call.input }, metered, deps)
-  meter?.pause()
+  const raise: Work['take'] = (voucher, more) => takeMore({ voucher, more, taken }, caller, deps)
+  const work = { id, input: call.input, ...allowed, take: raise }
+  const { outcome, asked, isCut } = await runOnChannel(agent, work, caller, deps)
+  taken.asked = asked
   slot.leave()
   faultPoint('seller:executed')
+  if (isCut) noteCut(channel, deps)
   // Awaited, because the call counts as running until its end is stored.
-  if (!('failure' in outcome) && outcome.output !== '') {
-    const units = meter?.units(wordsIn(outcome.output))
-    const cost = pricing === undefined || units === undefined ? { amount: most } : costOf(pricing, units)
-    return await charge(taken, { ...outcome, ...cost }, caller, deps)
-  }
+  if (!('failure' in outcome) && outcome.output !== '') return await charge(taken, outcome, caller, deps)
   const failure = 'failure' in outcome ? outcome.failure : new PeerError('EXECUTION_FAILED', 'the agent gave no result')
   const error = buyerReason(failure)
   await end(taken, { amount: undefined, exchange: { ...outcome.exchange, error } }, caller, deps)
@@ -141,24 +139,61 @@ async function sellOnce(
   return asExecutionFailed(failure)
 }
 
-/** The most that a call costs. @throws PeerError if the buyer allows less, or has read other prices */
-function mostOf({ amount, pricing }: ServedAgent, payment: ChannelPayment): bigint {
-  const { asked = 0n, pricing: read } = payment
+/**
+ * What is reserved for a call when it begins, and the most that it costs. A buyer that raises its ceiling while output
+ * streams begins with less.
+ *
+ * @throws PeerError if the buyer allows less, or has read other prices
+ */
+function allowedBy(
+  { amount, pricing, streaming }: ServedAgent,
+  { payment, input }: ChannelTask,
+  { onOutput }: Exchange,
+): { most: bigint; asked: bigint } {
+  const { asked = 0n, pricing: read, grows } = payment
   const most = pricing?.max ?? amount
-  if (asked < most) {
-    throw new PeerError('PAYMENT_AMOUNT_WRONG', `this call costs up to ${most}, and its buyer allows ${asked}`)
-  }
+  const mayGrow = grows === true && onOutput !== undefined && streaming !== 'off'
+  const least = mayGrow && pricing !== undefined ? leastToBegin(pricing, input) : most
+  if (asked < least) throw tooLittle(least, asked)
   if (read !== undefined && (pricing === undefined || !isSamePricing(read, pricing))) {
     throw new PeerError('PAYMENT_AMOUNT_WRONG', 'the prices of this agent have changed: read its listing again')
   }
-  return most
+  return { most, asked: smallest(asked, most) }
 }
 
-function costOf(pricing: Pricing, units: Units) {
-  return { amount: priceOfUnits(pricing, units), metered: { units } }
+/** @throws PeerError if the payer did not pay on too often: then it covers its calls from their start */
+function checkPaysOn(
+  { channel }: OpenChannel,
+  { asked, most }: { asked: bigint; most: bigint },
+  { growth: { withheld } }: SaleDeps,
+): void {
+  if (asked < most && (withheld.get(channel.config.payer) ?? 0) >= WITHHELD_MAX) throw tooLittle(most, asked)
 }
 
-type Run = Extract<Awaited<ReturnType<typeof runAgent>>, { output: string }> &
+function noteCut({ channel: { config } }: OpenChannel, { growth: { withheld } }: SaleDeps): void {
+  withheld.set(config.payer, (withheld.get(config.payer) ?? 0) + 1)
+}
+
+function tooLittle(least: bigint, asked: bigint): PeerError {
+  return new PeerError('PAYMENT_AMOUNT_WRONG', `this call needs ${least} to begin, and its buyer allows ${asked}`)
+}
+
+/** Reserves more for a call that runs, under a voucher that is on disk when it resolves. */
+async function takeMore(
+  { voucher, more, taken }: { voucher: SignedVoucher; more: bigint; taken: Taken },
+  { peerId, signal }: Exchange,
+  { channels }: SaleDeps,
+): Promise<void> {
+  // What the buyer has counted came with the call.
+  const payment = { voucher, counted: { total: 0n, seq: 0 } }
+  const channel = await channels.take({ peerId, payment, asked: more }, signal)
+  if (channel === taken.channel) return
+  // This process has lost the channel and has it again: the call ended with the first.
+  await channel.end({ id: taken.id, peerId, asked: more, stored: undefined })
+  throw elsewhere()
+}
+
+type Run = Extract<RunOutcome, { output: string }> &
   Required<Pick<NonNullable<CallEnd['stored']>, 'amount'>> &
   Pick<NonNullable<CallEnd['stored']>, 'metered'>
 

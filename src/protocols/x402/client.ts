@@ -29,6 +29,8 @@ export type Call = {
   settlementsOf?: readonly Hex[]
   /** Called right before each message with the signed payment. The message waits for it. */
   beforePayment?(signal: AbortSignal): Promise<void>
+  /** Called with what the call costs so far, if its output is paid for as it comes. */
+  onCharged?(charged: bigint, stream: FramedStream, signal: AbortSignal): void
   /** Called with the agent's output while it works, if the seller supports this extension. */
   onOutput?(text: string): void
 }
@@ -238,7 +240,7 @@ type ExchangeAnswer = Extract<SellerAnswer, { type: 'x402.response' | 'x402.paym
 /** The next message of this exchange. Messages of other exchanges on the stream are skipped. */
 async function nextAnswer(
   stream: FramedStream,
-  { correlationId, onOutput }: Pick<Call, 'correlationId' | 'onOutput'>,
+  { correlationId, onOutput, onCharged }: Pick<Call, 'correlationId' | 'onOutput' | 'onCharged'>,
   signal: AbortSignal,
   begun: () => void = () => {},
 ): Promise<ExchangeAnswer> {
@@ -258,7 +260,9 @@ async function nextAnswer(
       begun()
       shown += answer.message.text.length + OUTPUT_FRAME_COST
       if (shown > OUTPUT_MAX) throw new OutputEndless()
-      onOutput(answer.message.text)
+      const { text, charged } = answer.message
+      if (text !== '') onOutput(text)
+      if (charged !== undefined) onCharged?.(charged, stream, signal)
       continue
     }
     if (answer.type === 'x402.response' || answer.type === 'x402.payment_required') return answer

@@ -1,5 +1,5 @@
 import type { RunSlots } from '../../agents/run-slots.ts'
-import { type AgentCall, AgentError, type OnOutput, type Usage } from '../../agents/runtime.ts'
+import { type AgentCall, AgentError, type Usage } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
@@ -23,6 +23,7 @@ import { StoreError } from '../../store/store-error.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
+import type { GrowingCalls } from './growing-call.ts'
 import type { Reruns } from './reruns.ts'
 import { abandon } from './running.ts'
 
@@ -63,6 +64,14 @@ export interface ServedAgents {
   tokenOf(id: string): string | undefined
 }
 
+type Growth = {
+  calls: GrowingCalls
+  /** How long output waits for a higher ceiling. */
+  waitMs: number
+  /** How often each payer did not pay on. */
+  withheld: Map<string, number>
+}
+
 export type X402ServerDeps = {
   clock: Clock
   logger: Logger
@@ -85,6 +94,8 @@ export type X402ServerDeps = {
   reruns: Reruns
   /** Runs in progress by payment id. A request for a result waits for the run. */
   running: Map<Hex, Promise<void>>
+  /** Calls on channels whose output is paid for as it comes. */
+  growth: Growth
   /** Runs in progress for buyers that wrap their tasks, by buyer, agent and task. */
   wrappedRuns: Map<string, WrappedRun>
   settleFirst: boolean
@@ -116,7 +127,8 @@ export type Caller = {
   callerDid: string
   correlationId: string
   signal: AbortSignal
-  onOutput?: OnOutput
+  /** `charged`: what the call costs with this text, if its output is paid for as it comes. */
+  onOutput?(text: string, charged?: bigint): unknown
   /** Set if the caller pays by use. */
   onUsage?(usage: Usage): void
   /** Number of agents that bought for one another before this call, as its sender states it. */

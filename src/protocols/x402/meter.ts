@@ -49,6 +49,12 @@ export class Meter {
     }
   }
 
+  /** What a part of the output has used at least, whatever the model says of the whole. */
+  part(written: number): Units {
+    const units = this.units(written)
+    return units.output_tokens === undefined ? units : { ...units, output_tokens: written }
+  }
+
   #elapsed(): number {
     const running = this.#since === undefined ? 0 : Math.max(0, monotonicOf(this.#clock) - this.#since)
     return this.#worked + running

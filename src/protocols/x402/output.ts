@@ -26,6 +26,8 @@ export function withOutput(exchange: Exchange, { isPaid }: { isPaid: boolean }):
   const { stream, correlationId, signal, stopping } = exchange
   const run = new AbortController()
   let waiting = ''
+  let charged: bigint | undefined
+  let isAsking = false
   let timer: NodeJS.Timeout | undefined
   let isWriting = false
   let hasShown = false
@@ -43,11 +45,12 @@ export function withOutput(exchange: Exchange, { isPaid }: { isPaid: boolean }):
     timer = undefined
     isWriting = true
     try {
-      while (waiting !== '' && !isOver) {
+      while ((waiting !== '' || isAsking) && !isOver) {
+        isAsking = false
         const text = waiting.slice(0, cut(waiting))
         waiting = waiting.slice(text.length)
-        const message: X402Message<'x402.output'> = { version: VERSION, correlation_id: correlationId, text }
-        hasShown = true
+        const message: X402Message<'x402.output'> = { version: VERSION, correlation_id: correlationId, text, charged }
+        hasShown ||= text !== ''
         await writeMessage(stream, 'x402.output', message, signal)
       }
     } catch {
@@ -62,8 +65,11 @@ export function withOutput(exchange: Exchange, { isPaid }: { isPaid: boolean }):
     exchange: {
       ...exchange,
       signal: run.signal,
-      onOutput(text) {
+      onOutput(text, cost) {
         if (isOver) return
+        charged = cost ?? charged
+        // Without text it asks for a higher ceiling.
+        isAsking ||= text === '' && cost !== undefined
         waiting += text
         if (waiting.length > BEHIND_LENGTH_MAX) isOver = true
         else if (!isWriting) timer ??= setTimeout(() => void write(), FLUSH_MS).unref()

@@ -177,7 +177,10 @@ async function settleFirst(claim: Claim, unrun: Hold, deps: PaidRunDeps): Promis
 }
 
 /** How a run ended, as the store keeps it. */
-type RunOutcome = { exchange: NewExchange; receiptForm: ReceiptForm } & ({ output: string } | { failure: unknown })
+export type RunOutcome = { exchange: NewExchange; receiptForm: ReceiptForm } & (
+  | { output: string /** A limit ended it: the output is what was shown. */; isLimited?: true }
+  | { failure: unknown }
+)
 
 /** Runs an agent for a payment that covers the run. Never throws. */
 export async function runAgent(
@@ -201,7 +204,7 @@ export async function runAgent(
   let shown = ''
   const show = (text: string) => {
     shown += text
-    caller.onOutput?.(text)
+    return caller.onOutput?.(text)
   }
   const isShown = caller.onOutput !== undefined && agent.streaming !== 'off'
   try {
@@ -212,7 +215,7 @@ export async function runAgent(
   } catch (failure) {
     if (shown !== '' && isLimit(failure)) {
       deps.logger.info({ ...ids, err: failure }, 'a limit ended a paid run: what was shown is its result')
-      return { output: shown, exchange: record(), receiptForm }
+      return { output: shown, isLimited: true, exchange: record(), receiptForm }
     }
     if (caller.signal.aborted) deps.logger.info({ ...ids, reason: reasonOf(failure) }, 'a paid run was canceled')
     else deps.logger.warn({ ...ids, err: failure }, 'a paid run failed')

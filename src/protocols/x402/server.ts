@@ -18,6 +18,7 @@ import {
   type X402ServerDeps,
 } from './exchange.ts'
 import { runFree } from './free-run.ts'
+import { takeGrowth } from './growing-call.ts'
 import { type AnyX402Message, readMessage, readTask, respond, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
 import { isOnChannel, onChannelsOnly } from './proven-payment.ts'
@@ -26,7 +27,7 @@ import { answerResult, takeUp, takeUpTask } from './result.ts'
 import { type PaidTask, runPaid } from './sale.ts'
 import { runWrapped } from './wrapped-run.ts'
 
-/** Exchanges in progress on one stream. Beyond it the next message is not read, which bounds the work of one stream. */
+/** Exchanges in progress on one stream. Beyond it one more message is read, which bounds the work of one stream. */
 const EXCHANGES_PER_STREAM_MAX = 16
 
 /**
@@ -48,11 +49,16 @@ export async function serveX402(inbound: InboundStream, deps: X402ServerDeps, si
     for (;;) {
       const message = await readMessage(stream, signal)
       if (message === undefined) break
+      if (message.type === 'x402.voucher') {
+        takeGrowth(message.message, peerId, deps.growth.calls)
+        continue
+      }
+      // Only here, so that a voucher for an exchange that waits for one is read.
+      if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
       const { correlation_id: correlationId } = message.message
       const exchange = { ...inbound, callerDid, correlationId, signal, hops: hopsOf(message), ...wishOf(message) }
       const answered = answer(message, exchange, deps).finally(() => underWay.delete(answered))
       underWay.add(answered)
-      if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
     }
     await Promise.all(underWay)
     await stream.close()
