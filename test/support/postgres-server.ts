@@ -172,7 +172,7 @@ async function launch(home: Home, port: number, settings: Record<string, string>
   const ready = new Promise<void>((resolve) => {
     child.stderr!.on('data', (chunk) => {
       if (log.length < 10_000) log += chunk
-      if (log.includes('ready to accept connections')) resolve()
+      if (/ready to accept (?:read-only )?connections/.test(log)) resolve()
     })
   })
   child.stdout!.resume()
