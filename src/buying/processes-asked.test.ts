@@ -1,4 +1,4 @@
-/** ADR-41: which process of a seller is asked for a call, and when a refusal is the last word. */
+/** ADR-38: which process of a seller is asked for a call, and when a refusal is the last word. */
 import { expect, test } from 'vitest'
 import { PeerError } from '../protocols/peer-error.ts'
 import { type Ask, FIRST_ASK, nextAsk } from './processes-asked.ts'

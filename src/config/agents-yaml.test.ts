@@ -136,7 +136,7 @@ const metered = `agents:
       max: 0.05
 `
 
-test('ADR-38 prices by use are read, and a change keeps how they are written', async () => {
+test('ADR-37 prices by use are read, and a change keeps how they are written', async () => {
   await writeFile(path, metered)
   const [read] = await readAgentsFile(path)
   const pricing = { per_1k_input_tokens: 1_000n, per_1k_output_tokens: 4_000n, max: 50_000n }
@@ -148,7 +148,7 @@ test('ADR-38 prices by use are read, and a change keeps how they are written', a
   expect((await readAgentsFile(path))[0]).toMatchObject({ price: 60_000n, pricing: { per_second: 5n, max: 60_000n } })
 })
 
-test('ADR-38 prices that cannot be are refused with what to do', async () => {
+test('ADR-37 prices that cannot be are refused with what to do', async () => {
   const problems: [string, string][] = [
     ['pricing: { per_second: 0.001 }', 'max is missing'],
     ['pricing: { max: 0.05 }', 'give at least one of per_call'],

@@ -102,7 +102,7 @@ test('the processes are named that have other settings for an agent, or do not h
   expect(siblings.unlike('Echo')).toEqual(['at other'])
 })
 
-test('ADR-41: it counts the runs that workers of other processes can take, and those that it sends there', () => {
+test('ADR-38: it counts the runs that workers of other processes can take, and those that it sends there', () => {
   const { siblings } = setup()
   const worker = { agents: ['a', 'b'], running: 1, runsMax: 3 }
   const loaded = (id: string, workers: object[], { silentMs = 0, isDraining = false } = {}) =>

@@ -16,7 +16,7 @@ const used: fc.Arbitrary<Units> = fc
   .record({ input_tokens: count, output_tokens: count, milliseconds: count })
   .map((units) => Object.fromEntries(Object.entries(units).filter(([, value]) => value !== undefined)))
 
-test('ADR-38 a charge is the exact sum of what was used, rounded down once, and at most max', () => {
+test('ADR-37 a charge is the exact sum of what was used, rounded down once, and at most max', () => {
   const pricing = { per_call: 100n, per_1k_input_tokens: 7n, per_1k_output_tokens: 15n, per_second: 3n, max: 1_000n }
   expect(priceOfUnits(pricing, {})).toBe(100n)
   // 0.7 + 0.6 + 0.9 = 2.2: rounding each by itself would give 0.
@@ -38,7 +38,7 @@ test('ADR-38 a charge is the exact sum of what was used, rounded down once, and 
   )
 })
 
-test('ADR-38 more use never costs less', () => {
+test('ADR-37 more use never costs less', () => {
   fc.assert(
     fc.property(pricings, used, fc.nat({ max: 1_000_000 }), (pricing, units, more) => {
       const grown = { ...units, output_tokens: Math.min((units.output_tokens ?? 0) + more, Number.MAX_SAFE_INTEGER) }
@@ -47,7 +47,7 @@ test('ADR-38 more use never costs less', () => {
   )
 })
 
-test('ADR-38 a charge above what its units cost is false, and a lower one is a gift', () => {
+test('ADR-37 a charge above what its units cost is false, and a lower one is a gift', () => {
   fc.assert(
     fc.property(pricings, used, fc.bigInt({ min: 1n, max: 10n ** 12n }), (pricing, units, more) => {
       const due = priceOfUnits(pricing, units)

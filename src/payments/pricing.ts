@@ -2,7 +2,7 @@ import { smallest } from '../lib/bigints.ts'
 import { type Pricing, rateNames, type Units } from '../schema/pricing.ts'
 
 /*
- * The arithmetic of metered prices, the same at both sides (ADR-38): no clock, no channel. Amounts are atomic units.
+ * The arithmetic of metered prices, the same at both sides (ADR-37): no clock, no channel. Amounts are atomic units.
  *
  *   charge = min(max, floor(per_call + input × per_1k_input ÷ 1000 + output × per_1k_output ÷ 1000 + ms × per_second ÷ 1000))
  *

@@ -93,7 +93,7 @@ async function trade(buyer: TestNode, agentId: string): Promise<{ id: string; ca
 
 const stateOf = async (node: TestNode, id: string) => (await node.channels.get(id)).state
 
-test('ADR-43 a buyer that closes a channel gets from its seller what is free, and opens another one when it calls again', async () => {
+test('ADR-40 a buyer that closes a channel gets from its seller what is free, and opens another one when it calls again', async () => {
   const { startSeller, startBuyer, sums, clock } = await market({ gas: false })
   const seller = await startSeller()
   const buyer = await startBuyer(seller)

@@ -1,4 +1,4 @@
-/** ADR-41: two processes of a seller, each with a worker for one task at a time, and a buyer that is connected to one of them. */
+/** ADR-38: two processes of a seller, each with a worker for one task at a time, and a buyer that is connected to one of them. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -71,7 +71,7 @@ onBothEngines((open) => {
     channels = createBuyerChannels(database)
   })
 
-  test('ADR-38 a metered call keeps the prices that it was bought under, and shows what it has used', async () => {
+  test('ADR-37 a metered call keeps the prices that it was bought under, and shows what it has used', async () => {
     const { id } = await opened()
     const pricing = { per_call: 10n, per_1k_output_tokens: 2_000n, max: ASKED }
     const call = callOn(id)

@@ -33,7 +33,7 @@ type ExitsDeps = Omit<ExitStepDeps, 'store'> & {
 }
 
 /**
- * Leaves payment channels: asks their sellers for what is free, and takes out what they do not give (ADR-43). The process
+ * Leaves payment channels: asks their sellers for what is free, and takes out what they do not give (ADR-40). The process
  * that has a channel leaves it. What is next is read from the chain, so a process that was killed goes on where the chain is.
  */
 export class ChannelExits {

@@ -35,7 +35,7 @@ async function market(options: Parameters<typeof channelMarket>[0] = {}) {
   return { ...all, stream, ceiling }
 }
 
-test('ADR-38 a streamed call begins with a small ceiling, which rises as the output costs more', async () => {
+test('ADR-37 a streamed call begins with a small ceiling, which rises as the output costs more', async () => {
   const { stream, opened, ceiling, seller } = await market()
   const { result } = await stream('2')
   expect(result).toMatchObject({ output: 'word word', payment: { amount_atomic: '2000' } })
@@ -50,7 +50,7 @@ test('ADR-38 a streamed call begins with a small ceiling, which rises as the out
   expect((await seller.records.sellerChannels.take(id))!.channel).toMatchObject({ charged: 9_000n, seq: 2 })
 })
 
-test('ADR-38 a channel that has no more ends a stream with what was paid for, and the buyer is told', async () => {
+test('ADR-37 a channel that has no more ends a stream with what was paid for, and the buyer is told', async () => {
   const { stream, opened, channels, buyer, seller } = await market({ voucherWaitMs: 50 })
   await stream('1')
   const { id } = await opened()
@@ -73,7 +73,7 @@ test('ADR-38 a channel that has no more ends a stream with what was paid for, an
   expect(await buyer.spent()).toBe(charged)
 })
 
-test('ADR-38 a call whose output nobody watches, and one to a seller of before, are covered from their start', async () => {
+test('ADR-37 a call whose output nobody watches, and one to a seller of before, are covered from their start', async () => {
   const watched = await market({ streamVouchers: false })
   expect((await watched.stream('2')).result.payment).toMatchObject({ amount_atomic: '2000' })
   expect(await watched.ceiling()).toBe(MAX)

@@ -9,7 +9,7 @@ const pricing: Pricing = { per_call: 100n, per_1k_input_tokens: 1_000n, per_1k_o
 const agent = { amount: MAX, pricing, isOnChannelsOnly: true } as const
 const listing = { price: MAX, price_atomic: `${MAX}`, pricing, schemes: [CHANNEL_SCHEME] }
 
-test('ADR-38 a call to an agent that is sold on channels only waits for the deposit, and both books have its charge', async () => {
+test('ADR-37 a call to an agent that is sold on channels only waits for the deposit, and both books have its charge', async () => {
   const { buyer, seller, opened } = await channelMarket({ agent, listing })
   seller.work = async ({ input, onUsage }) => {
     onUsage?.({ inputTokens: input.length, outputTokens: 10 })
@@ -27,7 +27,7 @@ test('ADR-38 a call to an agent that is sold on channels only waits for the depo
   expect(made[0]).toMatchObject({ amount: 144n, metered: { pricing, units: { input_tokens: 4, output_tokens: 10 } } })
 })
 
-test('ADR-38 units that do not cost what is charged stop the channel: the result stays', async () => {
+test('ADR-37 units that do not cost what is charged stop the channel: the result stays', async () => {
   const own = { ...pricing }
   const { buyer, seller, opened } = await channelMarket({ agent: { ...agent, pricing: own }, listing })
   seller.work = async ({ onUsage }) => {
@@ -41,7 +41,7 @@ test('ADR-38 units that do not cost what is charged stop the channel: the result
   expect((await opened()).stopped).toContain('the seller charged 174 for units that cost 144 by its listing')
 })
 
-test('ADR-38 a buyer that opens no channel gets a clear error, and signs nothing', async () => {
+test('ADR-37 a buyer that opens no channel gets a clear error, and signs nothing', async () => {
   const { buyer, seller } = await channelMarket({ agent, listing, mode: 'off' })
   const error = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('set buyer.channels: auto') }
   await expect(buyer.execute({ input: 'task' })).rejects.toMatchObject(error)
@@ -51,7 +51,7 @@ test('ADR-38 a buyer that opens no channel gets a clear error, and signs nothing
   expect(await buyer.spent()).toBe(0n)
 })
 
-test('ADR-38 a call that wants no channel gets a clear error, and signs nothing', async () => {
+test('ADR-37 a call that wants no channel gets a clear error, and signs nothing', async () => {
   const { buyer, seller } = await channelMarket({ agent, listing })
   const error = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('this call wants none') }
   await expect(buyer.execute({ input: 'task', channel: 'never' })).rejects.toMatchObject(error)
@@ -59,7 +59,7 @@ test('ADR-38 a call that wants no channel gets a clear error, and signs nothing'
   expect(await buyer.spent()).toBe(0n)
 })
 
-test('ADR-38 the limit of a call is compared with max', async () => {
+test('ADR-37 the limit of a call is compared with max', async () => {
   const { buyer } = await channelMarket({ agent, listing })
   const refused = { code: 'OVER_PRICE', message: expect.stringContaining('0.005 USDC') }
   await expect(buyer.execute({ input: 'task', maxPriceAtomic: MAX - 1n })).rejects.toMatchObject(refused)

@@ -2,7 +2,7 @@ import { largest } from '../../lib/bigints.ts'
 import { type BuyerChannel, owedAtMost } from './buyer-channel.ts'
 
 /*
- * How a buyer takes its money out of a channel, as a pure function of what the chain shows (ADR-43). It keeps no step of
+ * How a buyer takes its money out of a channel, as a pure function of what the chain shows (ADR-40). It keeps no step of
  * its own on disk: after a crash, a reorganization or a claim in between, the next look gives the next step.
  *
  *   balance = what the seller may claim + what is free

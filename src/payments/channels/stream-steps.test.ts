@@ -5,7 +5,7 @@ import { firstCeiling, leastToBegin, nextCeiling } from './stream-steps.ts'
 
 const amounts = fc.bigInt({ min: 1n, max: 10n ** 12n })
 
-test('ADR-38 a ceiling rises one step at a time, never above max, and at most a step beyond what is charged', () => {
+test('ADR-37 a ceiling rises one step at a time, never above max, and at most a step beyond what is charged', () => {
   const asked = fc.record({ max: amounts, granted: amounts, charged: fc.bigInt({ min: 0n, max: 10n ** 13n }) })
   fc.assert(
     fc.property(asked, ({ max, granted, charged }) => {
@@ -21,7 +21,7 @@ test('ADR-38 a ceiling rises one step at a time, never above max, and at most a 
   )
 })
 
-test('ADR-38 whatever the seller states, few steps lead to max, and none beyond', () => {
+test('ADR-37 whatever the seller states, few steps lead to max, and none beyond', () => {
   fc.assert(
     fc.property(amounts, fc.array(fc.bigInt({ min: 0n, max: 10n ** 13n }), { maxLength: 200 }), (max, stated) => {
       let granted = 1n
@@ -38,7 +38,7 @@ test('ADR-38 whatever the seller states, few steps lead to max, and none beyond'
   )
 })
 
-test('ADR-38 a buyer begins with what a seller wants at least', () => {
+test('ADR-37 a buyer begins with what a seller wants at least', () => {
   const pricing = fc.record({ per_call: amounts, per_1k_input_tokens: amounts, max: amounts }) as fc.Arbitrary<Pricing>
   fc.assert(
     fc.property(pricing, fc.string(), (prices, task) => {

@@ -3,7 +3,7 @@ import type { Pricing } from '../../schema/pricing.ts'
 import { priceOfUnits } from '../pricing.ts'
 
 /*
- * How the ceiling of a call grows while its output streams, as pure functions (ADR-38). Amounts are atomic units.
+ * How the ceiling of a call grows while its output streams, as pure functions (ADR-37). Amounts are atomic units.
  *
  *   charge ≤ granted ≤ max        granted rises by one step at a time
  */

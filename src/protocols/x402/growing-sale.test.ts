@@ -52,7 +52,7 @@ async function shownUntil(peer: TestPeer, charged?: bigint) {
   }
 }
 
-test('ADR-38 output waits where it is not covered, and goes on as its buyer raises the ceiling', async () => {
+test('ADR-37 output waits where it is not covered, and goes on as its buyer raises the ceiling', async () => {
   const { peer, begin, raise, channel } = await growing()
   const id = await begin(2_000n)
   expect(await shownUntil(peer, 3_000n)).toMatchObject({ shown: 'one two' })
@@ -66,7 +66,7 @@ test('ADR-38 output waits where it is not covered, and goes on as its buyer rais
   expect(await channel()).toMatchObject({ charged: 5_000n, best: { maxClaimableAmount: 6_000n } })
 })
 
-test('ADR-38 a buyer that withholds vouchers gets what it has paid for, marked as cut, and frees the rest', async () => {
+test('ADR-37 a buyer that withholds vouchers gets what it has paid for, marked as cut, and frees the rest', async () => {
   const { seller, buyer, peer, begin } = await growing({ voucherWaitMs: 30 })
   const id = await begin(2_000n)
   const { answer } = await shownUntil(peer)
@@ -82,7 +82,7 @@ test('ADR-38 a buyer that withholds vouchers gets what it has paid for, marked a
   expect(next?.message.charge).toMatchObject({ amount: 1_000n, total: 3_000n })
 })
 
-test('ADR-38 after some cuts a payer covers its calls from their start', async () => {
+test('ADR-37 after some cuts a payer covers its calls from their start', async () => {
   const { peer, begin, seller } = await growing({ voucherWaitMs: 5 })
   for (let cut = 1; cut <= 3; cut++) {
     await begin(2_000n, 2_000n * BigInt(cut))
@@ -93,7 +93,7 @@ test('ADR-38 after some cuts a payer covers its calls from their start', async (
   expect(seller.runs).toHaveLength(3)
 })
 
-test('ADR-38 vouchers that are late, of another peer or channel, wrong, too low or too high raise nothing', async () => {
+test('ADR-37 vouchers that are late, of another peer or channel, wrong, too low or too high raise nothing', async () => {
   const { seller, buyer, peer, begin, raise, channel } = await growing({ voucherWaitMs: 400 })
   const stranger = await seller.connect('mallory')
   const other = new ChannelBuyer({ seed: 21 })
@@ -117,7 +117,7 @@ test('ADR-38 vouchers that are late, of another peer or channel, wrong, too low 
   expect(await channel()).toMatchObject({ charged: 3_000n, best: { maxClaimableAmount: MAX + 2_000n } })
 })
 
-test('ADR-38 a buyer that raises by one unit each time is not paid attention to for ever', async () => {
+test('ADR-37 a buyer that raises by one unit each time is not paid attention to for ever', async () => {
   const { peer, begin, raise } = await growing()
   const id = await begin(2_000n)
   await shownUntil(peer, 3_000n)
@@ -130,7 +130,7 @@ test('ADR-38 a buyer that raises by one unit each time is not paid attention to 
   expect(answer?.message.charge).toMatchObject({ amount: 2_000n, cut: true })
 })
 
-test('ADR-38 a buyer that leaves while output waits is charged for what was shown', async () => {
+test('ADR-37 a buyer that leaves while output waits is charged for what was shown', async () => {
   const { seller, buyer, peer, begin, channel } = await growing({ voucherWaitMs: 30 })
   const id = await begin(2_000n)
   await shownUntil(peer, 3_000n)
@@ -142,7 +142,7 @@ test('ADR-38 a buyer that leaves while output waits is charged for what was show
   expect(answer?.message.charge).toMatchObject({ amount: 2_000n, cut: true })
 })
 
-test('ADR-38 a call that grows needs a stream, and a first ceiling for what its model reads', async () => {
+test('ADR-37 a call that grows needs a stream, and a first ceiling for what its model reads', async () => {
   const { seller, buyer, peer } = await growing()
   const asked = 2_000n
   const plain = await buyer.call(peer, asked, { asked, grows: true, pricing })

@@ -21,7 +21,7 @@ async function metered(pricing: Pricing = tokens, agent: Partial<ServedAgent> = 
   return { seller, buyer, peer: await seller.connect() }
 }
 
-test('ADR-38 a call is charged by what the model says it used', async () => {
+test('ADR-37 a call is charged by what the model says it used', async () => {
   const { seller, buyer, peer } = await metered()
   seller.work = async ({ onUsage }) => {
     onUsage?.({ inputTokens: 120, outputTokens: 33 })
@@ -38,7 +38,7 @@ test('ADR-38 a call is charged by what the model says it used', async () => {
   expect(again?.message.charge).toEqual(charge)
 })
 
-test('ADR-38 a charge never passes max, whatever was used', async () => {
+test('ADR-37 a charge never passes max, whatever was used', async () => {
   const { seller, buyer, peer } = await metered()
   seller.work = async ({ onUsage }) => {
     onUsage?.({ inputTokens: Number.MAX_SAFE_INTEGER, outputTokens: Number.MAX_SAFE_INTEGER })
@@ -47,7 +47,7 @@ test('ADR-38 a charge never passes max, whatever was used', async () => {
   expect((await buyer.call(peer, MAX, { asked: MAX }))?.message.charge).toMatchObject({ amount: MAX, total: MAX })
 })
 
-test('ADR-38 without a usable count of the model, words are charged: never more than it used', async () => {
+test('ADR-37 without a usable count of the model, words are charged: never more than it used', async () => {
   const { seller, buyer, peer } = await metered()
   let max = 0n
   for (const usage of [undefined, { inputTokens: Number.NaN, outputTokens: -5 }, { outputTokens: 1.5 }, {}]) {
@@ -61,7 +61,7 @@ test('ADR-38 without a usable count of the model, words are charged: never more 
   }
 })
 
-test('ADR-38 seconds are counted from the begin of the work, by a clock that nobody sets', async () => {
+test('ADR-37 seconds are counted from the begin of the work, by a clock that nobody sets', async () => {
   const { seller, buyer, peer } = await metered({ per_second: 10n, max: MAX })
   seller.work = async () => {
     seller.clock.advance(2_345)
@@ -72,7 +72,7 @@ test('ADR-38 seconds are counted from the begin of the work, by a clock that nob
   expect(answer?.message.charge).toMatchObject({ amount: 23n, units: { milliseconds: 2_345 } })
 })
 
-test('ADR-38 a failed run costs nothing, also after use', async () => {
+test('ADR-37 a failed run costs nothing, also after use', async () => {
   const { seller, buyer, peer } = await metered()
   seller.work = async ({ onUsage }) => {
     onUsage?.({ inputTokens: 100, outputTokens: 100 })
@@ -83,7 +83,7 @@ test('ADR-38 a failed run costs nothing, also after use', async () => {
   expect((await buyer.call(peer, MAX, { asked: MAX }))?.message.charge).toMatchObject({ seq: 1 })
 })
 
-test('ADR-38 a buyer that allows less than max, or has read other prices, is refused before any work', async () => {
+test('ADR-37 a buyer that allows less than max, or has read other prices, is refused before any work', async () => {
   const { seller, buyer, peer } = await metered()
   expect(told(await buyer.call(peer, MAX, { asked: MAX - 1n }))).toBe('PAYMENT_AMOUNT_WRONG')
   for (const pricing of [
@@ -100,7 +100,7 @@ test('ADR-38 a buyer that allows less than max, or has read other prices, is ref
   expect(seller.runs).toHaveLength(0)
 })
 
-test('ADR-38 an agent that is sold on channels only says so to buyers that pay by themselves, before they sign', async () => {
+test('ADR-37 an agent that is sold on channels only says so to buyers that pay by themselves, before they sign', async () => {
   const { seller, peer } = await metered()
   const asked = { ...peer.message({ body: base64('task') }), resource: agentId }
   const expected = { error_name: 'PAYMENT_INVALID', message: expect.stringContaining('payment channels only') }

@@ -20,7 +20,7 @@ function output({ granted = 50n, waitMs = 60_000, prices = pricing } = {}) {
   return { paid, seen, meter, clock, cuts: () => cuts }
 }
 
-test('ADR-38 a piece that is not covered waits, asks, and is shown when its buyer has raised the ceiling', async () => {
+test('ADR-37 a piece that is not covered waits, asks, and is shown when its buyer has raised the ceiling', async () => {
   const { paid, seen } = output({ granted: 20n })
   expect(paid.push('one')).toBeUndefined()
   expect(paid.push(' two')).toBeUndefined()
@@ -38,7 +38,7 @@ test('ADR-38 a piece that is not covered waits, asks, and is shown when its buye
   expect(paid.charge).toEqual({ amount: 30n, units: { output_tokens: 3 } })
 })
 
-test('ADR-38 output that nobody pays on for ends with what was paid for, and ceilings that rise too little buy no time', async () => {
+test('ADR-37 output that nobody pays on for ends with what was paid for, and ceilings that rise too little buy no time', async () => {
   const { paid, seen, cuts } = output({ granted: 10n, waitMs: 40 })
   paid.push('one')
   const waiting = paid.push(' two')
@@ -59,7 +59,7 @@ test('ADR-38 output that nobody pays on for ends with what was paid for, and cei
   expect(await paid.finish({ output_tokens: 3 })).toBe(false)
 })
 
-test('ADR-38 what a call has cost in all is covered before its result leaves', async () => {
+test('ADR-37 what a call has cost in all is covered before its result leaves', async () => {
   const { paid, seen } = output({ granted: 20n })
   paid.push('one')
   const isPaid = paid.finish({ output_tokens: 40 })
@@ -72,7 +72,7 @@ test('ADR-38 what a call has cost in all is covered before its result leaves', a
   expect(other.paid.charge.amount).toBe(10n)
 })
 
-test('ADR-38 time in which output waits for its buyer is not charged', async () => {
+test('ADR-37 time in which output waits for its buyer is not charged', async () => {
   const prices: Pricing = { per_call: 5n, per_second: 10n, per_1k_output_tokens: 10_000n, max: 1_000n }
   const { paid, meter, clock } = output({ granted: 15n, prices })
   clock.advance(100)
@@ -85,7 +85,7 @@ test('ADR-38 time in which output waits for its buyer is not charged', async () 
   expect(meter.units(2)).toEqual({ output_tokens: 2, milliseconds: 200 })
 })
 
-test('ADR-38 whatever comes in whatever pieces, no more is shown than is covered, and no more charged than that', () => {
+test('ADR-37 whatever comes in whatever pieces, no more is shown than is covered, and no more charged than that', () => {
   const step = fc.oneof(
     fc.record({ push: fc.string({ maxLength: 30 }) }),
     fc.record({ raise: fc.bigInt({ min: -5n, max: 300n }) }),

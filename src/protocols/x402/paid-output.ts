@@ -17,7 +17,7 @@ type PaidOutputOptions = {
 }
 
 /**
- * Output that is shown only as far as it is paid for (ADR-38). A piece that is not covered waits, and asks for a higher
+ * Output that is shown only as far as it is paid for (ADR-37). A piece that is not covered waits, and asks for a higher
  * ceiling. If none comes in time, the output ends with what was paid for. What it holds is bounded by the agent's limit.
  */
 export class PaidOutput {

@@ -1,4 +1,4 @@
-/** ADR-41: a process whose machines are busy sends calls on to another one of its seller, if their clients allow that. */
+/** ADR-38: a process whose machines are busy sends calls on to another one of its seller, if their clients allow that. */
 import { expect, onTestFinished, test } from 'vitest'
 import { agentId, signed } from '../../../test/support/payments.ts'
 import { base64, TestSeller, told } from '../../../test/support/x402-seller.ts'
