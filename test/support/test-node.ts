@@ -15,6 +15,8 @@ export type TestNodeOptions = {
   devnet?: Devnet
   walletKey?: Hex
   apiToken?: string
+  /** A model server for agents with `openai-compatible/…`. */
+  openaiBaseUrl?: string
   bootstrap?: readonly string[]
   network?: Network
   api?: Partial<Config['api']>
@@ -31,12 +33,13 @@ export type TestNode = { node: StoaNode; url: string; publicUrl: string; dataDir
 
 /** Starts a whole node in this process, on loopback, with its API on a free port. */
 export async function startTestNode(options: TestNodeOptions = {}): Promise<TestNode> {
-  const { walletKey, apiToken, environment = {} } = options
+  const { walletKey, apiToken, openaiBaseUrl, environment = {} } = options
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'stoa-node-')))
   const config = loopbackConfig(dataDir, options)
   const given = {
     ...(walletKey !== undefined && { ETHEREUM_PRIVATE_KEY: walletKey }),
     ...(apiToken !== undefined && { NODE_API_TOKEN: apiToken }),
+    ...(openaiBaseUrl !== undefined && { OPENAI_BASE_URL: openaiBaseUrl }),
     ...(await engineEnvironment(dataDir)),
   }
   const secrets = createSecrets(given, environment)
