@@ -124,6 +124,7 @@ onBothEngines((open) => {
       proven: true,
       refunded: false,
       agentId: 'paidagent234567paidagent234567aa',
+      door: 'libp2p',
       owner: undefined,
     }
     const one = { ...owed, amount: 10_000n, payments: 1 }

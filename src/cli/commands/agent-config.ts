@@ -194,7 +194,7 @@ export function readDefinition(given: {
     )
   }
   const fields = Object.fromEntries(Object.keys(AgentDefinition.shape).map((field) => [field, given[field]]))
-  const price = given.price && { price: priceNumber(given.price) }
+  const price = given.price === undefined ? {} : { price: priceNumber(given.price) }
   const pricing = given.pricing && { pricing: z.encode(Pricing, given.pricing) }
   const parsed = AgentDefinition.safeParse(JSON.parse(JSON.stringify({ ...fields, ...price, ...pricing })))
   if (parsed.success) return parsed.data

@@ -93,7 +93,12 @@ function hintsFor(path: string): Hints {
   const one = path.startsWith('/agents') ? id : fc.constant(path.startsWith('/executions') ? '1' : FRESH)
   const isDefinition = path === '/agents' || path === '/agents/try' || path === '/agents/{id}'
   const cursor = path === '/payments' || path === '/channels' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}
-  return { ...hints, ...cursor, id: one, ...(isDefinition ? { price: fc.constantFrom(0, 0.01, 1e6) } : { price }) }
+  // Most definitions have a plain price: few pairs of a price and prices by use go together.
+  const priced = {
+    price: fc.constantFrom(0, 0.01, 1e6),
+    pricing: fc.constantFrom(undefined, { per_call: 0.001, max: 0.01 }),
+  }
+  return { ...hints, ...cursor, id: one, ...(isDefinition ? priced : { price }) }
 }
 
 const broken = fc.string({ unit: 'binary' })
