@@ -31,7 +31,7 @@ public: {host: 0.0.0.0, port: 8425, url: https://agents.example/, trusted_proxie
 facilitator: {headers_env: X-Api-Key=F_KEY, fallbacks: [https://second.example, https://third.example]}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
   approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, await_settlement: true, channels: auto,
-  channel_ahead: 5, channel_deposit_max: 0.5, allow: [a, b], deny: did:peer:0z6Mk}
+  channel_ahead: 5, channel_deposit_max: 0.5, channel_idle_hours: 48, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, drain_seconds: 30, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a],
   channels: auto, channel_claim_threshold: 3, channel_withdraw_delay: 3600, channel_min_deposit: 0.2}
@@ -56,6 +56,7 @@ log: {level: warn}
     openaiDoor: true,
     openaiDailyBudgetAtomic: 2_000_000n,
     openaiMaxPriceAtomic: 20_000n,
+    channelIdleHours: 48,
     nodeName: 'Corner shop',
     publicUrl: 'https://node.example.org/stoa',
     facilitatorHeaders: ['X-Api-Key=F_KEY'],

@@ -228,6 +228,7 @@ export class ChannelLine {
     const raised = this.#marking.then(async () => {
       if (mark <= this.#channel.mark) return
       await this.#deps.store.raiseMark(this.id, mark)
+      faultPoint('buyer:mark-raised')
       this.#channel = raiseMark(this.#channel, mark)
     })
     this.#marking = raised.catch(() => {})

@@ -27,7 +27,7 @@ export const status = command({
     const { signal, stdout } = context.io
     for (;;) {
       const state = await node.status({ signal })
-      const [fleet, channels] = await Promise.all([fleetOf(node, state, signal), channelsOf(node, signal)])
+      const [fleet, channels] = await Promise.all([fleetOf(node, state, signal), channelsOf(node, { signal, watch })])
       if (watch && stdout.isTty) stdout.write(CLEAR)
       const shown = { ...state, ...defined({ fleet, channels }) }
       if (context.json) watch ? context.print(JSON.stringify(shown)) : context.printJson(shown)
@@ -46,13 +46,14 @@ export const status = command({
 /** What lies in the channels of the node. Undefined: it has none, or is older, or the token may not see them. */
 async function channelsOf(
   node: Pick<RemoteNode, 'channelSums'>,
-  signal: AbortSignal,
+  { signal, watch }: { signal: AbortSignal; watch: boolean | undefined },
 ): Promise<ChannelSums | undefined> {
   try {
     const sums = await node.channelSums({ signal })
     return sums.paying.channels + sums.paid.channels === 0 ? undefined : sums
   } catch {
-    signal.throwIfAborted()
+    // Ctrl-C ends a watch after what it has read is shown.
+    if (!watch) signal.throwIfAborted()
     return undefined
   }
 }
