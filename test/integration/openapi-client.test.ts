@@ -39,6 +39,11 @@ test('the document is valid OpenAPI 3.1', async () => {
 const refused: Record<string, number> = {
   retryPayment: 404,
   getPayment: 404,
+  // Its example is an agent of nobody.
+  openChannel: 404,
+  closeChannel: 404,
+  withdrawFromChannel: 404,
+  getChannel: 404,
   getReceipt: 404,
   getX402Receipt: 404,
   getApproval: 404,
@@ -76,6 +81,7 @@ test('a client generated from it can drive every operation', async () => {
     ['agentID', agentId],
     ['executions', '1'],
     ['payments', `0x${'0'.repeat(64)}`],
+    ['channels', `0x${'0'.repeat(64)}`],
     ['receipts', `0x${'0'.repeat(64)}`],
     ['transactions', `0x${'0'.repeat(64)}`],
   ])
