@@ -27,7 +27,7 @@ p2p:
   connections_per_address: 8
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
-public: {host: 0.0.0.0, port: 8425, url: https://agents.example/, trusted_proxies: [127.0.0.1, 10.0.0.0/8]}
+public: {host: 0.0.0.0, port: 8425, url: https://agents.example/, tls_cert: /tls/cert.pem, tls_key: /tls/key.pem, trusted_proxies: [127.0.0.1, 10.0.0.0/8]}
 facilitator: {headers_env: X-Api-Key=F_KEY, fallbacks: [https://second.example, https://third.example]}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
   approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, await_settlement: true, channels: auto,
@@ -73,6 +73,8 @@ log: {level: warn}
     publicHost: '0.0.0.0',
     publicPort: 8425,
     publicDoorUrl: 'https://agents.example',
+    publicTlsCert: '/tls/cert.pem',
+    publicTlsKey: '/tls/key.pem',
     trustedProxies: ['127.0.0.1', '10.0.0.0/8'],
     maxPriceAtomic: 300_000n,
     dailyBudgetAtomic: 12_000_001n,

@@ -1,4 +1,4 @@
-import { homedir, networkInterfaces } from 'node:os'
+import { homedir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import { parsePrice } from '../schema/amount.ts'
 import { CONNECTIONS_PER_ADDRESS } from '../schema/limits.ts'
@@ -7,6 +7,8 @@ import { ConfigError } from './config-error.ts'
 import { readConfigFile } from './config-file.ts'
 import { type Env, type Environment, readEnv } from './env.ts'
 import { overKeys, readKeysFile } from './keys-file.ts'
+import { defaultListenHosts } from './listen-hosts.ts'
+import { publicSettings } from './public-settings.ts'
 import { createSecrets, type Secrets } from './secrets.ts'
 import { layered, type Settings, settingEntries } from './settings.ts'
 
@@ -77,7 +79,7 @@ function homeDirectory(): string {
  */
 export type Config = ReturnType<typeof createConfig>
 
-/** Fills in the defaults. A setting without a default may be undefined. */
+/** Fills in the defaults. A setting without a default may be undefined. @throws ConfigError for settings that do not fit together */
 export function createConfig(settings: Settings & { dataDir: string }) {
   const network = settings.network ?? 'eip155:84532'
   return {
@@ -119,16 +121,7 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       requireToken: settings.requireToken ?? false,
       enabled: settings.apiEnabled ?? true,
     },
-    /** The listener for strangers, who buy agents of this node over HTTP. */
-    public: {
-      host: settings.publicHost ?? defaultListenHosts().at(-1)!,
-      /** Undefined: there is none. */
-      port: settings.publicPort,
-      /** Where strangers reach it. No slash at the end. Undefined: at its own address. */
-      url: settings.publicDoorUrl,
-      /** Proxies whose X-Forwarded-For is believed. */
-      trustedProxies: settings.trustedProxies ?? [],
-    },
+    public: publicSettings(settings),
     buyer: {
       maxPriceAtomic: settings.maxPriceAtomic ?? parsePrice('1'),
       dailyBudgetAtomic: settings.dailyBudgetAtomic ?? parsePrice('5'),
@@ -198,9 +191,4 @@ function settingsOf(env: Env): Settings {
 function looksForMarket({ bootstrap = [], listenHosts = [] }: Settings): boolean {
   const isLocal = listenHosts.length > 0 && listenHosts.every((host) => host === '::1' || host.startsWith('127.'))
   return bootstrap.length === 0 && !isLocal
-}
-
-function defaultListenHosts(): string[] {
-  const interfaces = Object.values(networkInterfaces()).flatMap((entries) => entries ?? [])
-  return interfaces.some(({ family }) => family === 'IPv6') ? ['0.0.0.0', '::'] : ['0.0.0.0']
 }

@@ -5,6 +5,7 @@ import { PAYMENT_WINDOW_SECONDS_MAX } from '../schema/limits.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import type { VariableName } from './env.ts'
 import {
+  AbsolutePathText,
   AnnounceList,
   BootstrapList,
   BuyerChannelsText,
@@ -76,6 +77,8 @@ const settingRows = {
   publicHost: { key: 'public.host', schema: HostText },
   publicPort: { key: 'public.port', schema: PortText },
   publicDoorUrl: { key: 'public.url', schema: PublicUrlText },
+  publicTlsCert: { key: 'public.tls_cert', schema: AbsolutePathText },
+  publicTlsKey: { key: 'public.tls_key', schema: AbsolutePathText },
   trustedProxies: { key: 'public.trusted_proxies', schema: NetworkList },
   maxPriceAtomic: { key: 'buyer.max_price', schema: UsdcText, variable: 'NODE_MAX_PRICE', ...budget },
   dailyBudgetAtomic: { key: 'buyer.daily_budget', schema: UsdcText, variable: 'NODE_DAILY_BUDGET', ...budget },

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { isAbsolute } from 'node:path'
 import * as z from 'zod'
 import { parsePrice } from '../schema/amount.ts'
 import { type Hex, networks } from '../schema/primitives.ts'
@@ -46,6 +47,11 @@ function listOf(expected: string, parse: (text: string) => string | undefined) {
 
 export const PathText = fromText('a path', (text) =>
   text !== '' && !text.includes('\0') && text.length <= 4096 ? text : undefined,
+)
+
+/** A node may run in any directory. */
+export const AbsolutePathText = fromText('an absolute path such as /etc/stoa/file.pem', (text) =>
+  isAbsolute(text) && !text.includes('\0') && text.length <= 4096 ? text : undefined,
 )
 
 /** The name that a node gives itself. People read it beside the peer id, and only the peer id proves an identity. */

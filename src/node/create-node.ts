@@ -121,7 +121,8 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
-    ...{ ...base, ...books, ...sold.reports, publicUrl: () => publicDoor?.url },
+    ...{ ...base, ...books, ...sold.reports },
+    publicDoor: () => publicDoor && { url: publicDoor.url, tls: publicDoor.tls() },
     ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })
   const { node: view } = reporting.api

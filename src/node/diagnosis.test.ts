@@ -44,6 +44,7 @@ async function found(said: Said) {
       channelTrouble: undefined,
       channelSums: async () => ({ paying: payingSums([]), paid: paidSums([]) }),
       workers: { list: async () => workers as WorkerRecord[] },
+      publicDoor: () => undefined,
     },
     AbortSignal.timeout(5_000),
   )

@@ -17,6 +17,7 @@ import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './cha
 import { type ChannelChecksDeps, checkChannels } from './channel-checks.ts'
 import { checkProcesses, checkWorkers } from './fleet-checks.ts'
 import type { NodeCondition } from './node-views.ts'
+import { checkPublicDoor, type PublicDoorState } from './public-checks.ts'
 import { soldByOthers } from './siblings.ts'
 
 const CHECK_MS_MAX = 4000
@@ -45,6 +46,8 @@ type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> & {
   /** The processes of this seller as they are now. */
   sight(): Promise<FleetSight>
   workers: Pick<WorkerRoll, 'list'>
+  /** Undefined: nobody buys over HTTP. */
+  publicDoor(): PublicDoorState | undefined
 }
 
 /** Checks the node with the settings and keys it runs with. Changes nothing. */
@@ -70,6 +73,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['open_files', 'Open files', async () => checkOpenFiles(deps.condition().open_files?.max)],
     ['agents', 'Agents', there(async () => ofAgents(agents, await soldElsewhere(deps)))],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
+    ['public', 'Public listener', async () => checkPublicDoor(deps.publicDoor())],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],

@@ -21,15 +21,21 @@ type PublicDoorDeps = Pick<Foundation, 'clock' | 'logger' | 'asset' | 'wallet' |
 
 /** The listener for strangers, if the operator has opened one. Its parts load only then. */
 export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Promise<PublicListener | undefined> {
-  const { host, port, url, trustedProxies } = config.public
+  const { host, port, url, tls, trustedProxies } = config.public
   if (port === undefined) return undefined
-  const [{ createPublicListener }, { createAgentSale }, { createSiteReader }, { PublicLimits, publicLimits }] =
-    await Promise.all([
-      import('../http/public/public-listener.ts'),
-      import('../http/public/agent-sale.ts'),
-      import('../http/public/client-site.ts'),
-      import('../http/public/public-limits.ts'),
-    ])
+  const [
+    { createPublicListener },
+    { createAgentSale },
+    { createSiteReader },
+    { PublicLimits, publicLimits },
+    { createPublicTls },
+  ] = await Promise.all([
+    import('../http/public/public-listener.ts'),
+    import('../http/public/agent-sale.ts'),
+    import('../http/public/client-site.ts'),
+    import('../http/public/public-limits.ts'),
+    import('../http/public/public-tls.ts'),
+  ])
   const { clock, logger, asset, selling, meters } = deps
   const { registry, x402: sales } = selling
   const doorSales = new DoorSales(sales)
@@ -52,7 +58,10 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
     return { network: asset.network, asset: asset.address, agents }
   }
   const listener: PublicListener = createPublicListener(
-    { host, port, url, drainMs: config.seller.drainSeconds * 1000 },
+    {
+      ...{ host, port, url, drainMs: config.seller.drainSeconds * 1000 },
+      tls: tls && createPublicTls(tls, { clock, logger: logger.child({ part: 'public' }), url }),
+    },
     {
       ...{ logger, meters, agentSale, doorSales, index, mounts },
       limits: new PublicLimits(publicLimits, { clock }),

@@ -38,6 +38,7 @@ import type { Foundation } from './foundation.ts'
 import { lastKnown } from './last-known.ts'
 import type { Listings } from './market.ts'
 import { nodeCondition, peerStatus, readBalance, type Uptime } from './node-views.ts'
+import type { PublicDoorState } from './public-checks.ts'
 
 type ReportingDeps = Pick<
   Foundation,
@@ -73,9 +74,11 @@ type ReportingDeps = Pick<
   channels(): ChannelsSummary | undefined
   channelSums: ChannelsApi['sums']
   channelTrouble: ChannelChecksDeps['channelTrouble']
-  /** Where strangers buy over HTTP. Undefined: nowhere. */
-  publicUrl(): string | undefined
+  /** The listener where strangers buy over HTTP. Undefined: there is none. */
+  publicDoor(): PublicDoorState | undefined
 }
+
+const DAY_MS = 24 * 60 * 60 * 1000
 
 /**
  * Events, webhooks, alarms and metrics: the parts that report on a node. @throws ConfigError for a webhook without its
@@ -142,12 +145,16 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
       const at = await payments.oldestOwed()
       return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
     },
+    certificateDays: () => {
+      const tls = deps.publicDoor()?.tls
+      return tls && (tls.expiresAt - clock.now()) / DAY_MS
+    },
     webhooks: () => webhooks.list(),
     books: () => deps.earnings.stats({ days: 0 }),
   }
   const node: NodePart = {
     ...{ status, peers, fleet },
-    doors: () => doorsOf(deps),
+    doors: () => doorsOf({ ...deps, publicUrl: () => deps.publicDoor()?.url }),
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: async () => shownConfig(config, inForce(config, await budget())),
     diagnosis: (signal) =>

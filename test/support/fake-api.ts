@@ -230,6 +230,7 @@ export function fakeDeps({
       agents: () => [ownAgentFixture],
       lagMs: () => 0,
       latency: () => undefined,
+      certificateDays: () => undefined,
       channels: () => undefined,
       channelSums: () => channels.sums(),
       books: () => earnings.stats({ days: 0 }),

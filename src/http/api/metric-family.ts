@@ -30,6 +30,8 @@ export type MetricSources = {
   /** For how long this process may not know what others have changed. */
   lagMs(): number
   latency(): LedgerLatency | undefined
+  /** Until the certificate of the public listener expires. Undefined: it has none. */
+  certificateDays(): number | undefined
   /** Undefined: this node takes no payment channels. */
   channels(): ChannelsSummary | undefined
   /** What lies in the channels of this node, in both roles. */

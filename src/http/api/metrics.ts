@@ -105,6 +105,14 @@ const families: readonly Family[] = [
     type: 'counter',
   },
   counter(PUBLIC_REQUESTS, 'Requests on the public listener, by the status of their answer.'),
+  gauge(
+    'stoa_public_certificate_days',
+    'Days until the certificate of the public listener expires. Without TLS files there is no value.',
+    ({ certificateDays }) => {
+      const days = certificateDays()
+      return days === undefined ? [] : one(days)
+    },
+  ),
   ...fleetFamilies,
   ...channelFamilies,
 ]

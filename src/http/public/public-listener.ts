@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { Server as HttpServer } from 'node:http'
+import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import type { Service } from '../../lib/lifecycle.ts'
@@ -10,6 +11,7 @@ import type { RequestHandler } from '../server/listener.ts'
 import type { SiteReader } from './client-site.ts'
 import { rawPublicError } from './public-error.ts'
 import { createPublicServer, type PublicServer, type PublicServerDeps } from './public-server.ts'
+import type { PublicTls, TlsState } from './public-tls.ts'
 
 export type PublicListenerOptions = {
   host: string
@@ -17,6 +19,8 @@ export type PublicListenerOptions = {
   port: number
   /** Where clients reach it, without a slash at the end. Undefined: at its own address. */
   url: string | undefined
+  /** Own certificate files. Undefined: plain HTTP, behind a proxy or on a network that is trusted. */
+  tls?: PublicTls | undefined
   /** Time limits of requests. Default: `TIMING`. */
   timing?: Partial<typeof TIMING>
   /** How long sales under way may go on when the node stops. */
@@ -26,11 +30,14 @@ export type PublicListenerOptions = {
 export interface PublicListener extends Service {
   /** The address for clients. Without `public.url` its port is known after the start. */
   readonly url: string
+  /** Undefined: plain HTTP. */
+  tls(): TlsState | undefined
 }
 
 type PublicListenerDeps = Omit<PublicServerDeps, 'adopt'> & { doorSales: Pick<DoorSales, 'idle' | 'abort'> }
 
 const { createServer } = process.getBuiltinModule('node:http')
+const { createServer: createTlsServer } = process.getBuiltinModule('node:https')
 
 /** Bytes of a request's headers. A payment with the extensions that clients echo takes 4 KiB. */
 const HEAD_BYTES_MAX = 16 * 1024
@@ -48,20 +55,27 @@ const STOP_ABORT_MS = 1_000
 
 /**
  * The server that strangers reach: with limits of its own, apart from the API. It reads no token and no cookie, and has no
- * route of the API. @throws PUBLIC_PORT_IN_USE, PUBLIC_PORT_NOT_ALLOWED, PUBLIC_HOST_UNAVAILABLE
+ * route of the API. @throws PUBLIC_PORT_IN_USE, PUBLIC_PORT_NOT_ALLOWED, PUBLIC_HOST_UNAVAILABLE, PUBLIC_TLS_UNUSABLE
  */
 export function createPublicListener(options: PublicListenerOptions, deps: PublicListenerDeps): PublicListener {
   const logger = deps.logger.child({ part: 'public' })
-  const { host } = options
+  const { host, tls } = options
   const timing = { ...TIMING, ...options.timing }
-  const listener = createServer({
+  const limits = {
     maxHeaderSize: HEAD_BYTES_MAX,
     headersTimeout: timing.headMs,
     requestTimeout: timing.requestMs,
     connectionsCheckingInterval: timing.checkEveryMs,
     keepAliveTimeout: IDLE_TIMEOUT_MS,
-  })
+  }
+  const secured = tls && createTlsServer({ ...limits, minVersion: 'TLSv1.2', handshakeTimeout: timing.headMs })
+  const listener: HttpServer | HttpsServer = secured ?? createServer(limits)
   limitConnections(listener, deps.sites)
+  const sockets = new Set<Socket>()
+  listener.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   listener.on('clientError', refuseBytes)
   let server: PublicServer | undefined
   let { port } = options
@@ -72,6 +86,7 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
       resolve(handler)
       return listener
     }
+    if (tls !== undefined) secured?.setSecureContext(await tls.load())
     server = createPublicServer({ ...deps, logger, adopt })
     await server.app.ready()
     listener.on('request', await adopted)
@@ -83,25 +98,28 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     }
     const address = listener.address()
     if (typeof address === 'object' && address !== null) port = address.port
+    await tls?.follow((pair) => secured?.setSecureContext(pair))
     logger.info({ address: url() }, 'agents of this node are for sale to strangers over HTTP')
   }
 
   /** Takes `drainMs` and two seconds at most. */
   async function stop(): Promise<void> {
     server?.refuseRequests()
+    await tls?.stop()
     const closed = new Promise<void>((resolve) => listener.close(() => resolve()))
     listener.closeIdleConnections()
     await within(options.drainMs, deps.doorSales.idle())
     await Promise.all((deps.mounts ?? []).map((mount) => mount.stop()))
     deps.doorSales.abort(new Error('the node is stopping'))
     await within(STOP_ABORT_MS, deps.doorSales.idle())
-    if (!(await within(STOP_ABORT_MS, closed))) listener.closeAllConnections()
+    // `closeAllConnections` does not know those whose TLS handshake goes on.
+    if (!(await within(STOP_ABORT_MS, closed))) for (const socket of sockets) socket.destroy()
     await closed
     await server?.app.close()
   }
 
   function url(): string {
-    return options.url ?? `http://${urlHost(host)}:${port}`
+    return options.url ?? `${tls === undefined ? 'http' : 'https'}://${urlHost(host)}:${port}`
   }
 
   return {
@@ -111,10 +129,11 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     get url() {
       return url()
     },
+    tls: () => tls?.state(),
   }
 }
 
-function limitConnections(listener: HttpServer, sites: SiteReader): void {
+function limitConnections(listener: HttpServer | HttpsServer, sites: SiteReader): void {
   listener.maxConnections = CONNECTIONS_MAX
   listener.maxHeadersCount = HEADERS_MAX
   const open = new Map<string, number>()
@@ -134,7 +153,9 @@ function limitConnections(listener: HttpServer, sites: SiteReader): void {
 
 /** Answers bytes that are not an HTTP request, or a request that does not arrive in time. */
 function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
+  // A handshake that failed leaves a socket to which nothing can be written.
+  const isTls = /^ERR_(SSL|TLS)_/.test(error.code ?? '')
+  if (isTls || error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
   const text =
     error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
       ? rawPublicError('408 Request Timeout', 'REQUEST_TIMEOUT', 'the request did not arrive in time')

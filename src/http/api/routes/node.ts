@@ -110,7 +110,7 @@ const getDiagnosis = (node: NodePart) =>
     path: '/diagnosis',
     summary: 'What is wrong with this node, and what to do',
     description:
-      'Checks agents, peers, RPC, clock, facilitator, other processes and workers with the settings that the node runs with. `stoa doctor` ' +
+      'Checks agents, peers, the public listener, RPC, clock, facilitator, other processes and workers with the settings that the node runs with. `stoa doctor` ' +
       'shows the same. Changes nothing. Takes at most 4 s.',
     scope: 'admin',
     response: Diagnosis,
