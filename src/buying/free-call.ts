@@ -4,7 +4,6 @@ import { MarketError } from '../listings/market-error.ts'
 import { FrameError } from '../protocols/frame.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { callMarketplace } from '../protocols/marketplace.ts'
-import { PeerError } from '../protocols/peer-error.ts'
 import type { OpenStream, StreamPeer } from '../protocols/streams.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import { SellerSilent } from '../protocols/x402/client.ts'
@@ -12,7 +11,7 @@ import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import { Deadline } from './deadline.ts'
-import { type Ask, FIRST_ASK, isReferral, nextAsk } from './processes-asked.ts'
+import { atAnyProcess } from './processes-asked.ts'
 import { exchange, formOf, type PurchaseDeps } from './purchase.ts'
 import type { PurchaseResult } from './received.ts'
 import { readResponse } from './response.ts'
@@ -92,38 +91,6 @@ async function askFree(
     return onStream({ seller, streams, fresh: true, instead }, ask, signal)
   })
   return { ...readResponse(response), reservation: undefined }
-}
-
-/**
- * Asks another process of the seller if the first one refuses the call, which then has not run: see `nextAsk`. Without
- * another process, the first one is asked again or has the last word.
- *
- * @param attempt names the stream that it uses; `instead`: one at whose end is the process that refused
- */
-async function atAnyProcess<S, T>(
-  attempt: (ask: Pick<Ask<S>, 'instead' | 'mayRefer'>, use: (stream: S) => void) => Promise<T>,
-): Promise<T> {
-  let used: S | undefined
-  const use = (stream: S) => {
-    used = stream
-  }
-  let ask: Ask<S> = FIRST_ASK
-  for (;;) {
-    used = undefined
-    try {
-      return await attempt(ask, use)
-    } catch (error) {
-      const stream = used as S | undefined
-      if (stream !== undefined) {
-        if (!(error instanceof PeerError)) throw error
-        ask = nextAsk(ask, error, stream)
-      } else {
-        if (ask.instead === undefined) throw ask.refusal ?? error
-        if (!isReferral(ask.refusal)) throw ask.refusal
-        ask = { ...ask, instead: undefined }
-      }
-    }
-  }
 }
 
 async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: FreeCallDeps): Promise<string> {

@@ -28,6 +28,38 @@ export function nextAsk<S>(last: Ask<S>, refusal: unknown, stream: S): Ask<S> {
   return { count: last.count + 1, mayRefer: false, instead: stream, refusal }
 }
 
+/**
+ * Asks another process of the seller if the first one refuses, which then has done nothing: see `nextAsk`. Without
+ * another process, the first one is asked again or has the last word.
+ *
+ * @param attempt names the stream that it uses; `instead`: one at whose end is the process that refused
+ */
+export async function atAnyProcess<S, T>(
+  attempt: (ask: Pick<Ask<S>, 'instead' | 'mayRefer'>, use: (stream: S) => void) => Promise<T>,
+): Promise<T> {
+  let used: S | undefined
+  const use = (stream: S) => {
+    used = stream
+  }
+  let ask: Ask<S> = FIRST_ASK
+  for (;;) {
+    used = undefined
+    try {
+      return await attempt(ask, use)
+    } catch (error) {
+      const stream = used as S | undefined
+      if (stream !== undefined) {
+        if (!(error instanceof PeerError)) throw error
+        ask = nextAsk(ask, error, stream)
+      } else {
+        if (ask.instead === undefined) throw ask.refusal ?? error
+        if (!isReferral(ask.refusal)) throw ask.refusal
+        ask = { ...ask, instead: undefined }
+      }
+    }
+  }
+}
+
 /** True if the process may have sent the call on because another one was free a moment ago. */
 export function isReferral(refusal: unknown): boolean {
   return refusal instanceof PeerError && refusal.code === 'OVERLOADED'

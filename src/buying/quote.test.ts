@@ -5,7 +5,7 @@ import { agentId, payTo, randomHex, requirements, usdc } from '../../test/suppor
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { testBudget } from '../../test/support/test-budget.ts'
 import { systemClock } from '../lib/clock.ts'
-import { StreamPool } from '../protocols/streams.ts'
+import { type OpenStream, StreamPool } from '../protocols/streams.ts'
 import type { Listing } from '../schema/listing.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { openDatabase } from '../store/database.ts'
@@ -19,15 +19,19 @@ function setUp(
   script: (stream: ScriptedStream) => Promise<void>,
   listing: Listing = listed,
   rules: Partial<BudgetRules> = {},
+  /** What other processes of the seller answer. */
+  elsewhere = script,
 ) {
   const seller = new ScriptedSeller(script)
-  const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: seller.open })
+  const others = new ScriptedSeller(elsewhere)
+  const open: OpenStream = (_peer, _protocol, _signal, options) => (options?.instead ? others : seller).open()
+  const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open })
   const catalog = { resolve: (id: string) => (id === listing.id ? listing : undefined) }
   const purchases = createPurchases(openDatabase({ path: ':memory:' }))
   const budget = testBudget(rules, { clock: systemClock, purchases })
   const deps = { catalog, streams, callerDid: 'did:peer:me', newCorrelationId: randomUUID, budget, purchases }
   const signal = AbortSignal.timeout(10_000)
-  return { seller, ask: (id = listing.id, outer = signal) => quote(id, deps, outer) }
+  return { seller, others, ask: (id = listing.id, outer = signal) => quote(id, deps, outer) }
 }
 const challenges =
   (changes: object = {}) =>
@@ -112,6 +116,19 @@ test('a stream that died unnoticed is replaced, and a seller that cannot be reac
     code: 'SELLER_UNREACHABLE',
   })
 })
+
+test.each(['OVERLOADED', 'UNKNOWN_RESOURCE'])(
+  'where one process of a seller answers %s, another is asked',
+  async (name) => {
+    const refusing = async (stream: ScriptedStream) => stream.refuse(await stream.next(), name)
+    const { ask, seller, others } = setUp(refusing, listed, {}, challenges())
+    expect(await ask()).toMatchObject({ price: '0.01', source: 'seller' })
+    expect([seller.opened, others.opened]).toEqual([1, 1])
+    const busy = setUp(refusing, listed, {}, refusing)
+    await expect(busy.ask()).rejects.toMatchObject({ code: name })
+    expect(busy.seller.opened + busy.others.opened).toBeLessThanOrEqual(3)
+  },
+)
 
 test('what the seller refuses is passed on, and what nobody lists is unknown', async () => {
   const { ask } = setUp(async (stream) => stream.refuse(await stream.next(), 'UNKNOWN_RESOURCE'))

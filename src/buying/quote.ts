@@ -3,6 +3,7 @@ import { isoTime } from '../lib/clock.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
@@ -14,7 +15,8 @@ import type { Purchases } from '../store/purchases.ts'
 import { type Budget, refusalOf } from './budget.ts'
 import { amountsOf } from './budget-rules.ts'
 import { checkBuyable, settlesFirstRefused } from './guard.ts'
-import { onStream } from './stream-lease.ts'
+import { atAnyProcess } from './processes-asked.ts'
+import { onStream, type StreamLease } from './stream-lease.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
@@ -28,6 +30,7 @@ type QuoteDeps = {
   allowSettleFirst?: boolean | undefined
 }
 
+type PriceDemand = Awaited<ReturnType<typeof askX402Price>>
 type PriceCall = { correlationId: string; resource: string; callerDid: string }
 
 /**
@@ -109,17 +112,24 @@ export async function askPrice(
 
 async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool, outer: AbortSignal) {
   const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
-  const ask = (fresh: boolean) =>
-    onStream({ seller, streams, fresh }, ({ stream }) => askX402Price(stream, call, signal), signal)
-  // A pooled stream may be dead. Nothing was bought, so ask again on a new stream.
-  return ask(false)
-    .catch((error: unknown) => (error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true)))
-    .catch((error: unknown) => {
-      if (error instanceof PeerError) throw error
-      outer.throwIfAborted()
-      const reason = error instanceof Error ? error.message : 'no answer'
-      throw new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}`, { cause: error })
-    })
+  const ask = (fresh: boolean, instead: FramedStream | undefined, use: (stream: FramedStream) => void) => {
+    const price = ({ stream }: StreamLease) => {
+      use(stream)
+      return askX402Price(stream, call, signal)
+    }
+    return onStream({ seller, streams, fresh, instead }, price, signal)
+  }
+  // A pooled stream may be dead. Nothing was bought, so ask again on a new stream, also at another process of the seller.
+  return atAnyProcess<FramedStream, PriceDemand>(({ instead }, use) =>
+    ask(false, instead, use).catch((error: unknown) =>
+      error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true, instead, use),
+    ),
+  ).catch((error: unknown) => {
+    if (error instanceof PeerError) throw error
+    outer.throwIfAborted()
+    const reason = error instanceof Error ? error.message : 'no answer'
+    throw new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}`, { cause: error })
+  })
 }
 
 function termsOf(id: string, terms: { amount: bigint; network: string; asset: string; payTo: string }) {

@@ -120,6 +120,46 @@ test('another process of a seller is asked instead of the one that refused a str
   expect(findPeer).not.toHaveBeenCalled()
 })
 
+test.each<[string, () => Promise<Stream>]>([
+  ['ends a stream at once', async () => streamOf({ status: 'reset' })],
+  ['resets it before both agree on a protocol', () => Promise.reject(new Error('the stream was reset'))],
+])('another process of a seller is asked where the first %s', async (_what, refuse) => {
+  const second = '/ip4/8.8.8.8/tcp/1'
+  const taking = { ...connectionWith(seller), remoteAddr: multiaddr(second) } as Connection
+  const both = { peerId: seller, addrs: [listed, second] }
+  for (const existing of [[connectionWith(seller, refuse)], []]) {
+    const answers = { [listed]: connectionWith(seller, refuse), [second]: taking }
+    const { connector: reach, dialed, findPeer } = connector(answers, { existing })
+    await expect(reach.openStream(both, PROTOCOL, never)).resolves.toBeDefined()
+    expect([dialed.at(-1), findPeer.mock.calls]).toEqual([second, []])
+    // One that is connected already is asked without a dial.
+    existing.push(taking)
+  }
+})
+
+test('what both processes of a seller refuse ends with the word of the first, and with few dials', async () => {
+  const second = '/ip4/8.8.8.8/tcp/1'
+  const refuse = () => Promise.reject(new Error('the stream was reset'))
+  const existing = [connectionWith(seller, refuse)]
+  const other = { ...connectionWith(seller, () => Promise.reject(new Error('full'))), remoteAddr: multiaddr(second) }
+  const { connector: reach, dialed } = connector({ [second]: other as Connection }, { existing })
+  const opening = reach.openStream({ peerId: seller, addrs: [listed, second] }, PROTOCOL, never)
+  await expect(opening).rejects.toMatchObject({ ...unreachable, message: expect.stringContaining('was reset') })
+  expect(dialed).toEqual([second])
+})
+
+test('a protocol that one process does not speak is asked of no other, and the own limit of streams is no refusal', async () => {
+  const second = '/ip4/8.8.8.8/tcp/1'
+  const addrs = [listed, second]
+  for (const name of ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']) {
+    const refuse = () => Promise.reject(Object.assign(new Error('no'), { name }))
+    const answers = { [second]: connectionWith(seller) }
+    const { connector: reach, dialed } = connector(answers, { existing: [connectionWith(seller, refuse)] })
+    await expect(reach.openStream({ peerId: seller, addrs }, PROTOCOL, never)).rejects.toBeDefined()
+    expect(dialed).toEqual([])
+  }
+})
+
 test('a seller with one process is not asked again by another way after it refused', async () => {
   const existing = [connectionWith(seller)]
   const { connector: reach, dialed, findPeer } = connector({}, { existing })
@@ -178,7 +218,11 @@ test('a stream that opens after the signal is closed again', async () => {
 test('a stream that the peer has already reset is an error, not a stream', async () => {
   const existing = [connectionWith(seller, async () => streamOf({ status: 'reset' }))]
   const { connector: reach, dialed } = connector({ [listed]: connectionWith(seller) }, { existing })
-  await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
+  const opening = reach.openStream(destination, PROTOCOL, never)
+  await expect(opening).rejects.toMatchObject({
+    ...unreachable,
+    message: expect.stringMatching(/the peer closed the stream at once$/),
+  })
   expect(dialed).toEqual([])
 })
 

@@ -11,10 +11,9 @@ import type { ListedAddresses } from './listed-addresses.ts'
 import type { Node } from './modules.ts'
 import { addressesOf, isRelayed, startAnywhere } from './multiaddrs.ts'
 import { placeIn } from './networks.ts'
+import { isClosing, newStream, StreamRefused } from './new-stream.ts'
 import { connectionTo, type PeerBook } from './peer-book.ts'
 
-/** Streams of one protocol with one peer: enough for a busy buyer, and one peer cannot fill the memory. */
-export const STREAMS_PER_PROTOCOL_MAX = 256
 /**
  * With this many connections to a peer, this node waits instead of dialing again. A peer that is slow on all of them is
  * not gone. One more connection would only add work for it.
@@ -29,8 +28,6 @@ const ADDRESSES_ASKED_MAX = 2
 /** Peers whose answered dials are kept in memory, and how many of each. Beyond it the oldest are forgotten. */
 const ANSWERED_PEERS_MAX = 1000
 const ANSWERED_MAX = 4
-/** Errors of a connection that is about to close and still has the status `open`. */
-const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
 const LOOKUP_TIMEOUT_MS = 10_000
 
 export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)[] }
@@ -91,7 +88,8 @@ export class Connector {
   }
 
   /**
-   * Opens a stream on which both sides have agreed to speak `protocol`.
+   * Opens a stream on which both sides have agreed to speak `protocol`. If the peer ends the stream at once, another
+   * process of this peer is asked, at a given address.
    *
    * @throws CodedError `PEER_UNREACHABLE` or `PROTOCOL_UNSUPPORTED`
    */
@@ -110,24 +108,37 @@ export class Connector {
       const most = asking ? ADDRESSES_ASKED_MAX : ADDRESSES_DIALED_MAX
       const avoid = instead && this.#connections.get(instead)
       const how = { relayed, wanted: !asking, listed: true, most, avoid }
-      const { book } = this.#deps
-      const direct = book.connections(peerId)
-      const others = avoid && new Set(book.addressesAt(avoid).map(placeIn))
-      const existing =
-        connectionTo(peer, direct, others) ?? (relayed && !avoid ? book.relayed(peerId).at(-1) : undefined)
-      const patient = direct.length >= CONNECTIONS_TRIED_MAX
-      const stream = existing && (await this.#tryExisting(existing, protocol, { signal, patient }))
-      if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
-      const connection = await this.#connect(peer, how, signal)
-      return this.#noted(await newStream(connection, protocol, signal), connection)
+      try {
+        return await this.#open(peer, protocol, how, signal)
+      } catch (error) {
+        const hasOthers = !asking && avoid === undefined && peer.addrs.length > 1
+        if (!(error instanceof StreamRefused) || !hasOthers || signal.aborted) throw error
+        return await this.#open(peer, protocol, { ...how, avoid: error.connection }, signal).catch(() => {
+          throw error
+        })
+      }
     } catch (error) {
       if (error instanceof CodedError) throw error
-      if (nameOf(error) === 'UnsupportedProtocolError') {
+      if (error instanceof Error && error.name === 'UnsupportedProtocolError') {
         throw new CodedError('PROTOCOL_UNSUPPORTED', `peer ${peerId} does not speak ${protocol}`, { cause: error })
       }
       const reason = signal.aborted ? `no answer in time (${reasonOf(signal.reason)})` : reasonOf(error)
       throw unreachable(peerId, reason, error)
     }
+  }
+
+  async #open(peer: Destination, protocol: string, how: How, signal: AbortSignal): Promise<Stream> {
+    const { relayed, avoid } = how
+    const { book } = this.#deps
+    const direct = book.connections(peer.peerId)
+    const others = avoid && new Set(book.addressesAt(avoid).map(placeIn))
+    const existing =
+      connectionTo(peer, direct, others) ?? (relayed && !avoid ? book.relayed(peer.peerId).at(-1) : undefined)
+    const patient = direct.length >= CONNECTIONS_TRIED_MAX
+    const stream = existing && (await this.#tryExisting(existing, protocol, { signal, patient }))
+    if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
+    const connection = await this.#connect(peer, how, signal)
+    return this.#noted(await newStream(connection, protocol, signal), connection)
   }
 
   /** True if a stream uses a relay although a direct connection exists now. */
@@ -178,8 +189,8 @@ export class Connector {
   }
 
   /**
-   * Opens a stream on an existing connection. Undefined if the connection turns out to be dead. A refusal on a live
-   * connection is final.
+   * Opens a stream on an existing connection. Undefined if the connection turns out to be dead. After a refusal on a live
+   * connection the same process is not dialed.
    *
    * @param patient wait as long as opening a stream may take, or until the connection closes
    */
@@ -192,7 +203,7 @@ export class Connector {
     try {
       return await newStream(connection, protocol, stalled === undefined ? signal : AbortSignal.any([signal, stalled]))
     } catch (error) {
-      const isOpen = connection.status === 'open' && !CLOSING.includes(nameOf(error))
+      const isOpen = !isClosing(connection, error)
       if (signal.aborted || (isOpen && stalled?.aborted !== true)) throw error
       return undefined
     }
@@ -261,16 +272,6 @@ export class Connector {
   }
 }
 
-async function newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
-  const limits = { maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX, runOnLimitedConnection: true }
-  const opening = connection.newStream(protocol, { signal, ...limits })
-  // QUIC waits for a free stream and ignores the signal. Close a stream that opens too late.
-  const stream = await orAborted(opening, signal, (late) => late.abort(new Error('too late')))
-  // A peer with too many streams first agrees on the protocol and then resets. libp2p returns the dead stream.
-  if (stream.status !== 'open') throw new Error('the peer closed the stream at once; it may have too many')
-  return stream
-}
-
 function isPeerId(text: string): boolean {
   try {
     return peerIdFromString(text).toString() === text
@@ -281,8 +282,4 @@ function isPeerId(text: string): boolean {
 
 function unreachable(peerId: string, reason: string, cause?: unknown): CodedError<'PEER_UNREACHABLE'> {
   return new CodedError('PEER_UNREACHABLE', `peer ${peerId} cannot be reached: ${reason}`, { cause })
-}
-
-function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : ''
 }

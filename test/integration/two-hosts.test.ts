@@ -170,3 +170,19 @@ test('a buyer goes on to the other process of a seller when one is killed, in bo
   const last = await buyer.openStream({ peerId, addrs }, NAME, within(10_000))
   expect(await ask(last)).toBe('again')
 })
+
+test('T17 a buyer goes on to the other process of a seller when the one it is connected to ends its streams at once', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'stoa-hosts-'))
+  cleanups.push(() => rm(dir, { recursive: true, force: true }))
+  const keyFile = join(dir, 'identity.key')
+  const { peerId } = await loadOrCreateIdentity(keyFile)
+  const [full, other] = await Promise.all([startProcess(keyFile, 'full'), startProcess(keyFile, 'other')])
+  const listed = { peerId, addrs: [...full.addresses, ...other.addresses] }
+  const buyer = await start()
+  await buyer.openStream({ peerId, addrs: full.addresses }, NAME, within(10_000)).catch(() => {})
+  expect(buyer.peers().map((peer) => peer.peerId)).toEqual([peerId])
+  const answer = async () => ask(await buyer.openStream(listed, NAME, within(10_000)))
+  // The end of a stream may also come after both have agreed on the protocol: who wants to buy then asks once more.
+  expect(await until(() => answer().catch(() => undefined))).toBe('other')
+  expect(await answer()).toBe('other')
+})
