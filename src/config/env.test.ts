@@ -93,7 +93,7 @@ test('all variables of D4 are read, and the secret variables are marked', () => 
   const names =
     'NODE_DATA_DIR NODE_ANNOUNCE_ADDR SELLER_PRIVATE_KEY BUYER_PRIVATE_KEY ETHEREUM_PRIVATE_KEY ETHEREUM_RPC_URL FACILITATOR_URL NODE_NETWORK BOOTSTRAP_PEERS NODE_API_HOST NODE_API_PORT NODE_API_TOKEN NODE_CORS_ORIGINS OPENAI_API_KEY OPENAI_BASE_URL ANTHROPIC_API_KEY GOOGLE_API_KEY CDP_API_KEY_ID CDP_API_KEY_SECRET DATABASE_URL'
   expect(Object.keys(Env.shape)).toEqual(expect.arrayContaining(names.split(' ')))
-  for (const name of Object.keys(Env.shape).filter((name) => /KEY|TOKEN|DATABASE_URL/.test(name)))
+  for (const name of Object.keys(Env.shape).filter((name) => /(KEY|TOKEN|DATABASE_URL)(?!_FILE)/.test(name)))
     expect(isSecret(name)).toBe(true)
   expect(secretValues({ OPENAI_API_KEY: 'sk-1', NODE_NETWORK: 'x', NODE_API_TOKEN: '' })).toEqual(['sk-1'])
 })

@@ -2,12 +2,14 @@ import * as z from 'zod'
 import { ConfigError, describeRefusal } from './config-error.ts'
 import { DatabaseUrlText } from './database-url.ts'
 import {
+  AbsolutePathText,
   AnnounceList,
   ApiKeyText,
   BootstrapList,
   countText,
   HostText,
   IpList,
+  NetworkList,
   NetworkText,
   NodeNameText,
   OriginList,
@@ -150,6 +152,37 @@ export const Env = z.object({
     description:
       'Web origins whose pages may use the whole API, separated by commas, in addition to loopback origins. `*` is refused, because these pages can spend.',
     fallback: 'none',
+  }),
+  NODE_PUBLIC_PORT: row(PortText, {
+    description: 'Port of the listener where strangers buy over HTTP; 0 means any free port. See [doors](doors.md).',
+    fallback: 'none: strangers cannot buy over HTTP',
+    flag: '--public-port',
+  }),
+  NODE_PUBLIC_HOST: row(HostText, {
+    description: 'Address on which that listener listens.',
+    fallback: '`::`, or `0.0.0.0` if the machine has no IPv6',
+    flag: '--public-host',
+  }),
+  NODE_PUBLIC_LISTENER_URL: row(PublicUrlText, {
+    description:
+      'Where clients reach that listener, such as `https://agents.example.org`. It stands in every offer and receipt. `NODE_PUBLIC_URL` is the API.',
+    fallback: 'its own address',
+    flag: '--public-listener-url',
+  }),
+  NODE_PUBLIC_TLS_CERT_FILE: row(AbsolutePathText, {
+    description: 'PEM file with the certificate of that listener and its chain. It is read again when it changes.',
+    fallback: 'none: plain HTTP',
+    flag: '--public-tls-cert',
+  }),
+  NODE_PUBLIC_TLS_KEY_FILE: row(AbsolutePathText, {
+    description: 'PEM file with the private key of that certificate, without a passphrase.',
+    flag: '--public-tls-key',
+  }),
+  NODE_PUBLIC_TRUSTED_PROXIES: row(NetworkList, {
+    description:
+      'Proxies before that listener whose `X-Forwarded-For` is believed: IP addresses and networks, separated by commas.',
+    fallback: 'none',
+    flag: '--public-trusted-proxy',
   }),
   NODE_MAX_PRICE: row(UsdcText, {
     description: 'The most that this node pays for one call, in USDC.',

@@ -116,7 +116,7 @@ describe.each(commands.map(({ name }) => name))('stoa %s --help', (name) => {
 test('stoa start has the flags of the specification', async () => {
   const { stdout } = await cli(['start', '--help'])
   const flags =
-    '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --node-name --relay-via --relay --upnp --public-dht --no-public-dht --log-level --insecure-open-api'
+    '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --node-name --relay-via --relay --upnp --public-dht --no-public-dht --log-level --insecure-open-api --public-port --public-host --public-listener-url --public-tls-cert --public-tls-key --public-trusted-proxy'
   for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}(-[a-z], )?${flag}\\b`, 'm'))
 })
 

@@ -28,6 +28,7 @@ import { createLogFile } from '../log-file.ts'
 import { relieveMemory } from '../memory-relief.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { settled, stopMsMax, stopNode } from '../node-access/own-node.ts'
+import { publicOptions } from '../node-access/public-options.ts'
 import { checkOpenFiles } from '../open-files.ts'
 import type { OwnNode } from '../parts.ts'
 import { type Ready, startWarnings, summaryLines } from '../text/start-summary.ts'
@@ -67,6 +68,7 @@ export const start = command({
     upnp: flag('--upnp', 'ask the router to forward the peer port to this machine'),
     apiHost: option('--api-host <host>', 'address of the HTTP API (default: 127.0.0.1)', HostText),
     apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
+    ...publicOptions,
     insecureOpenApi: flag(
       '--insecure-open-api',
       'require no API token, even if other machines can reach the API and spend from the wallet',
