@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { servePart } from '../part.ts'
 import { FAILS, PRICE_ATOMIC, STREAMS, startNode } from './node.ts'
 
@@ -8,7 +9,11 @@ servePart(async ({ dataDir = '', rpcUrl = '', facilitatorUrl = '', key = '' }) =
   const { id } = await node.registerAgent(agent, {
     async run(task, { onOutput }) {
       if (task.startsWith(FAILS)) throw new Error('as it was told')
-      if (task.startsWith(STREAMS)) for (const word of task.split(' ')) onOutput?.(`${word} `)
+      if (!task.startsWith(STREAMS)) return task
+      for (const word of task.split(' ')) {
+        onOutput?.(`${word} `)
+        await setImmediate()
+      }
       return task
     },
   })

@@ -21,6 +21,7 @@ export async function channelMarket({
   aheadCalls = 10,
   streamVouchers = false,
   voucherWaitMs,
+  minDeposit = 1n,
 }: {
   agent?: Partial<ServedAgent>
   listing?: Partial<Listing>
@@ -29,6 +30,7 @@ export async function channelMarket({
   /** Whether the listing says that output is paid for as it comes. */
   streamVouchers?: boolean
   voucherWaitMs?: number
+  minDeposit?: bigint
 } = {}) {
   const chain = new FakeChannels()
   let deposits = 0
@@ -74,7 +76,7 @@ export async function channelMarket({
   const channel = {
     receiver_authorizer,
     withdraw_delay: 86_400,
-    min_deposit: 1n,
+    min_deposit: minDeposit,
     ...(streamVouchers && { stream_vouchers: true as const }),
   }
   buyer.list({ channel, ...listing })

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
-import { largest, smallest } from '../../lib/bigints.ts'
+import { largest } from '../../lib/bigints.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
@@ -30,12 +30,12 @@ import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
 import {
   amountFor,
   type ChannelOptions,
-  DEPOSIT_CALLS,
   depositTrouble,
   fits,
   newConfig,
   noRpc,
   type Offer,
+  usualDeposit,
 } from './offer.ts'
 
 /** Below this price a channel pays for itself at once. */
@@ -136,7 +136,7 @@ class ChannelBook implements Channels {
     const own = [...this.#lines.values()].filter((line) => line.isOpen && fits(line, offer))
     const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
     // A quarter is left.
-    const isLow = best === undefined || best.free * 4n < smallest(amount * DEPOSIT_CALLS, depositMax)
+    const isLow = best === undefined || best.free * 4n < usualDeposit(offer, depositMax)
     const isWanted = mode === 'always' || wish === 'always' || best !== undefined
     if (isLow && best?.deposit === undefined && this.#isWorth(terms, isWanted)) this.#fund(offer, best)
     return best !== undefined && best.free >= amount ? best : undefined

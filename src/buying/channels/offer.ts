@@ -12,7 +12,7 @@ import type { ChannelLine } from './channel-line.ts'
 import { lockedIn } from './deposits.ts'
 
 /** The first deposit, and each one that fills a channel up, pay so many calls. */
-export const DEPOSIT_CALLS = 20n
+const DEPOSIT_CALLS = 20n
 /** The most that lies in channels to all sellers. */
 const DEPOSITS_MAX = parsePrice('5')
 /** The longest delay of a withdrawal that this node accepts. */
@@ -59,10 +59,15 @@ export function amountFor(offer: Offer, depositMax: bigint, wanted?: bigint): bi
   const offered = { withdrawDelay: terms.withdraw_delay, minDeposit: terms.min_deposit }
   const trouble = troubleForBuyer(offered, { withdrawDelaySecondsMax: WITHDRAW_DELAY_SECONDS_MAX, depositMax })
   if (trouble !== undefined) throw refused(trouble)
-  if (wanted === undefined) return largest(smallest(channelPrice(offer) * DEPOSIT_CALLS, depositMax), terms.min_deposit)
+  if (wanted === undefined) return usualDeposit(offer, depositMax)
   if (wanted < terms.min_deposit) throw refused(`the seller takes deposits of ${usdc(terms.min_deposit)} or more`)
   if (wanted > depositMax) throw refused(`buyer.channel_deposit_max of this node is ${usdc(depositMax)}`)
   return wanted
+}
+
+/** What a deposit is by rule: some calls' worth, and no less than the seller takes. */
+export function usualDeposit(offer: Offer, depositMax: bigint): bigint {
+  return largest(smallest(channelPrice(offer) * DEPOSIT_CALLS, depositMax), offer.channel.min_deposit)
 }
 
 function refused(why: string): CodedError<'INVALID_REQUEST'> {

@@ -32,3 +32,12 @@ test('a channel is filled up at a quarter, and survives a restart of its seller'
   const { id, charged, stopped } = await opened()
   expect([charged, stopped, channels.line(id)!.channel.inFlight.size]).toEqual([20n * PRICE, undefined, 0])
 })
+
+test('a quarter of the smallest deposit that a seller takes is left for a channel that is filled up', async () => {
+  const { buyer, opened, deposits } = await channelMarket({ minDeposit: 40n * PRICE })
+  for (let call = 0; call < 5; call++) await buyer.execute()
+  await until(async () => (await opened())?.onChain.balance === 40n * PRICE)
+  for (let call = 0; call < 32; call++) await buyer.execute()
+  await until(async () => (await opened()).onChain.balance === 80n * PRICE)
+  expect(deposits()).toBe(2)
+})
