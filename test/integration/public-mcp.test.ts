@@ -7,7 +7,7 @@ import { x402Client } from '@x402/core/client'
 import type { PaymentPayload, PaymentRequired } from '@x402/core/types'
 import { ExactEvmScheme } from '@x402/evm'
 import { verifyReceiptSignatureEIP712 } from '@x402/extensions/offer-receipt'
-import { privateKeyToAccount } from 'viem/accounts'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { X402_EXTENSION } from '../../src/schema/a2a.ts'
@@ -112,27 +112,64 @@ describe.each(['legacy', 'auto'] as const)('an MCP client of others, %s', (mode)
   })
 })
 
-test('the extension binding is used only for a client that declares it', async () => {
-  const call = (extensions: object) =>
-    rpc(
-      {
-        method: 'tools/call',
-        params: {
-          ...{ name: toolName(), arguments: { task: 'extended' } },
-          _meta: {
-            'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-            'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-            'io.modelcontextprotocol/clientCapabilities': { extensions },
-          },
-        },
-      },
-      { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': toolName() },
-    )
-  expect(await call({ 'org.x402/payment': {} })).toMatchObject({
-    result: { resultType: 'payment_required', paymentRequired: { x402Version: 2 } },
+type ExtendedResult = { paymentRequired: PaymentRequired; _meta: Record<string, unknown> }
+
+describe('the extension binding', () => {
+  /** As a client of the protocol of 2026 that has declared these extensions. */
+  const call = async (task: string, extensions: object, payment?: PaymentPayload) => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+      'io.modelcontextprotocol/clientCapabilities': { extensions },
+      ...(payment && { 'x402/payment': payment }),
+    }
+    const message = { method: 'tools/call', params: { name: toolName(), arguments: { task }, _meta } }
+    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': toolName() }
+    return (await rpc(message, headers)).result as unknown as ExtendedResult
+  }
+  const extension = { 'org.x402/payment': {} }
+
+  test('is used only for a client that declares it', async () => {
+    expect(await call('extended', extension)).toMatchObject({
+      ...{ resultType: 'payment_required', paymentRequired: { x402Version: 2 } },
+    })
+    expect(await call('extended', {})).toMatchObject({ isError: true, structuredContent: { x402Version: 2 } })
+    expect(runsOf('extended')).toBe(0)
   })
-  expect(await call({})).toMatchObject({ result: { isError: true, structuredContent: { x402Version: 2 } } })
-  expect(runsOf('extended')).toBe(0)
+
+  test('asks, is paid, and gives result and receipt; what cannot be paid with is asked for again', async () => {
+    const { paymentRequired } = await call('bought', extension)
+    const payment = await pay(paymentRequired)
+    const { authorization } = payment.payload as { authorization: object }
+    const cheap = { ...payment, payload: { ...payment.payload, authorization: { ...authorization, value: '1' } } }
+    const before = await earned()
+    const again = await call('bought', extension, cheap)
+    expect(again).toMatchObject({ resultType: 'payment_required', paymentRequired: { error: expect.any(String) } })
+    expect(again.paymentRequired).not.toMatchObject({ error: 'Payment required' })
+    expect(runsOf('bought')).toBe(0)
+    const done = await call('bought', extension, payment)
+    expect(done).toMatchObject({ resultType: 'complete', content: [{ type: 'text', text: 'bought' }] })
+    const response = done._meta['x402/payment-response'] as { extensions: Record<string, { info: { receipt: never } }> }
+    expect(response).toMatchObject({ success: true, payer: devnet.wallets.buyer.address })
+    const { receipt } = response.extensions['offer-receipt']!.info
+    expect((await verifyReceiptSignatureEIP712(receipt)).signer).toBe(devnet.wallets.seller.address)
+    expect(await call('bought', extension, payment)).toMatchObject({ content: [{ text: 'bought' }] })
+    const other = await call('another', extension, payment)
+    expect(other).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'PAYMENT_USED' } } })
+    expect([runsOf('bought'), runsOf('another')]).toEqual([1, 0])
+    expect((await earned()) - before).toBe(PRICE)
+  })
+
+  test('a payment that never settles keeps the result back and is asked for again', async () => {
+    const { paymentRequired } = await call('poor', extension)
+    const signer = new ExactEvmScheme(privateKeyToAccount(generatePrivateKey()))
+    const payment = await new x402Client().register('eip155:84532', signer).createPaymentPayload(paymentRequired)
+    const before = await earned()
+    const refused = await call('poor', extension, payment)
+    expect(refused).toMatchObject({ resultType: 'payment_required', content: [] })
+    expect(JSON.stringify(refused)).not.toContain('"text":"poor"')
+    expect(await earned()).toBe(before)
+  })
 })
 
 test('T5 one payment buys nothing at a second door: MCP, HTTP and A2A share their claims', async () => {
