@@ -2,7 +2,6 @@ import type { Clock } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { countIntoSums } from '../../payments/channels/buyer-channel.ts'
-import { signatureTurn } from '../../payments/signature-turn.ts'
 import { PeerError } from '../../protocols/peer-error.ts'
 import type { StreamPool } from '../../protocols/streams.ts'
 import type { ReceivedResponse } from '../../protocols/x402/answers.ts'
@@ -58,7 +57,6 @@ export async function buyOnChannel(
 ): Promise<BoughtOnChannel | undefined> {
   const { line, terms, call, guard, deadline, watch, onSigning } = bought
   const { signal } = deadline
-  await signatureTurn()
   signal.throwIfAborted()
   watch?.status('paying')
   const { reservation, store } = guard.onChannel(line.channel, call.correlationId)

@@ -17,9 +17,16 @@ const noSender = () => Promise.reject(new Error('this test has no chain'))
 
 async function marketOf(
   seller: ChannelScript,
-  options: { database?: Database; dailyBudget?: bigint; calls?: number; price?: bigint; mode?: 'auto' | 'always' } = {},
+  options: {
+    database?: Database
+    dailyBudget?: bigint
+    calls?: number
+    price?: bigint
+    minDeposit?: bigint
+    mode?: 'auto' | 'always'
+  } = {},
 ) {
-  const { calls = 0, price = PRICE, mode = 'auto', ...given } = options
+  const { calls = 0, price = PRICE, minDeposit = 5_000n, mode = 'auto', ...given } = options
   const buyer = new TestBuyer({ open: seller.open, ...given })
   const store = createBuyerChannels(buyer.database)
   const channels = createChannels(
@@ -38,7 +45,7 @@ async function marketOf(
   )
   buyer.deps.channels = channels
   const terms = { receiver_authorizer: sellerWallet.channelSigner('claims').address, withdraw_delay: 900 }
-  buyer.list({ price, price_atomic: `${price}`, channel: { ...terms, min_deposit: 5_000n } })
+  buyer.list({ price, price_atomic: `${price}`, channel: { ...terms, min_deposit: minDeposit } })
   for (const service of channels.services) await service.start()
   onTestFinished(async () => {
     for (const service of channels.services) await service.stop()
@@ -118,7 +125,7 @@ test('a buyer without a record of the seller never signs above its calls; with a
 
 test('64 calls at once share vouchers, fit a budget to the unit, and one more does not', async () => {
   const seller = new ChannelScript(PRICE)
-  const { buyer, open, row, opened } = await marketOf(seller, { dailyBudget: 10n * PRICE })
+  const { buyer, open, row, opened } = await marketOf(seller, { dailyBudget: 10n * PRICE, minDeposit: 64n * PRICE })
   await open()
   const ended = await Promise.allSettled(Array.from({ length: 64 }, () => buyer.execute()))
   const bought = ended.filter(({ status }) => status === 'fulfilled')
@@ -128,6 +135,16 @@ test('64 calls at once share vouchers, fit a budget to the unit, and one more do
   expect(await row()).toMatchObject({ charged: 10n * PRICE, seq: 10, stopped: undefined })
   expect(await buyer.spent()).toBe(10n * PRICE)
   expect(seller.highest).toBeLessThanOrEqual((await opened()).mark)
+})
+
+test('calls that begin together share one voucher', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open } = await marketOf(seller)
+  await open()
+  const before = seller.requests.length
+  await Promise.all(Array.from({ length: 20 }, () => buyer.execute()))
+  const vouchers = seller.requests.slice(before).map(({ payment }) => payment?.channel?.voucher.maxClaimableAmount)
+  expect([vouchers.length, new Set(vouchers)]).toEqual([20, new Set([20n * PRICE])])
 })
 
 test('a lost answer is asked for, and charged once', async () => {
