@@ -20,6 +20,7 @@ import { paymentRefund } from './commands/payment-refund.ts'
 import { earnings, paymentList, paymentRetry, paymentShow } from './commands/payments.ts'
 import { receiptsExport, receiptsList, receiptsVerify, receiptsX402 } from './commands/receipts.ts'
 import { sessionList, sessionShow } from './commands/session.ts'
+import { sourceList, sourceTest } from './commands/source.ts'
 import { start } from './commands/start.ts'
 import { peers, status } from './commands/status.ts'
 import { stop } from './commands/stop.ts'
@@ -58,6 +59,8 @@ export const commands: readonly Command[] = [
   agentForget,
   agentFeedback,
   agentRegisterOnchain,
+  sourceList,
+  sourceTest,
   orderCreate,
   orderList,
   orderShow,

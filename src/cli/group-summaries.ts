@@ -1,6 +1,7 @@
 /** Summaries of the command groups, for help pages and completion. */
 export const groupSummaries: Readonly<Record<string, string>> = {
   agent: 'Find agents, send them tasks, and set up your own',
+  source: 'Catalogs that are searched beside the market',
   order: 'Order calls in the background, and list all orders',
   receipts: 'Receipts of paid calls, signed by the sellers',
   session: 'Tasks and answers by caller and agent',

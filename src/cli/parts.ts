@@ -4,6 +4,7 @@ import type { ChannelCalls } from '../http/client/channels.ts'
 import type { ApiClient } from '../http/client/client.ts'
 import type { MarketCalls } from '../http/client/market.ts'
 import type { OperatorCalls } from '../http/client/operator.ts'
+import type { SourceCalls } from '../http/client/sources.ts'
 import type { StreamCalls } from '../http/client/stream.ts'
 import type { WebhookCalls } from '../http/client/webhooks.ts'
 import type { WorkerCalls } from '../http/client/workers.ts'
@@ -19,6 +20,7 @@ import type { OwnAgent } from '../schema/own-agent.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentQuery } from '../schema/search.ts'
+import type { EntryQuery, SourceResults } from '../schema/source.ts'
 import type { WaitForLedger } from '../store/server-ledger.ts'
 
 export type ExecuteRequest = {
@@ -44,6 +46,7 @@ export interface OwnNode {
   listings(): Listing[]
   status(): Promise<Pick<NodeStatus, 'search'>>
   readonly market: { page(query: AgentQuery): Page<Listing>; find(id: string): Listing | undefined }
+  readonly sources: { search(query: EntryQuery, signal: AbortSignal): Promise<SourceResults> }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   readonly ownAgents: { keep(definition: AgentDefinition): Promise<Pick<OwnAgent, 'sold_elsewhere'>> }
   execute(request: ExecuteRequest): Promise<ExecutionResult>
@@ -54,6 +57,7 @@ export type RemoteNode = MarketCalls &
   OperatorCalls &
   ChannelCalls &
   WebhookCalls &
+  SourceCalls &
   WorkerCalls &
   StreamCalls &
   Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'fleet' | 'balance'>

@@ -260,6 +260,10 @@ function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor
       for (const header of loaded.config.facilitatorHeaders) {
         redactor.add(loaded.secrets.env(header.slice(header.indexOf('=') + 1)))
       }
+      for (const { token_env: token, headers_env: named = [] } of loaded.config.sources) {
+        if (token !== undefined) redactor.add(loaded.secrets.env(token))
+        for (const header of named) redactor.add(loaded.secrets.env(header.slice(header.indexOf('=') + 1)))
+      }
       return loaded
     },
   }

@@ -165,3 +165,38 @@ test('webhooks are a list of URLs; a secret is never read from the file', () => 
     expect(() => parseConfigYaml(wrong, 'c')).toThrow(message)
   }
 })
+
+test('catalogs are read as a list, and each mistake is named', () => {
+  const text = `sources:
+  - url: https://api.example/x402
+  - { url: http://127.0.0.1:4021, name: here, allow_private: true, token_env: KEY, headers_env: [X-Api-Key=OTHER] }
+`
+  expect(parseConfigYaml(text, 'c').sources).toEqual([
+    { url: 'https://api.example/x402' },
+    {
+      url: 'http://127.0.0.1:4021',
+      name: 'here',
+      allow_private: 'true',
+      token_env: 'KEY',
+      headers_env: ['X-Api-Key=OTHER'],
+    },
+  ])
+  const refused = (line: string) => () => parseConfigYaml(`sources:\n${line}\n`, 'c')
+  for (const url of [
+    'http://api.example',
+    'ftp://x',
+    'https://u:p@x.example',
+    'https://x.example/?key=1',
+    'x',
+    'https://x.example/#a',
+  ]) {
+    expect(refused(`  - { url: "${url}" }`)).toThrow(/c:1: sources\.0\.url: must be an https URL/)
+  }
+  expect(refused('  - { url: "https://a.example", token: secret }')).toThrow(/token/)
+  expect(refused('  - { url: "https://a.example", name: "A b" }')).toThrow(/sources\.0\.name/)
+  expect(refused('  - { url: "https://a.example", allow_private: maybe }')).toThrow(/must be true or false/)
+  expect(refused('  - { url: "https://a.example/1" }\n  - { url: "https://a.example/2" }')).toThrow(/same name/)
+  expect(refused([...Array(9).keys()].map((at) => `  - { url: "https://a${at}.example" }`).join('\n'))).toThrow(
+    /sources/,
+  )
+})

@@ -1,5 +1,6 @@
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 import * as z from 'zod'
+import { SourceSettings } from '../schema/source.ts'
 import { WEBHOOKS_MAX, WebhookSetting } from '../schema/webhook.ts'
 import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
 import { type Settings, settingEntries } from './settings.ts'
@@ -9,6 +10,8 @@ const keys = new Map(settingEntries.map(([setting, { key, schema }]) => [key, { 
 /** The keys that config.yaml may hold, in the order of the documentation. */
 export const configKeys: readonly string[] = [...keys.keys()]
 const groups = new Set(configKeys.flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))
+/** The settings that are lists of groups. */
+const lists = { webhooks: z.array(WebhookSetting).max(WEBHOOKS_MAX), sources: SourceSettings }
 /** Values that often hold a key, so errors do not show them. */
 const unshownKeys = new Set(['rpc_url'])
 
@@ -39,19 +42,18 @@ export function parseConfigYaml(text: string, path: string): Settings {
       const name = isScalar(key) ? String(key.value) : ''
       const place = isScalar(key) ? key.range?.[0] : node.range?.[0]
       const full = group === '' ? name : `${group}.${name}`
-      if (full === 'webhooks') readWebhooks(at(place), value as Node | null)
+      if (full === 'webhooks' || full === 'sources') readList(full, at(place), value as Node | null)
       else if (groups.has(full)) visit(value as Node | null, full)
       else read(full, at(place), value as Node | null)
     }
   }
 
-  /** Reads the only setting that is a list of groups. */
-  function readWebhooks(source: string, node: Node | null): void {
+  function readList(name: keyof typeof lists, source: string, node: Node | null): void {
     if (isUnset(node)) return
-    const parsed = z.array(WebhookSetting).max(WEBHOOKS_MAX).safeParse(node!.toJS(document))
-    if (parsed.success) settings.webhooks = parsed.data
+    const parsed = lists[name].safeParse(node!.toJS(document))
+    if (parsed.success) settings[name] = parsed.data
     for (const { path, message } of parsed.error?.issues ?? []) {
-      refusals.push(`${source}: ${['webhooks', ...path].join('.')}: ${message}`)
+      refusals.push(`${source}: ${[name, ...path].join('.')}: ${message}`)
     }
   }
 
@@ -94,7 +96,7 @@ function unknownKey(source: string, key: string): string {
   if (/private_?key|api_?key|token|secret|mnemonic/i.test(key)) {
     return `${source}: ${quote(key)} is not a setting: this file never holds keys or tokens; set them in the environment, or model keys with stoa init`
   }
-  const meant = nearest(key, [...configKeys, ...groups, 'webhooks'])
+  const meant = nearest(key, [...configKeys, ...groups, ...Object.keys(lists)])
   const hint = meant === undefined ? `expected one of ${configKeys.join(', ')}` : `did you mean ${meant}?`
   return `${source}: ${quote(key)} is not a setting: ${hint}`
 }

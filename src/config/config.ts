@@ -179,6 +179,8 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       maxPriceAtomic: settings.openaiMaxPriceAtomic ?? parsePrice('0.01'),
     },
     webhooks: settings.webhooks ?? [],
+    /** Catalogs of x402 resources that are searched beside the market. */
+    sources: settings.sources ?? [],
     log: { level: settings.logLevel ?? 'info' },
   }
 }

@@ -2,6 +2,7 @@
 
 import type * as z from 'zod'
 import { PAYMENT_WINDOW_SECONDS_MAX } from '../schema/limits.ts'
+import type { SourceSetting } from '../schema/source.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import type { VariableName } from './env.ts'
 import {
@@ -131,6 +132,7 @@ export type Settings = { [S in SettingName]?: z.infer<(typeof settingRows)[S]['s
   dataDir?: string | undefined
   apiEnabled?: boolean | undefined
   webhooks?: WebhookSetting[] | undefined
+  sources?: SourceSetting[] | undefined
 }
 
 /** Merges layers: the first layer that has a value for a setting wins. */

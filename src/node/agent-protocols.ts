@@ -11,6 +11,7 @@ import { openAiMounts } from '../openai/mount.ts'
 import type { PaidRunDeps } from '../protocols/x402/exchange.ts'
 import type { WalletBalance } from '../schema/api.ts'
 import type { Search } from '../search/search.ts'
+import type { Sources } from '../sources/sources.ts'
 import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
@@ -23,6 +24,7 @@ type AgentProtocolsDeps = PaidRunDeps & {
   buyer: Pick<Buyer, 'execute' | 'again' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>
+  sources: Pick<Sources, 'search'>
   receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
 }
@@ -40,6 +42,7 @@ export function createAgentProtocols(options: AgentProtocolsOptions, deps: Agent
   const loadTools = async () =>
     (await import('../tools/tools.ts')).createMarketTools({
       search: deps.search,
+      catalogs: deps.sources.search,
       quote: buyer.quote,
       execute: buyer.execute,
       execution: (orderId, caller) => buyer.orders.get(orderId, caller),

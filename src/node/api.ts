@@ -18,6 +18,7 @@ import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Search } from '../search/search.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
+import type { Sources } from '../sources/sources.ts'
 import type { WaitForLedger } from '../store/server-ledger.ts'
 import type { ReputationCalls } from '../trust/reputation.ts'
 
@@ -50,6 +51,8 @@ export interface StoaNode {
   addresses(): string[]
   listings(): Listing[]
   readonly market: Search
+  /** Catalogs of x402 resources, apart from the market. */
+  readonly sources: Pick<Sources, 'list' | 'test' | 'search' | 'probe'>
   /**
    * Lists an agent on the market and stores it in agents.yaml, unless `persist` is false. An agent that runs the
    * function `run` is not stored: it lasts as long as the process.

@@ -35,6 +35,7 @@ import { createOwnAgentsApi } from './own-agents-api.ts'
 import { createPublicDoor } from './public-door.ts'
 import { createReporting } from './reporting.ts'
 import { createHosting, createSelling } from './selling.ts'
+import { createNodeSources } from './sources.ts'
 import { createStoaNode } from './stoa-node.ts'
 import { createTrust } from './trust.ts'
 import { createWorkers } from './workers.ts'
@@ -119,6 +120,8 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const x402Receipts = createX402Receipts({ ...base, catalog, buyer, sales: selling.x402 })
   const trust = createTrust(config, { ...base, catalog, measures, selling, x402Receipts })
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
+  const publicUrl = () => publicDoor?.url
+  const sources = createNodeSources(config, secrets, { ...base, listings, measures, search: market.search, publicUrl })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
     ...{ ...base, ...books, ...sold.reports },
@@ -130,10 +133,10 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const tasks = { messages, runTime, records: createTaskRecords(database), tail: base.tail }
   const protocols = createAgentProtocols(
     { version, did: identity.did, needsToken: needsToken(config.api), openai: config.openai },
-    { ...selling.x402, ...trust.api, ...tasks, buyer, catalog, search: market.search, balance: view.balance },
+    { ...selling.x402, ...trust.api, ...tasks, buyer, catalog, search: market.search, sources, balance: view.balance },
   )
   const served: ApiDeps = {
-    ...{ clock, logger, version, ...books, market: market.search, events: feed, buyer },
+    ...{ clock, logger, version, ...books, market: market.search, sources, events: feed, buyer },
     ...{ ownAgents: { ...ownAgents, register, models: selling.models }, workers: workers.roll },
     imports: importing(listings.imports, asset.address, buyer.askPrice),
     ...{ ...trust.api, ...protocols.api, ...reporting.api },
@@ -144,6 +147,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
 
   const stack = new ServiceStack([
     ...base.services,
+    sources.service,
     ...[selling.exposure, selling.settler, selling.unrun, streams, ...sold.services],
     together('market', [
       ...[replica, ...market.services, measures.service, ...reporting.services, ...trust.services],
@@ -157,7 +161,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
     lock.release()
   }
   return createStoaNode(config, {
-    ...{ ...base, ...books, listings, search: market.search, selling, ownAgents, register, buyer, trust },
+    ...{ ...base, ...books, listings, search: market.search, sources, selling, ownAgents, register, buyer, trust },
     ...{ view, api, publicDoor, uptime, fleet, stack, release },
   })
 }

@@ -10,6 +10,7 @@ import { isoTime } from '../lib/clock.ts'
 import type { ServiceStack } from '../lib/lifecycle.ts'
 import type { Search } from '../search/search.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
+import type { Sources } from '../sources/sources.ts'
 import { removeNodeFile, writeNodeFile } from '../store/node-file.ts'
 import type { StoaNode } from './api.ts'
 import type { Fleet } from './fleet.ts'
@@ -22,6 +23,7 @@ import type { Trust } from './trust.ts'
 type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' | 'logger'> & {
   listings: Listings
   search: Search
+  sources: Sources
   selling: Selling
   ownAgents: OperateAgents
   register: StoaNode['registerAgent']
@@ -78,6 +80,7 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
     addresses: () => host.addresses(),
     listings: () => listings.catalog.all(),
     market: parts.search,
+    sources: parts.sources,
     registerAgent: parts.register,
     ownAgents: parts.ownAgents,
     ledger: parts.ledger,

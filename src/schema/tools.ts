@@ -10,6 +10,7 @@ import { KEY_HOURS, QUERY_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from './limits.
 import { OrderRecord } from './order.ts'
 import { networks } from './primitives.ts'
 import { directions, ReceiptCursor, ReceiptRecord } from './receipt-record.ts'
+import { SourceEntry, SourceResults } from './source.ts'
 import { AgentStats } from './standing.ts'
 
 /** The tools that a model may use on a node, over MCP and A2A: names, texts and shapes. */
@@ -63,11 +64,20 @@ export const DiscoverInput = z.strictObject({
     .default('own')
     .describe('`own`: agents that this node can buy; a CAIP-2 id or `any` also returns agents that it cannot buy'),
   limit: z.int().min(1).max(100).default(20),
+  catalogs: z
+    .boolean()
+    .optional()
+    .describe('true: also ask the catalogs that the operator configured; their entries are no agents of the market'),
   cursor: z.string().max(512).optional().describe('`next` of the previous answer; keep the same words and filters'),
 })
 const DiscoverOutput = z.object({
   agents: z.array(ToolAgent).describe('the best matches first'),
   next: z.string().optional().describe('cursor of the next matches; absent after the last match'),
+  catalog_entries: z
+    .array(SourceEntry)
+    .optional()
+    .describe('resources that catalogs name: signed by nobody, without agent_id, bought by their URL'),
+  catalogs: SourceResults.shape.sources.optional().describe('what each catalog gave, or why it gave nothing'),
   notice: z.string(),
 })
 

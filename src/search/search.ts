@@ -27,6 +27,8 @@ export interface Search {
    * @throws MarketError 'AMBIGUOUS_AGENT' if several fit
    */
   find(id: string, include?: AgentQuery['include']): Listing | undefined
+  /** Listings whose names look like this name, the longest-known first. No other signal counts. */
+  bearing(name: string): Listing[]
 }
 
 export function createSearch(deps: SearchDeps): Search {
@@ -58,7 +60,6 @@ export function createSearch(deps: SearchDeps): Search {
     return sort === 'rank' ? rankedPage(task, place, deps) : sortedPage(task, sort, place, deps)
   }
 
-  /** Listings whose names look like this name, the longest-known first. No other signal counts. */
   function bearing(name: string): Listing[] {
     const skeleton = skeletonOf(name)
     const block = search.block({ marks: [{ kind: 'name', skeleton }] }, { after: 0, limit: BLOCK_MAX, skeleton })
@@ -74,6 +75,7 @@ export function createSearch(deps: SearchDeps): Search {
 
   return {
     page,
+    bearing,
     find(reference, include) {
       const listing = catalog.resolve(reference) ?? findByReference(reference, references)
       const met = listing === undefined ? undefined : search.met({ id: listing.id })

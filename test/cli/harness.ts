@@ -11,6 +11,7 @@ import type { Secrets } from '../../src/config/secrets.ts'
 import type { ChannelCalls } from '../../src/http/client/channels.ts'
 import type { MarketCalls } from '../../src/http/client/market.ts'
 import type { OperatorCalls } from '../../src/http/client/operator.ts'
+import type { SourceCalls } from '../../src/http/client/sources.ts'
 import type { StreamCalls } from '../../src/http/client/stream.ts'
 import type { WebhookCalls } from '../../src/http/client/webhooks.ts'
 import type { WorkerCalls } from '../../src/http/client/workers.ts'
@@ -20,6 +21,7 @@ import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus } from '../../src/schema/api.ts'
 import type { Fleet } from '../../src/schema/fleet.ts'
 import type { Listing } from '../../src/schema/listing.ts'
+import type { SourceResults } from '../../src/schema/source.ts'
 import { writeNodeFile } from '../../src/store/node-file.ts'
 
 export const peerId = '12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'
@@ -168,6 +170,8 @@ export const fleet: Fleet = {
   ],
 }
 
+const foundEntries: SourceResults = { entries: [], sources: [], notice: '' }
+
 /** A node in the command's own process, and what was asked of it. */
 export function fakeNode(fields: Partial<OwnNode> = {}) {
   const seen = {
@@ -196,6 +200,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
       page: () => ({ items: node.listings(), next: undefined }),
       find: (agentId) => node.listings().find(({ id }) => id === agentId),
     },
+    sources: { search: async () => foundEntries },
     async registerAgent(definition) {
       seen.calls.push('register')
       seen.registered.push(definition)
@@ -276,9 +281,13 @@ const unasked = Object.fromEntries(
       'channelSums',
       'openChannel',
       'leaveChannel',
+      'sources',
+      'testSource',
+      'searchSources',
+      'probeEntry',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
-) as unknown as MarketCalls & OperatorCalls & ChannelCalls & StreamCalls & WebhookCalls & WorkerCalls
+) as unknown as MarketCalls & OperatorCalls & ChannelCalls & StreamCalls & WebhookCalls & SourceCalls & WorkerCalls
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {

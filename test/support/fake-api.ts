@@ -15,6 +15,7 @@ import type { Fleet } from '../../src/schema/fleet.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
+import type { SourceEntry } from '../../src/schema/source.ts'
 import type { Webhook } from '../../src/schema/webhook.ts'
 import type { WorkerRecord } from '../../src/schema/worker.ts'
 import { fakeLedger } from './fake-ledger.ts'
@@ -140,6 +141,27 @@ const cardFixture = {
   protocolVersion: '0.3.0',
 }
 
+const sourceFixture = { name: 'cdp', url: 'https://catalog.example', state: 'unasked', allow_private: false } as const
+const shownEntry: SourceEntry = {
+  ...{ id: `url_${'0'.repeat(40)}`, origin: 'catalog', sources: ['cdp'], type: 'http', method: 'GET' },
+  ...{ url: 'https://seller.example/', tags: [], state: 'unchecked', buyable: false, score: 0 },
+}
+const fakeSources: ApiDeps['sources'] = {
+  list: () => [sourceFixture],
+  async test(name) {
+    if (name !== sourceFixture.name) throw new CodedError('UNKNOWN_SOURCE', 'no such catalog')
+    return sourceFixture
+  },
+  async search({ source = 'cdp' }) {
+    if (source !== sourceFixture.name) throw new CodedError('UNKNOWN_SOURCE', 'no such catalog')
+    return { entries: [shownEntry], sources: [{ name: 'cdp', ok: true, entries: 1 }], notice: 'data' }
+  },
+  async probe(id) {
+    if (id !== shownEntry.id) throw new CodedError('UNKNOWN_ENTRY', 'no such entry')
+    return shownEntry
+  },
+}
+
 export const loopbackOptions: ApiOptions = {
   host: '127.0.0.1',
   port: 0,
@@ -189,6 +211,7 @@ export function fakeDeps({
       page: (_, scope = 'all') => ({ items: listings().filter(inScope[scope]), next: undefined }),
       find: (id) => listings().find((listing) => listing.id === id),
     },
+    sources: fakeSources,
     buyer: {
       ...{ execute, orders, sessions, workflows, tokens, budget, approvals },
       channelOperations: {

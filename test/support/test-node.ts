@@ -26,6 +26,7 @@ export type TestNodeOptions = {
   openai?: Partial<Config['openai']>
   environment?: Record<string, string>
   webhooks?: Config['webhooks']
+  sources?: Config['sources']
   ports?: Partial<Ports>
 }
 
@@ -59,7 +60,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
 
 /** The default configuration, but without requests outside loopback and without log output. */
 export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, 'dataDir'> = {}): Config {
-  const { devnet, api, buyer, seller, openai, webhooks = [] } = options
+  const { devnet, api, buyer, seller, openai, webhooks = [], sources = [] } = options
   const settings = {
     dataDir,
     port: 0,
@@ -79,6 +80,7 @@ export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, '
     seller: { ...config.seller, ...seller },
     openai: { ...config.openai, ...openai },
     webhooks,
+    sources,
     log: { level: 'silent' },
   }
 }

@@ -8,12 +8,14 @@ import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from '.
 import { Listing } from '../../schema/listing.ts'
 import type { Page } from '../../schema/page.ts'
 import { type AgentQuery, agentSorts } from '../../schema/search.ts'
+import type { EntryQuery, SourceResults } from '../../schema/source.ts'
 import { type Context, command, flag, option, repeated } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { withOwnNode } from '../node-access/own-node.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import { showAgents } from '../text/agent-cards.ts'
+import { showEntries } from '../text/entry-cards.ts'
 import { type MarketSearch, metText, namePeerText, searchText } from '../text/market-search-text.ts'
 import { oneOf } from '../text/market-text.ts'
 import { withSpinner } from '../text/spinner.ts'
@@ -41,6 +43,7 @@ export const agentDiscover = command({
     'stoa agent discover "summarize a contract" --max-price 0.01',
     'stoa agent discover translate --tag legal --free --online',
     'stoa agent discover --sort price --json | jq -r ".[].id"',
+    'stoa agent discover "weather" --sources',
     'stoa agent discover --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…',
   ],
   options: {
@@ -57,6 +60,7 @@ export const agentDiscover = command({
       `how many agents to show (default: ${FOUND_MAX} with a query, otherwise all)`,
       countText(LIMIT_MAX),
     ),
+    sources: flag('--sources', 'also search the catalogs of config.yaml; their entries are shown apart'),
     explain: flag('--explain', 'show how the rank of each agent was computed'),
     wait: option('--wait <seconds>', `how long to listen if no node runs (default: ${WAIT_SECONDS})`, countText(600)),
   },
@@ -72,6 +76,7 @@ export const agentDiscover = command({
       seller,
       sort,
       explain,
+      sources,
       ...flags
     } = values
     const q = words?.trim() ?? ''
@@ -87,24 +92,30 @@ export const agentDiscover = command({
     const running = await findRunningNode(context, config, secrets)
     const { signal } = context.io
     const find = (ask: Ask) => collect(ask, query, shownMax)
-    const { items, next, search, known } =
+    const beside = async (ask: AskCatalogs) =>
+      sources === true ? await ask({ ...defined({ q: query.q, max_price: maxPrice }), probe: true }, signal) : undefined
+    const { items, next, search, known, catalogs } =
       running === undefined
-        ? await listen(context, { config, secrets, port: flags.port }, { limitMs: wait * 1000, find })
+        ? await listen(context, { config, secrets, port: flags.port }, { limitMs: wait * 1000, find, beside })
         : await find((part) => running.node.searchAgents(part, { signal })).then(async (page) => ({
             ...page,
+            catalogs: await beside((part) => running.node.searchSources(part, { signal })),
             known: undefined,
             search: page.items.length === 0 ? (await running.node.status({ signal })).search : undefined,
           }))
-    if (context.json) context.printJson(items.map((listing) => z.encode(Listing, listing)))
+    const shown = items.map((listing) => z.encode(Listing, listing))
+    if (context.json) context.printJson(catalogs === undefined ? shown : { agents: shown, catalogs })
     else {
       showAgents(context, items, {
         none: noneFound(query, { search, known, alone: running === undefined && config.p2p.bootstrap.length === 0 }),
         hasMore: next !== undefined,
       })
+      if (catalogs !== undefined) showEntries(context, catalogs)
     }
   },
 })
 
+type AskCatalogs = (query: EntryQuery, signal: AbortSignal) => Promise<SourceResults>
 type Ask = (query: AgentQuery) => Promise<Page<Listing>> | Page<Listing>
 
 async function collect(ask: Ask, query: AgentQuery, itemsMax: number): Promise<Page<Listing>> {
@@ -119,12 +130,19 @@ async function collect(ask: Ask, query: AgentQuery, itemsMax: number): Promise<P
   return { items, next }
 }
 
+type ListenOptions = {
+  limitMs: number
+  find(ask: Ask): Promise<Page<Listing>>
+  /** Searches the catalogs, if the user wants them. */
+  beside(ask: AskCatalogs): Promise<SourceResults | undefined>
+}
+
 /** Joins the network until no new listings arrive or the time is over. Then searches the market. */
 async function listen(
   context: Context,
   node: { config: Config; secrets: Secrets; port: number | undefined },
-  { limitMs, find }: { limitMs: number; find: (ask: Ask) => Promise<Page<Listing>> },
-): Promise<Page<Listing> & MarketKnowledge> {
+  { limitMs, find, beside }: ListenOptions,
+): Promise<Page<Listing> & MarketKnowledge & { catalogs: SourceResults | undefined }> {
   const output = context.json ? undefined : context.io.stderr
   return await withSpinner(output, 'no node is running: starting a temporary node to listen for listings', () =>
     withOwnNode(context, node, async (own) => {
@@ -138,7 +156,8 @@ async function listen(
       }
       await poll(isQuiet, { limitMs, signal: context.io.signal })
       const found = await find((query) => own.market.page(query))
-      return { ...found, search: (await own.status()).search, known: own.listings().length }
+      const catalogs = await beside(own.sources.search)
+      return { ...found, catalogs, search: (await own.status()).search, known: own.listings().length }
     }),
   )
 }

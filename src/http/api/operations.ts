@@ -34,6 +34,7 @@ import { type OwnAgentsPart, ownAgentRoutes } from './routes/own-agents.ts'
 import { receiptRoutes } from './routes/receipts.ts'
 import { reputationRoutes } from './routes/reputation.ts'
 import { sessionRoutes } from './routes/sessions.ts'
+import { type SourcesPart, sourceRoutes } from './routes/sources.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { transactionRoutes } from './routes/transactions.ts'
 import { walletRoutes } from './routes/wallet.ts'
@@ -45,6 +46,7 @@ import { workflowRoutes } from './routes/workflows.ts'
 export type ApiParts = {
   node: NodePart
   market: Pick<Search, 'page' | 'find'>
+  sources: SourcesPart
   ownAgents: OwnAgentsPart
   workers: Pick<WorkerRoll, 'invite' | 'list' | 'revoke'>
   imports: ImportsPart
@@ -80,6 +82,7 @@ export function apiOperations(parts: ApiParts): Operation[] {
   const rows: Operation[] = [
     ...nodeRoutes(node),
     ...agentRoutes(market, ownAgents),
+    ...sourceRoutes(parts.sources),
     ...ownAgentRoutes(ownAgents),
     ...workerRoutes(parts.workers),
     ...importRoutes(parts.imports),

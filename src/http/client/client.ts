@@ -23,6 +23,7 @@ import { type ChannelCalls, channelCalls } from './channels.ts'
 import { type MarketCalls, marketCalls } from './market.ts'
 import { type OperatorCalls, operatorCalls } from './operator.ts'
 import { bodyOf, type ExecuteCall, type Options, type Requests } from './requests.ts'
+import { type SourceCalls, sourceCalls } from './sources.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './stream.ts'
 import { type WebhookCalls, webhookCalls } from './webhooks.ts'
 import { type WorkerCalls, workerCalls } from './workers.ts'
@@ -43,6 +44,7 @@ export type ApiClient = MarketCalls &
   ChannelCalls &
   StreamCalls &
   WebhookCalls &
+  SourceCalls &
   WorkerCalls & {
     health(options?: Options): Promise<Health>
     /** All known agents: local and discovered. */
@@ -137,6 +139,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     ...channelCalls({ request, linked }),
     ...streamCalls(openStream),
     ...webhookCalls({ request, linked }),
+    ...sourceCalls({ request, linked }),
     ...workerCalls({ request, linked }),
     health: (call) => request('/health', Health, call),
     agents: (call) => request('/agents', Listings, call),

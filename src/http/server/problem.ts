@@ -52,6 +52,8 @@ export const problems = {
   UNKNOWN_IDENTITY: { status: 404, title: 'No such identity is on the chain' },
   UNKNOWN_SESSION: { status: 404, title: 'This caller and this agent have no session' },
   UNKNOWN_WEBHOOK: { status: 404, title: 'No webhook with this identifier is known' },
+  UNKNOWN_SOURCE: { status: 404, title: 'No catalog with this name is configured' },
+  UNKNOWN_ENTRY: { status: 404, title: 'No catalog entry with this identifier is known' },
   UNKNOWN_WORKFLOW: { status: 404, title: 'No workflow with this identifier is known' },
   UNKNOWN_APPROVAL: { status: 404, title: 'No approval with this identifier is known' },
   UNKNOWN_ALARM: { status: 404, title: 'No alarm with this identifier is known' },

@@ -1,0 +1,59 @@
+import type { Config } from '../config/config.ts'
+import { ConfigError } from '../config/config-error.ts'
+import type { Secrets } from '../config/secrets.ts'
+import { createGuardedRequest } from '../lib/guarded-request.ts'
+import { type SourceSetting, sourceName } from '../schema/source.ts'
+import type { Search } from '../search/search.ts'
+import { type ConfiguredSource, createSources, type Sources } from '../sources/sources.ts'
+import type { Measures } from '../trust/measures.ts'
+import type { Foundation } from './foundation.ts'
+import type { Listings } from './market.ts'
+
+type NodeSourcesDeps = Pick<Foundation, 'clock' | 'asset'> & {
+  listings: Pick<Listings, 'catalog'>
+  search: Pick<Search, 'bearing'>
+  measures: Pick<Measures, 'share' | 'stats'>
+  publicUrl(): string | undefined
+}
+
+/** The catalogs of config.yaml, beside the market. @throws ConfigError for a key that is not set */
+export function createNodeSources(config: Config, secrets: Secrets, deps: NodeSourcesDeps): Sources {
+  const { catalog } = deps.listings
+  const refusals: string[] = []
+  const configured = (config.sources ?? []).map((setting): ConfiguredSource => {
+    const headers = headersOf(setting, secrets, refusals)
+    return { name: sourceName(setting), url: setting.url, headers, allowPrivate: setting.allow_private === 'true' }
+  })
+  if (refusals.length > 0) throw new ConfigError(refusals)
+  return createSources(configured, {
+    ...{ clock: deps.clock, asset: deps.asset },
+    outside: createGuardedRequest({ publicOnly: true }),
+    anywhere: createGuardedRequest({ publicOnly: false }),
+    ownUrls: () => [config.public.url, config.publicUrl, deps.publicUrl()].flatMap((url) => url ?? []),
+    isListed: (id) => catalog.resolve(id) !== undefined,
+    bearing: deps.search.bearing,
+    measured(url) {
+      // The agent of an order at a URL is that URL.
+      const known = deps.measures.share(url)
+      return known && { share: known.share, stats: deps.measures.stats(url) }
+    },
+  })
+}
+
+function headersOf(setting: SourceSetting, secrets: Pick<Secrets, 'env'>, refusals: string[]): Record<string, string> {
+  const headers: Record<string, string> = {}
+  const { token_env: token, headers_env: named = [] } = setting
+  const wanted = named.map((text) => [
+    text.slice(0, text.indexOf('=')).toLowerCase(),
+    text.slice(text.indexOf('=') + 1),
+    '',
+  ])
+  if (token !== undefined) wanted.push(['authorization', token, 'Bearer '])
+  for (const [header, variable, before] of wanted as [string, string, string][]) {
+    const value = secrets.env(variable)
+    if (value === undefined) refusals.push(`sources: ${variable} is not set, or is a secret of this node`)
+    else if (!/^[\x20-\x7e]{1,4096}$/.test(value)) refusals.push(`sources: ${variable} holds no text for a header`)
+    else headers[header] = before + value
+  }
+  return headers
+}
