@@ -32,6 +32,7 @@ const routes: readonly Route[] = [
   { pattern: /^\/sessions$/, title: 'Sessions', page: load(() => import('./pages/sessions.tsx')) },
   { pattern: /^\/sessions\/([^/]+)\/([^/]+)$/, title: 'Session', page: load(() => import('./pages/session.tsx')) },
   { pattern: /^\/network$/, title: 'Network', page: load(() => import('./pages/network.tsx')) },
+  { pattern: /^\/doors$/, title: 'Doors', page: load(() => import('./pages/doors.tsx')) },
   { pattern: /^\/machines$/, title: 'Machines', page: load(() => import('./pages/machines.tsx')) },
   { pattern: /^\/wallet$/, title: 'Wallet', page: load(() => import('./pages/wallet.tsx')) },
   { pattern: /^\/settings$/, title: 'Settings', page: load(() => import('./pages/settings.tsx')) },

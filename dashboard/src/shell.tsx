@@ -20,6 +20,7 @@ const rooms = [
   ['/channels', 'Channels', 'channels'],
   ['/workflows', 'Workflows', 'workflows'],
   ['/sessions', 'Sessions', 'sessions'],
+  ['/doors', 'Doors', 'doors'],
   ['/network', 'Network', 'network'],
   ['/machines', 'Machines', 'machines'],
   ['/wallet', 'Wallet', 'wallet'],

@@ -9,6 +9,7 @@ import { alarmsDismiss, alarmsList } from './commands/alarms.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './commands/approvals.ts'
 import { budget } from './commands/budget.ts'
 import { channelClose, channelList, channelOpen, channelShow, channelWithdraw } from './commands/channel.ts'
+import { doors } from './commands/doors.ts'
 import { events } from './commands/events.ts'
 import { ledgerAdopt } from './commands/ledger-adopt.ts'
 import { ledgerCopy } from './commands/ledger-copy.ts'
@@ -109,6 +110,7 @@ export const commands: readonly Command[] = [
   ledgerAdopt,
   ledgerCopy,
   peers,
+  doors,
   logs,
   events,
   webhookList,

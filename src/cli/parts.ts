@@ -60,7 +60,10 @@ export type RemoteNode = MarketCalls &
   SourceCalls &
   WorkerCalls &
   StreamCalls &
-  Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'fleet' | 'balance'>
+  Pick<
+    ApiClient,
+    'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'fleet' | 'doors' | 'testDoors' | 'balance'
+  >
 
 /** The large dependencies of commands. Tests replace them; everything else is real. */
 export type Parts = {

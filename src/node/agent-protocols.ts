@@ -34,7 +34,7 @@ type AgentProtocolsOptions = CardOptions & {
 }
 
 /** The token that clients of the OpenAI door spend with if they have none of their own. */
-const OPENAI_TOKEN = { id: 'openai-door', name: 'OpenAI door' }
+export const OPENAI_TOKEN = { id: 'openai-door', name: 'OpenAI door' }
 
 /** Offers the market over A2A, MCP and the API of OpenAI. Their code loads with the first request. */
 export function createAgentProtocols(options: AgentProtocolsOptions, deps: AgentProtocolsDeps) {

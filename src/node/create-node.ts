@@ -124,7 +124,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const sources = createNodeSources(config, secrets, { ...base, listings, measures, search: market.search, publicUrl })
   const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
-    ...{ ...base, ...books, ...sold.reports },
+    ...{ ...base, ...books, ...sold.reports, apiUrl: () => api?.url },
     publicDoor: () => publicDoor && { url: publicDoor.url, tls: publicDoor.tls() },
     ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })

@@ -1,22 +1,36 @@
 import type { Registry } from '../agents/registry.ts'
+import type { Tokens } from '../buying/tokens.ts'
+import type { Config } from '../config/config.ts'
 import type { Earnings } from '../ledger/stats.ts'
 import type { Host } from '../p2p/host.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { Door } from '../schema/door.ts'
-import type { Doors } from '../schema/doors.ts'
+import type { Doors, DoorTests } from '../schema/doors.ts'
+import { OPENAI_TOKEN } from './agent-protocols.ts'
 
-type DoorsDeps = {
+type PlacesDeps = {
   host: Pick<Host, 'addresses'>
   registry: Pick<Registry, 'list'>
-  earnings: Earnings
   /** Where strangers buy over HTTP. Undefined: nowhere. */
   publicUrl(): string | undefined
 }
 
-type DoorView = Doors['doors'][number]
-type Place = Pick<DoorView, 'open' | 'url' | 'addresses' | 'agents'>
+type DoorsDeps = PlacesDeps & {
+  config: Pick<Config, 'openai'>
+  earnings: Earnings
+  /** The local API. `url` is undefined if it is off. */
+  localApi(): { url?: string | undefined; needsToken: boolean }
+  tokens: Pick<Tokens, 'record'>
+  tests(): DoorTests | undefined
+}
 
-/** Where others buy from this node, and what was sold there. */
-export async function doorsOf({ host, registry, earnings, publicUrl }: DoorsDeps): Promise<Doors> {
+type DoorView = Doors['doors'][number]
+type Place = Pick<DoorView, 'open' | 'why' | 'fix' | 'url' | 'addresses' | 'agents'>
+
+const OPEN_PUBLIC = 'set public.port and public.url in config.yaml, and start the node again (docs/doors.md)'
+
+/** The ways by which others buy, and the address of each agent. */
+export function doorPlaces({ host, registry, publicUrl }: PlacesDeps): Record<Door, Place> {
   const url = publicUrl()
   // What is sold on channels only is sold to peers only.
   const sold = registry
@@ -24,10 +38,11 @@ export async function doorsOf({ host, registry, earnings, publicUrl }: DoorsDeps
     .filter(({ definition: { paused, price }, lacks }) => paused !== true && lacks === undefined && price !== undefined)
   const agentsAt = (place: (id: string) => { url: string; stream_url?: string }) =>
     sold.map(({ id, definition }) => ({ agent_id: id, agent_name: definition.name, ...place(id) }))
-  const closed: Place = { open: false, agents: [] }
+  const closed: Place = { open: false, why: 'public.port is not set', fix: OPEN_PUBLIC, agents: [] }
   const addresses = host.addresses()
-  const places: Record<Door, Place> = {
-    libp2p: { open: addresses.length > 0, addresses, agents: [] },
+  const silent = { why: 'the node listens at no address', fix: 'see stoa doctor, Peer port' }
+  return {
+    libp2p: { open: addresses.length > 0, ...(addresses.length === 0 && silent), addresses, agents: agentsAt(peerUrl) },
     http:
       url === undefined
         ? closed
@@ -39,8 +54,43 @@ export async function doorsOf({ host, registry, earnings, publicUrl }: DoorsDeps
       url === undefined
         ? closed
         : { open: true, url: `${url}/a2a`, agents: agentsAt((id) => ({ url: `${url}/a2a/${id}` })) },
-    mcp: url === undefined ? closed : { open: true, url: `${url}/mcp`, agents: [] },
+    mcp:
+      url === undefined ? closed : { open: true, url: `${url}/mcp`, agents: agentsAt(() => ({ url: `${url}/mcp` })) },
   }
-  const { doors } = await earnings.stats({ days: 0 })
-  return { doors: doors.map(({ door, ...sums }) => ({ door, ...places[door], ...sums })) }
+}
+
+/** Where others buy from this node, what was sold there, and the door by which the programs of its operator buy. */
+export async function doorsOf(deps: DoorsDeps): Promise<Doors> {
+  const places = doorPlaces(deps)
+  const [{ doors }, openai] = await Promise.all([deps.earnings.stats({ days: 0 }), openAiDoor(deps)])
+  const { url, needsToken } = deps.localApi()
+  const tests = deps.tests()
+  return {
+    doors: doors.map(({ door, ...sums }) => ({ door, ...places[door], ...sums })),
+    openai,
+    api: { ...(url !== undefined && { url }), needs_token: needsToken },
+    ...(tests !== undefined && { tests }),
+  }
+}
+
+async function openAiDoor({ config: { openai }, localApi, tokens }: DoorsDeps): Promise<Doors['openai']> {
+  const { url } = localApi()
+  const spent = await tokens.record(OPENAI_TOKEN.id)
+  const closed = !openai.enabled
+    ? { why: 'openai_door is not set', fix: 'set openai_door: true in config.yaml, and start the node again' }
+    : { why: 'the local API is off', fix: 'start the node with its API' }
+  const isOpen = openai.enabled && url !== undefined
+  return {
+    open: isOpen,
+    ...(isOpen ? { url: `${url}/v1` } : closed),
+    max_price: formatPrice(openai.maxPriceAtomic),
+    daily_budget: formatPrice(openai.dailyBudgetAtomic),
+    spent: spent?.spent ?? '0',
+    spent_today: spent?.spent_today ?? '0',
+  }
+}
+
+/** What a command of another node names. */
+function peerUrl(id: string): { url: string } {
+  return { url: id }
 }

@@ -8,6 +8,7 @@ import type { Secrets } from '../config/secrets.ts'
 import { shownConfig } from '../config/shown-config.ts'
 import type { MetricSources } from '../http/api/metric-family.ts'
 import type { NodePart } from '../http/api/routes/node.ts'
+import { needsToken } from '../http/server/host-name.ts'
 import type { ChannelsApi } from '../ledger/channels-api.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
 import type { Earnings } from '../ledger/stats.ts'
@@ -15,6 +16,7 @@ import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
 import type { ChannelsSummary } from '../payments/channels/channels-summary.ts'
 import { exposureLimits } from '../payments/exposure.ts'
+import type { ListedTerms } from '../payments/requirements.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
@@ -31,7 +33,8 @@ import { createAlarms } from './alarms.ts'
 import type { ChannelChecksDeps } from './channel-checks.ts'
 import { diagnose } from './diagnosis.ts'
 import { differencesAmong } from './differences.ts'
-import { doorsOf } from './doors.ts'
+import { DoorTests } from './door-tests.ts'
+import { doorPlaces, doorsOf } from './doors.ts'
 import type { Fleet } from './fleet.ts'
 import { fleetStatus, fleetView } from './fleet-view.ts'
 import type { Foundation } from './foundation.ts'
@@ -66,7 +69,7 @@ type ReportingDeps = Pick<
   payments: Pick<Payments, 'oldestOwed' | 'counts'>
   registry: Pick<Registry, 'list'>
   ownAgents: Pick<OperateAgents, 'list'>
-  buyer: Pick<Buyer, 'budget' | 'approvals'>
+  buyer: Pick<Buyer, 'budget' | 'approvals' | 'tokens'>
   earnings: Earnings
   fleet: Pick<Fleet, 'sight' | 'look'>
   workers: Pick<WorkerRoll, 'list'>
@@ -76,6 +79,8 @@ type ReportingDeps = Pick<
   channelTrouble: ChannelChecksDeps['channelTrouble']
   /** The listener where strangers buy over HTTP. Undefined: there is none. */
   publicDoor(): PublicDoorState | undefined
+  /** Where the local API is. Undefined: it is off. */
+  apiUrl(): string | undefined
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -152,9 +157,15 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     webhooks: () => webhooks.list(),
     books: () => deps.earnings.stats({ days: 0 }),
   }
+  const seenDoors = { ...deps, publicUrl: () => deps.publicDoor()?.url }
+  const doorTests = new DoorTests({
+    ...{ clock, places: () => doorPlaces(seenDoors), listedTerms: listedTermsIn(catalog) },
+  })
+  const localApi = () => ({ url: deps.apiUrl(), needsToken: needsToken(config.api) })
   const node: NodePart = {
     ...{ status, peers, fleet },
-    doors: () => doorsOf({ ...deps, publicUrl: () => deps.publicDoor()?.url }),
+    doors: () => doorsOf({ ...seenDoors, config, localApi, tokens: buyer.tokens, tests: doorTests.last }),
+    testDoors: doorTests.run,
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: async () => shownConfig(config, inForce(config, await budget())),
     diagnosis: (signal) =>
@@ -181,6 +192,16 @@ function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
     'seller.unsettled_per_payer': formatPrice(seller.unsettledPerPayerAtomic ?? perPayerMax),
     'seller.unsettled_max': formatPrice(seller.unsettledMaxAtomic ?? totalMax),
     'seller.check_funds_from': formatPrice(seller.checkFundsFromAtomic ?? checkFrom),
+  }
+}
+
+/** What the listing of an agent asks, as its signed record says. */
+function listedTermsIn({ resolve }: Pick<Listings['catalog'], 'resolve'>) {
+  return (agentId: string): ListedTerms | undefined => {
+    const listing = resolve(agentId)
+    if (listing === undefined) return undefined
+    const { price_atomic: amount, network, asset, pay_to: payTo } = listing
+    return { amount: BigInt(amount), network, asset, payTo }
   }
 }
 

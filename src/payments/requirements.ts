@@ -22,7 +22,7 @@ export function requirementsOf(
   }
 }
 
-type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
+export type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
 
 /** The first difference from the seller's listing (D33). The buyer never signs other terms blindly (T2). */
 export function differenceFromListing(asked: PaymentRequirements, listed: ListedTerms): string | undefined {

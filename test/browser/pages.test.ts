@@ -59,6 +59,7 @@ async function pages(): Promise<Record<string, string>> {
     [`/workflows/${workflow.id}`]: 'completed',
     '/sessions': 'Own',
     [`/sessions/${agent}/local`]: 'hello',
+    '/doors': 'Where others buy',
     '/network': 'Peers',
     '/machines': 'answers this page',
     '/wallet': 'Address',

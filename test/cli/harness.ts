@@ -285,9 +285,18 @@ const unasked = Object.fromEntries(
       'testSource',
       'searchSources',
       'probeEntry',
+      'doors',
+      'testDoors',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
-) as unknown as MarketCalls & OperatorCalls & ChannelCalls & StreamCalls & WebhookCalls & SourceCalls & WorkerCalls
+) as unknown as MarketCalls &
+  OperatorCalls &
+  ChannelCalls &
+  StreamCalls &
+  WebhookCalls &
+  SourceCalls &
+  WorkerCalls &
+  Pick<RemoteNode, 'doors' | 'testDoors'>
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {

@@ -281,7 +281,8 @@ export function fakeDeps({
       status: async () => statusFixture,
       peers: () => [peerFixture],
       fleet: async () => fleetFixture,
-      doors: async () => ({ doors: [] }),
+      doors: async () => ({ doors: [], openai: openAiFixture, api: { needs_token: false } }),
+      testDoors: async () => ({ at: '2026-11-24T10:00:00.000Z', tests: [] }),
       configuration: async () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
       diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
       balance,
@@ -290,6 +291,8 @@ export function fakeDeps({
     ...changes,
   }
 }
+
+const openAiFixture = { open: false, max_price: '0.01', daily_budget: '1', spent: '0', spent_today: '0' }
 
 /** Holds one alarm. */
 function fakeAlarms(): ApiDeps['alarms'] {

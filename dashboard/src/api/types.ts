@@ -7,6 +7,7 @@ import type * as book from '../../../src/schema/book.ts'
 import type * as budget from '../../../src/schema/budget.ts'
 import type * as channel from '../../../src/schema/channel-record.ts'
 import type * as configuration from '../../../src/schema/configuration.ts'
+import type * as door from '../../../src/schema/doors.ts'
 import type * as execution from '../../../src/schema/execution-payment.ts'
 import type * as fleet from '../../../src/schema/fleet.ts'
 import type * as ledger from '../../../src/schema/ledger.ts'
@@ -40,6 +41,8 @@ export type NewAgent = input<typeof api.RegisterAgent>
 
 export type Listing = input<typeof listing.Listing>
 export type NodeStatus = input<typeof api.NodeStatus>
+export type Doors = input<typeof door.Doors>
+export type DoorTests = input<typeof door.DoorTests>
 export type Reachability = NodeStatus['reachability']
 export type PaymentRecord = input<typeof payment.PaymentRecord>
 export type Stats = input<typeof ledger.Stats>

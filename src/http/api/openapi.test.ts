@@ -96,6 +96,7 @@ const bodiless = [
   'replaceTransaction',
   'abandonTransaction',
   'retryPayment',
+  'testDoors',
   'refundPayment',
   'pauseAgent',
   'resumeAgent',
@@ -150,6 +151,7 @@ test('what is sent is what the document says', async () => {
   await workflows.settled(done.id, { limitMs: 5_000 })
   const calls: Record<string, object> = {
     getAgent: { url: `/agents/${remoteId}` },
+    testDoors: { url: '/doors/test', method: 'POST' },
     registerAgent: { url: '/agents', method: 'POST', payload: agent },
     importAgent: { url: '/imports', method: 'POST', payload: { peer: 'x', agent_id: 'y', price: '0.01' } },
     removeImport: { url: `/imports/${remoteId}`, method: 'DELETE' },

@@ -13,7 +13,7 @@ import {
   RegisterAgent,
   WalletBalance,
 } from '../../schema/api.ts'
-import { Doors } from '../../schema/doors.ts'
+import { Doors, DoorTests } from '../../schema/doors.ts'
 import { Fleet } from '../../schema/fleet.ts'
 import { EXECUTION_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
@@ -58,6 +58,8 @@ export type ApiClient = MarketCalls &
     peers(options?: Options): Promise<PeerStatus[]>
     fleet(options?: Options): Promise<Fleet>
     doors(options?: Options): Promise<Doors>
+    /** Asks the addresses for strangers, as a client would. */
+    testDoors(options?: Options): Promise<DoorTests>
     balance(options?: Options): Promise<WalletBalance>
   }
 
@@ -155,6 +157,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     peers: (call) => request('/peers', PeerStatuses, call),
     fleet: (call) => request('/fleet', Fleet, call),
     doors: (call) => request('/doors', Doors, call),
+    testDoors: (call) => request('/doors/test', DoorTests, call, {}),
     balance: (call) => request('/wallet/balance', WalletBalance, call),
   }
 }

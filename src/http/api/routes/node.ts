@@ -1,7 +1,7 @@
 import { Health, NodeStatus, type PeerStatus, PeerStatuses, type WalletBalance } from '../../../schema/api.ts'
 import { Configuration } from '../../../schema/configuration.ts'
 import { Diagnosis } from '../../../schema/diagnosis.ts'
-import { Doors } from '../../../schema/doors.ts'
+import { Doors, DoorTests } from '../../../schema/doors.ts'
 import { Fleet } from '../../../schema/fleet.ts'
 import { type Operation, operation } from '../operation.ts'
 import { statusFor } from '../status-for.ts'
@@ -11,6 +11,7 @@ export type NodePart = {
   peers(): readonly PeerStatus[]
   fleet(): Promise<Fleet>
   doors(): Promise<Doors>
+  testDoors(signal: AbortSignal): Promise<DoorTests>
   balance(): Promise<WalletBalance>
   configuration(): Promise<Configuration>
   diagnosis(signal: AbortSignal): Promise<Diagnosis>
@@ -25,6 +26,7 @@ export function nodeRoutes(node: NodePart): Operation[] {
     listPeers(node),
     getFleet(node),
     getDoors(node),
+    testDoors(node),
     getConfig(node),
     getDiagnosis(node),
   ]
@@ -68,9 +70,26 @@ const getDoors = (node: NodePart) =>
     id: 'getDoors',
     path: '/doors',
     summary: 'Where others buy from this node',
-    description: 'Each way in, with the address of each agent, and what was sold by it.',
+    description:
+      'Each way in, with the address of each agent, and what was sold by it. Also the door by which programs of the ' +
+      'operator buy, and the outcome of the last test of the addresses.',
     response: Doors,
     handler: () => node.doors(),
+  })
+
+const testDoors = (node: NodePart) =>
+  operation({
+    ...row,
+    id: 'testDoors',
+    method: 'POST',
+    path: '/doors/test',
+    summary: 'Test the addresses for strangers',
+    description:
+      'The node asks each address that it gives to clients, as a client would: TLS, status 402, the price of the ' +
+      'listing. Nothing is paid and no agent runs.',
+    scope: 'admin',
+    response: DoorTests,
+    handler: ({ signal }) => node.testDoors(signal),
   })
 
 const getFleet = (node: NodePart) =>

@@ -1,0 +1,158 @@
+import type { Clock, UnixMs } from '../lib/clock.ts'
+import { isoTime } from '../lib/clock.ts'
+import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
+import { type Glance, type GlanceOptions, glance } from '../lib/glance.ts'
+import { isPublicAddress } from '../lib/public-address.ts'
+import type { ListedTerms } from '../payments/requirements.ts'
+import { seenTerms } from '../protocols/doors/seen-terms.ts'
+import type { Door } from '../schema/door.ts'
+import type { Doors, DoorTest, DoorTests as Report } from '../schema/doors.ts'
+
+type Way = Pick<Doors['doors'][number], 'open' | 'url' | 'agents'>
+
+type DoorTestsDeps = {
+  clock: Clock
+  places(): Record<Door, Way>
+  /** What the listing of an own agent asks. Undefined: it is not on the market. */
+  listedTerms(agentId: string): ListedTerms | undefined
+  /** Certificates to trust instead of those of the system. */
+  ca?: string | undefined
+}
+
+/** Agents whose addresses are tested. */
+const AGENTS_MAX = 20
+const ASK_MS_MAX = 3_000
+/** A test within this time after another one gets its outcome. */
+const FRESH_MS = 3_000
+const CERTIFICATE_DAYS_MIN = 14
+const BODY_BYTES_MAX = 64 * 1024
+const DAY_MS = 24 * 60 * 60 * 1000
+
+const PROXY =
+  'let the proxy pass the path on to public.port unchanged, with all headers (docs/doors.md, Behind a proxy)'
+const HTTPS = 'put a proxy with TLS before it, and set public.url to its https address (docs/doors.md, Behind a proxy)'
+const AWAY =
+  'see that the name, the proxy and the firewall lead to public.port; some routers do not let a machine reach its own public address'
+const CERTIFICATE = 'renew the certificate of the proxy, with the chain up to a known authority'
+
+/** Asks the addresses that this node gives to clients, as a client would. Pays nothing, and runs no agent. */
+export class DoorTests {
+  readonly #deps: DoorTestsDeps
+  #last: { at: UnixMs; report: Report } | undefined
+  #running: Promise<Report> | undefined
+
+  constructor(deps: DoorTestsDeps) {
+    this.#deps = deps
+  }
+
+  /** What was found last. */
+  last = (): Report | undefined => this.#last?.report
+
+  /** Tests now. Callers at the same time share one test. */
+  run = (signal: AbortSignal): Promise<Report> => {
+    const { clock } = this.#deps
+    if (this.#last !== undefined && Math.abs(clock.now() - this.#last.at) < FRESH_MS) {
+      return Promise.resolve(this.#last.report)
+    }
+    this.#running ??= this.#test(AbortSignal.any([signal, AbortSignal.timeout(ASK_MS_MAX)])).finally(() => {
+      this.#running = undefined
+    })
+    return this.#running
+  }
+
+  async #test(signal: AbortSignal): Promise<Report> {
+    const { clock, places } = this.#deps
+    const { http, a2a, mcp } = places()
+    const looks = [
+      ...http.agents.slice(0, AGENTS_MAX).map((agent) => this.#http(agent, signal)),
+      ...a2a.agents.slice(0, AGENTS_MAX).map((agent) => this.#a2a(agent, signal)),
+      ...(mcp.open ? [this.#mcp(mcp.url!, mcp.agents.length, signal)] : []),
+    ]
+    const tests = await Promise.all(looks)
+    const at = clock.now()
+    this.#last = { at, report: { at: isoTime(at), tests } }
+    return this.#last.report
+  }
+
+  async #http({ agent_id, url }: Way['agents'][number], signal: AbortSignal): Promise<DoorTest> {
+    const listed = this.#deps.listedTerms(agent_id)
+    const isFree = listed?.amount === 0n
+    const request = isFree ? { method: 'GET' as const } : { method: 'POST' as const, headers: JSON_BODY }
+    const seen = await this.#ask(url, { ...request, bodyBytesMax: 0 }, signal)
+    const finding = this.#judge(seen, url, (answer) => {
+      if (listed === undefined) return skip('the agent is not on the market yet, so there is nothing to compare with')
+      if (answer.status === 429 || answer.status === 503) return warn('is busy: no price was asked', 'test again later')
+      if (isFree) return answer.status === 200 ? ok('answers, and is free') : otherAnswer(answer, '200')
+      if (answer.status !== 402) return otherAnswer(answer, '402')
+      const { difference, isForCatalogs } = seenTerms(headerOf(answer), url, listed)
+      if (difference !== undefined) return fail(`the answer ${difference}`, PROXY)
+      if (!isForCatalogs) return warn('the answer has no declaration for catalogs of x402', PROXY)
+      return ok('answers 402 with the price of the listing')
+    })
+    return { ...{ door: 'http', from: 'here', agent_id, url }, ...finding }
+  }
+
+  async #a2a({ agent_id, url }: Way['agents'][number], signal: AbortSignal): Promise<DoorTest> {
+    const card = `${url}/.well-known/agent-card.json`
+    const seen = await this.#ask(card, { method: 'GET', bodyBytesMax: BODY_BYTES_MAX }, signal)
+    const finding = this.#judge(seen, url, (answer) => {
+      if (answer.status !== 200) return otherAnswer(answer, '200')
+      return answer.body.includes(JSON.stringify(url).slice(1, -1))
+        ? ok('its card names this address')
+        : fail('its card names another address', PROXY)
+    })
+    return { ...{ door: 'a2a', from: 'here', agent_id, url }, ...finding }
+  }
+
+  async #mcp(url: string, agents: number, signal: AbortSignal): Promise<DoorTest> {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
+    const headers = { ...JSON_BODY, accept: 'application/json, text/event-stream' }
+    const seen = await this.#ask(url, { method: 'POST', headers, body, bodyBytesMax: BODY_BYTES_MAX }, signal)
+    const finding = this.#judge(seen, url, (answer) => {
+      if (answer.status !== 200) return otherAnswer(answer, '200')
+      if (!answer.body.includes('"tools"')) return fail('does not list its tools', PROXY)
+      return ok(`lists its tools: ${agents} ${agents === 1 ? 'agent' : 'agents'}`)
+    })
+    return { ...{ door: 'mcp', from: 'here', url }, ...finding }
+  }
+
+  #ask(url: string, options: Omit<GlanceOptions, 'signal' | 'ca'>, signal: AbortSignal): Promise<Glance> {
+    return glance(new URL(url), { ...options, ca: this.#deps.ca, signal })
+  }
+
+  /** What holds for every address: it answers, over TLS, with a certificate that is good for a while. */
+  #judge(seen: Glance, url: string, look: (answer: Answer) => Finding): Finding {
+    if (seen.kind === 'tls') return fail(`its TLS is refused: ${seen.reason}`, CERTIFICATE)
+    if (seen.kind !== 'answered') return warn(`cannot be reached from here: ${seen.reason}`, AWAY)
+    const found = look(seen)
+    if (found.state !== 'ok') return found
+    const { hostname } = new URL(url)
+    if (seen.certificateEndsAt === undefined) {
+      const isLocal = hostname === 'localhost' || (/^[0-9.]+$|^\[/.test(hostname) && !isPublicAddress(bare(hostname)))
+      const reason = isLocal
+        ? 'only machines of this network reach this address: public.url is not set to one outside'
+        : 'over plain http: anybody between can change the terms, and clients refuse to pay'
+      return warn(`${found.text}, but ${reason}`, HTTPS)
+    }
+    const days = Math.floor((seen.certificateEndsAt - this.#deps.clock.now()) / DAY_MS)
+    const text = `${found.text}; its certificate is valid for ${days} more ${days === 1 ? 'day' : 'days'}`
+    return days < CERTIFICATE_DAYS_MIN ? warn(text, CERTIFICATE) : ok(text)
+  }
+}
+
+type Answer = Extract<Glance, { kind: 'answered' }>
+
+const JSON_BODY = { 'content-type': 'application/json' } as const
+
+function headerOf({ headers }: Answer): string | undefined {
+  return [headers['payment-required']].flat()[0]
+}
+
+function otherAnswer({ status, headers }: Answer, wanted: string): Finding {
+  const isMoved = status >= 300 && status < 400 && headers.location !== undefined
+  return fail(`answers ${status} and not ${wanted}${isMoved ? ': clients do not follow redirects' : ''}`, PROXY)
+}
+
+function bare(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1')
+}
