@@ -76,6 +76,16 @@ export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'
 }
 
+/**
+ * No machine here can run the task, or end a run that has shown nothing. A machine at another process of the seller may.
+ */
+export class NoMachine extends AgentError {
+  constructor() {
+    const reason = 'no machine that can run this agent is connected to this process of its seller now'
+    super('AGENT_NOT_RUNNABLE', `${reason}; try again later`)
+  }
+}
+
 export function runCanceled(): AgentError {
   return new AgentError('AGENT_CANCELLED', RUN_CANCELED)
 }

@@ -1,15 +1,12 @@
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
-import { doubledMs } from '../lib/retry.ts'
-import { pause } from '../lib/wait.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
-import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
+import type { StreamPool } from '../protocols/streams.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import {
   type AnswerLimits,
-  askX402Result,
   type BodyForm,
   type Call,
   callX402Preemptively,
@@ -22,7 +19,8 @@ import {
 } from '../protocols/x402/client.ts'
 import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
-import type { Order, Reservation } from '../store/purchases.ts'
+import type { Order } from '../store/purchases.ts'
+import { askUntilKnown, sendElsewhere } from './ask-again.ts'
 import { buyOnChannel } from './channels/buy-on-channel.ts'
 import { neededLine } from './channels/channel-only.ts'
 import type { Channels } from './channels/channels.ts'
@@ -33,14 +31,10 @@ import { outcomeOf } from './outcome.ts'
 import { type Ask, FIRST_ASK, isReferral, nextAsk } from './processes-asked.ts'
 import { type PurchaseResult, received, receivedOnChannel } from './received.ts'
 import type { SendGate } from './send-gate.ts'
-import { onStream, StreamLease } from './stream-lease.ts'
+import { StreamLease } from './stream-lease.ts'
 
 /** Challenges that a seller may let expire before the purchase fails. */
 const CHALLENGES_MAX = 3
-/** Pauses before a result is asked for again. */
-const BACKOFF = { firstMs: 200, mostMs: 5_000 }
-/** Resend a payment only if this much of its window is left: the seller needs time to run and settle. */
-const RESEND_MARGIN_SECONDS = 15
 /** How long a caller waits after the payment window ends. Then the recovery asks the chain. */
 const AFTER_WINDOW_MS = 30_000
 
@@ -79,7 +73,6 @@ type Purchase = {
   guard: Guard
   deadline: Deadline
 } & Callers
-type SignedCall = { reservation: Reservation; call: Call; seller: StreamPeer }
 
 /**
  * Buys one run of a paid agent. The mirror of the seller's `runPaid`.
@@ -135,6 +128,7 @@ function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Ter
     resource,
     task: order.task,
     callerDid: deps.callerDid,
+    mayMove: true,
     form: formOf(resource),
     ...(deps.allowSettleFirst === false && { refusesSettleFirst: true }),
     ...(hops !== undefined && { hops }),
@@ -144,7 +138,8 @@ function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Ter
 
 /**
  * Steps 1 to 4. As long as nothing is signed, replaces a stream that was kept open and had ended, and asks another process
- * of the seller if this one does not take the call: see `nextAsk`.
+ * of the seller if this one does not take the call: see `nextAsk`. The signed payment goes to another process if this one
+ * leaves it.
  */
 async function payOverStream(bought: Purchase, deps: PurchaseDeps): Promise<ReceivedResponse> {
   const { terms, call, guard, deadline, watch } = bought
@@ -162,7 +157,11 @@ async function payOverStream(bought: Purchase, deps: PurchaseDeps): Promise<Rece
       return response
     } catch (error) {
       lease.end(error)
-      if (signal.aborted || guard.reservation !== undefined) throw error
+      if (signal.aborted) throw error
+      if (guard.reservation !== undefined) {
+        const signed = { reservation: guard.reservation, call: shown, seller: terms.seller }
+        return await sendElsewhere(signed, { refusal: error, instead: lease.stream }, deps, signal)
+      }
       if (lease.isReused && outcomeOf(error, undefined) === 'other stream') continue
       asks = nextAsk(asks, error, lease.stream)
     }
@@ -233,60 +232,6 @@ async function signFor(
   deadline.limit(Math.max(0, windowMs) + afterWindowMs, () => new ResultOverdue())
   watch?.status('running')
   return envelope
-}
-
-/**
- * Step 5. Fetches a paid result after the connection was lost. Works after a restart of either side.
- *
- * If the seller never saw the payment, sends the same payment again. An authorization can be spent only once, so asking
- * again is safe.
- */
-async function askUntilKnown(
-  signed: SignedCall,
-  deps: Pick<PurchaseDeps, 'clock' | 'streams'>,
-  signal: AbortSignal,
-): Promise<ReceivedResponse> {
-  const { reservation, call, seller } = signed
-  const { streams, clock } = deps
-  for (let turn = 1; ; turn++) {
-    try {
-      return await onStream(
-        { seller, streams, urgent: true },
-        ({ stream }) => askX402Result(stream, call, reservation.envelope, signal),
-        signal,
-      )
-    } catch (error) {
-      signal.throwIfAborted()
-      const outcome = outcomeOf(error, 'result')
-      const maySend = reservation.validBeforeSeconds - clock.now() / 1000 > RESEND_MARGIN_SECONDS
-      if (outcome === 'last word' || (outcome === 'send again' && !maySend)) throw error
-      if (outcome === 'send again') {
-        const response = await sendAgain(signed, deps, signal)
-        if (response !== undefined) return response
-      }
-    }
-    await pause(doubledMs(turn, BACKOFF), signal)
-    signal.throwIfAborted()
-  }
-}
-
-/** @returns undefined if the seller must be asked for the result again */
-async function sendAgain(
-  { reservation, call, seller }: SignedCall,
-  { streams }: Pick<PurchaseDeps, 'streams'>,
-  signal: AbortSignal,
-): Promise<ReceivedResponse | undefined> {
-  try {
-    return await onStream(
-      { seller, streams },
-      ({ stream }) => callX402Preemptively(stream, call, reservation.envelope, signal),
-      signal,
-    )
-  } catch (error) {
-    signal.throwIfAborted()
-    if (outcomeOf(error, 'payment again') === 'last word') throw error
-    return undefined
-  }
 }
 
 /** Our ids are plain. The original node names its agents by a DID, or by a peer id and a DID. */

@@ -108,6 +108,11 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       else events.emit({ record: 'deferral', id })
       return isVoided
     },
+    async moveOn(id, error, now) {
+      const isVoided = await payments.moveOn(id, error, now)
+      if (isVoided) progressed({ id, state: 'voided' })
+      return isVoided
+    },
     async takeBack(progress, now) {
       const { id } = progress
       const before = await payments.get(id)

@@ -82,7 +82,8 @@ async function execute(
   const { input, correlationId } = request
   checkTask(input)
   refer(agent, request.mayRefer)
-  return runFree(agent, input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
+  const caller = { callerDid: deps.didOf(peerId), correlationId, signal, mayMove: request.mayRefer }
+  return runFree(agent, input, caller, deps)
 }
 
 /** Makes one call as the client of the protocol. @throws PeerError that the seller sends */

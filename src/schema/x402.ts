@@ -38,6 +38,11 @@ const MayRefer = z.unknown().optional().meta({
     'an extension, without a payment: `true` lets the seller answer 3001 if the call would wait here and another of its processes is free',
 })
 
+const MayMove = z.unknown().optional().meta({
+  description:
+    'an extension: with `true`, the seller may answer 3001 if the machine of the run is lost, so that the same payment is sent to another of its processes',
+})
+
 const asked = {
   body: z.base64(),
   caller_did: did,
@@ -69,7 +74,7 @@ export const X402PaymentRequired = z.object({
   message: z.string().max(4096),
   seller_did: did,
 })
-export const X402PaidRequest = z.object({ ...header, payment: PaymentEnvelope, ...asked })
+export const X402PaidRequest = z.object({ ...header, payment: PaymentEnvelope, may_move: MayMove, ...asked })
 /** An extension: what the agent outputs while it works. Only the response counts. */
 export const X402Output = z.object({
   ...header,

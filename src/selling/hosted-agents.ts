@@ -164,6 +164,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         streaming: definition.streaming ?? DEFAULT_STREAMING,
         ...(definition.max_price !== undefined && { isAhead: () => deps.isAhead(id) }),
         ...(definition.worker !== undefined && {
+          isSoldElsewhere: () => deps.soldElsewhere().has(id),
           isFreeElsewhere: () => deps.slots.wouldWait(id) && deps.takesElsewhere(definition.name),
         }),
         run: (call) => runWithHistory(agent, call, exchanges),

@@ -112,7 +112,9 @@ export function exposedPayments(
       const payer = claim.signed.authorization.from
       try {
         const [stored, rows] = await database.commit(claimed, { record: 'payment', id: claim.id })
-        return stored === 1 ? exposedIn(rows, payer) : undefined
+        if (stored !== 1) return undefined
+        // A payment that was claimed once more may be in the sums already.
+        return rows.length === 0 ? await exposed(payer) : exposedIn(rows, payer)
       } catch (error) {
         if (!(error instanceof StoreError && error.code === 'STORE_IN_DOUBT')) throw error
         const isStored = await database.query(one(CLAIMED_BY, toBytes(claim.id), counted)).catch(() => undefined)

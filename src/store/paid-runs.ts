@@ -3,14 +3,14 @@ import type { Hex } from '../schema/primitives.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
-import type { StoredPayment } from './payment-row.ts'
+import { MAY_MOVE, type StoredPayment } from './payment-row.ts'
 import { one, run, together } from './query.ts'
 import { refundPurpose } from './transactions.ts'
 
 /**
  * Which process runs the work of a payment. `running` is 1 while the owner of a payment that settles first settles or
  * runs it. The owner of any other payment runs it while it is authorized. `running` is 2 while the owner pays a payment back
- * whose work has no result: a run and a refund exclude each other.
+ * whose work has no result: a run and a refund exclude each other. A voided payment with 3 may be claimed once more.
  */
 export interface PaidRuns {
   /**
@@ -38,6 +38,11 @@ export interface PaidRuns {
    * @returns whether it is voided
    */
   abandon(id: Hex, error: string, now: UnixMs): Promise<boolean>
+  /**
+   * Voids a payment of this process whose run has ended without a result, and lets another process claim it once more. False: it is
+   * further, or another process has it.
+   */
+  moveOn(id: Hex, error: string, now: UnixMs): Promise<boolean>
   /** True while another process that is alive has this payment under way. */
   isElsewhere(id: Hex): Promise<boolean>
 }
@@ -64,6 +69,9 @@ const GIVE = `
     AND EXISTS (SELECT 1 FROM processes WHERE id = ?1 AND ended_at IS NULL)`
 const ABANDON = `
   UPDATE payments SET state = 'voided', error = ?, updated_at = ? WHERE id = ? AND owner = ? AND state = 'authorized'`
+const MOVE_ON = `
+  UPDATE payments SET state = 'voided', running = ${MAY_MOVE}, error = ?, updated_at = ?
+  WHERE id = ? AND owner = ? AND state = 'authorized' AND task IS NULL`
 const DEFER_UNRUN = `
   UPDATE payments SET running = 0,
     deferred = CASE WHEN deferred IS NULL AND state IN ('owed', 'settled') AND exchange_id IS NULL THEN 1 ELSE deferred END
@@ -96,6 +104,8 @@ export function paidRuns(database: LedgerDatabase): PaidRuns {
       const [, , isVoided] = await database.commit(change, { record: 'payment', id })
       return isVoided !== undefined
     },
+    moveOn: async (id, error, now) =>
+      (await database.commit(run(MOVE_ON, error, now, toBytes(id), process), { record: 'payment', id })) === 1,
     isElsewhere: async (id) => (await database.query(one(ELSEWHERE, toBytes(id), process))) !== undefined,
   }
 }

@@ -52,9 +52,14 @@ export type StoredPayment = Claim & {
   channel?: { id: Hex; charge: Charge | undefined }
   /** How often it was run after its settlement without a result, and when last. Undefined: never. */
   failedRuns?: { count: number; lastAt: UnixMs }
+  /** True if it was voided because its process lost the machine of the run: another process may claim it once more. */
+  mayMove?: true
   createdAt: UnixMs
   updatedAt: UnixMs
 }
+
+/** The value of the column `running` of a voided payment that may be claimed once more. */
+export const MAY_MOVE = 3
 
 /**
  * SQL condition for owed or given-up payments whose work was done. A payment that settles first has a task from the
@@ -93,6 +98,7 @@ export type PaymentRow = {
   error: string | null
   refund_tx: Uint8Array | null
   receipt: Uint8Array | null
+  running: number
   failed_runs: number
   failed_run_at: number | null
   channel: Uint8Array | null
@@ -127,6 +133,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
     receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),
     ...(row.failed_runs > 0 && { failedRuns: { count: row.failed_runs, lastAt: row.failed_run_at ?? 0 } }),
+    ...(row.state === 'voided' && row.running === MAY_MOVE && { mayMove: true as const }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

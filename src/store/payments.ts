@@ -11,6 +11,7 @@ import { type NamedTransactions, namedTransactions } from './named-transactions.
 import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
   type Claim,
+  MAY_MOVE,
   type PaymentRow,
   type PaymentState,
   type StoredPayment,
@@ -108,6 +109,15 @@ const CLAIM = `
      bound_to, owner, counted, running, created_at, updated_at)
   SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?, ?, ?, ?
   WHERE ${WITH_CHALLENGE.map((sql) => `NOT EXISTS (${sql})`).join(' AND ')} ON CONFLICT DO NOTHING`
+
+/**
+ * A payment that another process voided before its run had a result, sent once more by the same peer. If the sums of unsettled
+ * work still have it (exposed.ts), it stays counted there.
+ */
+const CLAIM_AGAIN = `
+  UPDATE payments SET state = 'authorized', owner = ?, task = ?, running = ?, error = NULL, updated_at = ?,
+    counted = CASE WHEN counted > 0 THEN counted ELSE ? END
+  WHERE id = ? AND state = 'voided' AND running = ${MAY_MOVE} AND exchange_id IS NULL AND peer_id = ? AND agent_id = ?`
 
 const PROGRESS = `
   state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?, error = ?, look_at = ?,
@@ -219,10 +229,12 @@ function claimed(
   claim: Claim,
   { process, now, counted }: { process: string; now: UnixMs; counted: number },
 ): Query<number> {
+  const id = toBytes(claim.id)
   const challenge = claim.challengeNonce === undefined ? null : toBytes(claim.challengeNonce)
-  return run(
+  const running = claim.task === undefined ? 0 : 1
+  const inserted = run(
     CLAIM,
-    toBytes(claim.id),
+    id,
     claim.agentId,
     claim.peerId,
     claim.correlationId,
@@ -234,12 +246,16 @@ function claimed(
     claim.boundTo ?? null,
     process,
     counted,
-    claim.task === undefined ? 0 : 1,
+    running,
     now,
     now,
     challenge,
     challenge,
   )
+  // Only a payment that was sent before comes without a challenge.
+  if (claim.challengeNonce !== undefined) return inserted
+  const again = run(CLAIM_AGAIN, process, claim.task ?? null, running, now, counted, id, claim.peerId, claim.agentId)
+  return together(again, inserted).map(([moved, stored]) => moved + stored)
 }
 
 function progressed(progress: PaymentProgress, now: UnixMs): Query<number> {

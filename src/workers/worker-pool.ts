@@ -1,4 +1,4 @@
-import { AgentError, cannotRun, runCanceled } from '../agents/runtime.ts'
+import { AgentError, cannotRun, NoMachine, runCanceled } from '../agents/runtime.ts'
 import type { AgentWorkers, WorkerTask } from '../agents/worker-agent.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -101,7 +101,7 @@ export class WorkerPool implements AgentWorkers {
   }
 
   async run(agentName: string, task: WorkerTask): Promise<string> {
-    if (!this.canRun(agentName)) throw nobody()
+    if (!this.canRun(agentName)) throw new NoMachine()
     let isShown = false
     const show = task.onOutput
     const onOutput = (text: string) => {
@@ -225,7 +225,7 @@ export class WorkerPool implements AgentWorkers {
       waiting.timer = undefined
     } else {
       const { awayMs = AWAY_MS_MAX } = this.#deps
-      waiting.timer ??= setTimeout(() => this.#giveUp(waiting, nobody()), awayMs)
+      waiting.timer ??= setTimeout(() => this.#giveUp(waiting, new NoMachine()), awayMs)
     }
   }
 
@@ -235,10 +235,6 @@ export class WorkerPool implements AgentWorkers {
     clearTimeout(waiting.timer)
     waiting.reject(error)
   }
-}
-
-function nobody(): AgentError {
-  return cannotRun('no machine that can run this agent is connected to this process of its seller now; try again later')
 }
 
 function lost(cause: unknown): AgentError {

@@ -1,5 +1,5 @@
 /** ADR-38: two processes of a seller, each with a worker for one task at a time, and a buyer that is connected to one of them. */
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
@@ -74,6 +74,42 @@ test.each([
     await until(async () => (await buyer.status()).connected_peers > 0, WAIT)
     await writeFile(`${shop.marks}/go`, '')
     expect(await Promise.all(calls)).toEqual(['painted one', 'painted two', 'painted three'])
+  },
+  180_000,
+)
+
+test.each([
+  ['free', 0],
+  ['paid', 0.01],
+])(
+  'a call of a %s agent whose worker is revoked while it runs is run at the other process',
+  async (_, price) => {
+    const painter = { name: `careful painter for ${price}`, description: 'paints', price, worker: true }
+    const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+    const processes = [await shop.start('a'), await shop.start('b')]
+    const agents = [{ ...painter, price: 0, worker: undefined, command: [process.execPath, '-e', program(shop.marks)] }]
+    for (const { ready } of processes) {
+      const { token } = await ask<InvitedWorker>(ready.api_url, '/workers', { body: {} })
+      const own = writeJoinToken({ ...readJoinToken(token), addrs: ready.addresses })
+      await (await startWorkerProcess({ dataDir: await testDir(), token: own, agents })).joined()
+    }
+    const api = processes[0]!.ready.api_url
+    const records = () => ask<WorkerRecord[]>(api, '/workers')
+    await until(async () => new Set((await records()).flatMap((one) => one.processes ?? [])).size === 2, WAIT)
+    const { id } = await discover(buyer, shop.seller, painter.name, WAIT)
+    const call = buyer.execute({ agentId: id, input: 'one', signal: AbortSignal.timeout(100_000) })
+    const begunAt = async () => readFile(`${shop.marks}/begun one`, 'utf8').catch(() => '')
+    const first = await until(begunAt, WAIT)
+    const busy = await until(async () => (await records()).find(({ running }) => running === 1), WAIT)
+    await ask(api, `/workers/${busy.id}`, { method: 'DELETE' })
+    await until(async () => !['', first].includes(await begunAt()), WAIT)
+    await writeFile(`${shop.marks}/go`, '')
+    const { output, payment } = await call
+    expect(output).toBe('painted one')
+    if (price === 0) return
+    // One payment, of which the chain shows one transfer.
+    expect(payment).toMatchObject({ amount_atomic: '10000' })
+    await until(async () => (await devnet.chain.balanceOf(shop.account)) === 10_000n, WAIT)
   },
   180_000,
 )

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { Stream } from '@libp2p/interface'
 import type { Channels } from '../../src/buying/channels/channels.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/buying/execute.ts'
 import { Recovery } from '../../src/buying/recovery.ts'
@@ -9,7 +8,7 @@ import { Changes } from '../../src/lib/changes.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { Wallet } from '../../src/payments/wallet.ts'
-import { type StreamPeer, StreamPool } from '../../src/protocols/streams.ts'
+import { type OpenStream, StreamPool } from '../../src/protocols/streams.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
@@ -25,7 +24,7 @@ import { freshRunTime } from './run-time.ts'
 import { testBudget } from './test-budget.ts'
 
 export type TestBuyerOptions = {
-  open: (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
+  open: OpenStream
   clock?: HandClock
   database?: Database
   chain?: PaymentChain | undefined

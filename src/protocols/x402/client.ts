@@ -25,6 +25,8 @@ export type Call = {
   hops?: number
   /** The seller may send the call on to another of its processes, if it would wait at this one (an extension). */
   mayRefer?: boolean
+  /** The seller may leave the payment to another of its processes, if it loses the machine of the run (an extension). */
+  mayMove?: boolean
   /** Other payments to this seller, whose transactions are asked for with a result (an extension, D46). */
   settlementsOf?: readonly Hex[]
   /** Called right before each message with the signed payment. The message waits for it. */
@@ -209,7 +211,8 @@ function requestOf(call: Call, method: Method, payment: PaymentEnvelope | null) 
 /** `challengeText` is the nonce as the seller spells it, because the seller compares it as text. */
 function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: string) {
   const named = { ...payment, server_nonce: challengeText as Hex }
-  return { ...fieldsOf(call), ...payingFieldsOf(call), payment: named } as const
+  const moving = call.mayMove === true ? { may_move: true } : {}
+  return { ...fieldsOf(call), ...payingFieldsOf(call), ...moving, payment: named } as const
 }
 
 /** The fields that only a message with a payment for a run has. */

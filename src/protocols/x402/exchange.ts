@@ -1,5 +1,5 @@
 import type { RunSlots } from '../../agents/run-slots.ts'
-import { type AgentCall, AgentError, type Usage } from '../../agents/runtime.ts'
+import { type AgentCall, AgentError, NoMachine, type Usage } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
@@ -43,6 +43,8 @@ export type ServedAgent = {
   isAhead?(): Promise<boolean>
   /** True if a call would wait here while a machine of another process of this seller is free. Counts the call there. */
   isFreeElsewhere?(): boolean
+  /** True if another process of this seller sells the agent now, on machines of its own. */
+  isSoldElsewhere?(): boolean
   run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
 
@@ -52,6 +54,14 @@ export function refer(agent: ServedAgent, mayRefer: boolean): void {
   const reason =
     'all machines for this agent are busy at this process, and one is free at another process of this seller'
   throw new PeerError('OVERLOADED', `${reason}: ask there; nothing was charged`)
+}
+
+/**
+ * True if a run failed because no machine here could end it, and another process sells the agent. Nobody has seen output of
+ * this run.
+ */
+export function mayRunElsewhere(agent: ServedAgent, failure: unknown): boolean {
+  return failure instanceof NoMachine && agent.isSoldElsewhere?.() === true
 }
 
 /** The agents that this node sells. `selling/hosted-agents.ts` implements it. */
@@ -139,6 +149,8 @@ export type Caller = {
   refusesSettleFirst?: boolean
   /** The receipt that it can read. Undefined: one with a signature of its own. */
   receiptForm?: ReceiptForm
+  /** True if the buyer sends its payment to another process of this seller, if this one leaves it (ADR-38). */
+  mayMove?: boolean
   /** False if the buyer takes its result before the payment has settled (D46). */
   awaitsSettlement?: boolean
 }

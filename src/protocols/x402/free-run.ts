@@ -1,5 +1,14 @@
+import { PeerError } from '../peer-error.ts'
 import { admit } from './admit.ts'
-import { asExecutionFailed, type Caller, runCall, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import {
+  asExecutionFailed,
+  buyerReason,
+  type Caller,
+  mayRunElsewhere,
+  runCall,
+  type ServedAgent,
+  type X402ServerDeps,
+} from './exchange.ts'
 
 /** Runs a task of a free agent and stores the outcome for the caller's session. @throws PeerError */
 export async function runFree(
@@ -13,7 +22,10 @@ export async function runFree(
   const call = { ...runCall(caller, input, { id: correlationId, isPaid: false }), ...(onOutput && { onOutput }) }
   using slot = admit(callerId, deps)
   await slot.turn(agent.id)
-  const output = await (async () => agent.run(call))().catch(asExecutionFailed)
+  const output = await (async () => agent.run(call))().catch((failure: unknown) => {
+    if (caller.mayMove !== true || !mayRunElsewhere(agent, failure)) return asExecutionFailed(failure)
+    throw new PeerError('OVERLOADED', `${buyerReason(failure)}: call another process of this seller`)
+  })
   slot.leave()
   const durationMs = deps.clock.now() - createdAt
   await deps.exchanges.record({ agentId: agent.id, callerId, correlationId, input, output, createdAt, durationMs })

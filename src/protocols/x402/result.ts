@@ -167,6 +167,9 @@ export async function resultOf(stored: StoredPayment, caller: Caller, deps: Paid
 
 /** The task of a settled payment whose run never finished and may start now. @throws PeerError for any other payment */
 async function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): Promise<string> {
+  if (payment.mayMove) {
+    throw new PeerError('PAYMENT_REQUIRED', 'no run of this payment has ended; it can still be used to pay')
+  }
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
     throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)

@@ -1,3 +1,5 @@
+import type { Clock } from '../../lib/clock.ts'
+import { reasonOf } from '../../lib/errors.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Settler } from '../../payments/settler.ts'
 import type { Unrun } from '../../payments/unrun.ts'
@@ -52,6 +54,30 @@ export async function leaveRun(
   if (isStored) return
   for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
   holdUntil(unrun.leave(id), id, running)
+}
+
+/**
+ * Voids a payment whose run no machine here could end. Another process may claim it once more, if its buyer sends it there.
+ *
+ * @throws PeerError OVERLOADED
+ */
+export async function moveOn(
+  id: Hex,
+  failure: unknown,
+  deps: Running & { clock: Clock; payments: Pick<Payments, 'moveOn'>; unrun: Pick<Unrun, 'abandon'> },
+): Promise<never> {
+  const reason = reasonOf(failure)
+  try {
+    await deps.payments.moveOn(id, reason, deps.clock.now())
+  } catch (error) {
+    // Nobody knows whether that is stored. The payment is voided for good, unless another process has it by then.
+    abandon(id, deps, reason)
+    throw error
+  }
+  throw new PeerError(
+    'OVERLOADED',
+    `${reason}. Nothing is charged: send the same payment to another process of this seller`,
+  )
 }
 
 type EndDeps = Running & {

@@ -18,6 +18,7 @@ import {
   asExecutionFailed,
   buyerReason,
   type Caller,
+  mayRunElsewhere,
   type PaidResult,
   type PaidRunDeps,
   runCall,
@@ -27,7 +28,7 @@ import {
 import { onChannelsOnly } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { runOverLimit, runTooLate } from './refused-runs.ts'
-import { abandon, beginRun, leaveRun, storeEnd } from './running.ts'
+import { abandon, beginRun, leaveRun, moveOn, storeEnd } from './running.ts'
 import { orUsed, sayingIfUsed, usedAuthorization } from './used-authorization.ts'
 
 export type PaidTask = {
@@ -114,6 +115,9 @@ export async function runPaid(
   slot.leave()
 
   const settled = txHash && { ...claim, txHash }
+  const isMoved = txHash === undefined && caller.mayMove === true
+  if (isMoved && 'failure' in outcome && mayRunElsewhere(agent, outcome.failure))
+    return moveOn(claim.id, outcome.failure, deps)
   const result = await (settled ? recordSettled(settled, outcome, deps) : settleAfter(claim, outcome, caller, deps))
   left.keep()
   return { id: claim.id, ...result }

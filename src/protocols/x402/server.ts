@@ -149,7 +149,7 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   const mayRefer = request.may_refer === true && payment === null
   if (agent.amount === 0n) {
     refer(agent, mayRefer)
-    return answerFree(agent, body, exchange, deps)
+    return answerFree(agent, body, { ...exchange, mayMove: mayRefer }, deps)
   }
   if (payment === null) {
     if (await takeUpTask(agent, body, exchange, deps)) return
@@ -185,13 +185,19 @@ async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exch
   return sell(agent, { ...request, payment, challenge: found.challenge }, exchange, deps)
 }
 
-type PaidRequest = Omit<PaidTask, 'input'> & { body: string; allow_settle_first?: unknown; await_settlement?: unknown }
+type PaidRequest = Omit<PaidTask, 'input'> & {
+  body: string
+  allow_settle_first?: unknown
+  await_settlement?: unknown
+  may_move?: unknown
+}
 
 async function sell(agent: ServedAgent, request: PaidRequest, asked: Exchange, deps: X402ServerDeps): Promise<void> {
   const { payment, challenge } = request
   const { input, exchange } = readTask(request.body, agent.id, asked)
   const refusesSettleFirst = request.allow_settle_first === false
-  const caller = { ...exchange, refusesSettleFirst, awaitsSettlement: request.await_settlement !== false }
+  const mayMove = request.may_move === true && exchange.isWrapped !== true
+  const caller = { ...exchange, refusesSettleFirst, mayMove, awaitsSettlement: request.await_settlement !== false }
   const run = exchange.isWrapped === true ? runWrapped : runPaid
   const result = await run(agent, { payment, input, challenge }, caller, deps)
   await respond({ ...result, tokenId: agent.tokenId }, exchange, deps)
