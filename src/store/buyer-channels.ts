@@ -5,7 +5,7 @@ import { type ChannelPlace, channelPage } from './channel-page.ts'
 import { toHex } from './hex.ts'
 import { type Leaving, leavingText, readLeaving } from './leaving.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { LEFT_BEHIND } from './ownership.ts'
+import { LEFT_BEHIND, takingOver } from './ownership.ts'
 import { all, lock, one, type Query, run, steps } from './query.ts'
 
 /** A signed deposit whose end the chain has not shown yet. It is never signed a second time meanwhile. */
@@ -215,7 +215,7 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
         }),
       ),
     close: (id, now) => database.commit(run(CLOSE, now, now, id), { record: 'leaving', id }),
-    takeOver: () => database.commit(takeOverChannels(process)),
+    takeOver: () => database.commit(takingOver(takeOverChannels(process))),
   }
 }
 

@@ -1,11 +1,25 @@
 import type { LedgerDatabase } from './ledger-database.ts'
-import { run } from './query.ts'
+import { lock, type Query, run, steps } from './query.ts'
 
 /**
  * Work of a process that has ended, or of none. A process ends with its lease (store/postgres/holder.ts), and writes
  * nothing after that. So whoever changes a row under this condition is the only one that goes on with it.
  */
 export const LEFT_BEHIND = '(owner IS NULL OR owner NOT IN (SELECT id FROM processes WHERE ended_at IS NULL))'
+
+/** Taken by each process that joins. */
+export const JOINING = 'holder'
+
+/**
+ * Takes work over that was left behind. Nobody joins meanwhile: a statement of PostgreSQL that waited for a row looks at that
+ * row anew, but sees the processes of before. It would take the work of one that has joined since.
+ */
+export function takingOver<T>(change: Query<T>): Query<T> {
+  return steps(function* () {
+    yield* lock(JOINING)
+    return yield* change
+  })
+}
 
 /** Whoever had the file of SQLite before has ended. @param process a UUID */
 export const joinAlone = (process: string) =>

@@ -6,7 +6,7 @@ import { claim, exchangeOf, randomHex } from '../../test/support/payments.ts'
 import { openDatabase } from './database.ts'
 import { createExchanges } from './exchanges.ts'
 import { createPayments } from './payments.ts'
-import type { Query, Statement } from './query.ts'
+import type { Query, Statement, Step } from './query.ts'
 
 const now = Date.UTC(2026, 0, 1)
 
@@ -37,9 +37,11 @@ test('what is under way is found by its index, however many payments there are',
   onTestFinished(() => database.close())
   const asked: string[] = []
   const noted = <T>(query: Query<T>) => {
-    // What a query asks for first, if it is not known from the start.
-    const first = query.plain === undefined ? query[Symbol.iterator]().next().value : undefined
-    const statements = query.plain ?? (first as { statements: readonly Statement[] }).statements
+    // What a query asks for first, if it is not known from the start. A lock needs no answer.
+    const steps = query[Symbol.iterator]()
+    let step = steps.next().value as Step
+    if ('lock' in step) step = steps.next([]).value as Step
+    const statements = query.plain ?? (step as { statements: readonly Statement[] }).statements
     asked.push(...statements.map(({ sql }) => sql))
     return query
   }

@@ -8,6 +8,7 @@ import type { LedgerDatabase } from './ledger-database.ts'
 import { DEFERRED_MAX, takeOverPayments } from './left-payments.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
 import { type NamedTransactions, namedTransactions } from './named-transactions.ts'
+import { takingOver } from './ownership.ts'
 import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
   type Claim,
@@ -199,7 +200,7 @@ export function createPayments(database: LedgerDatabase): Payments {
     },
     async takeOver(error, now) {
       for (let sum = 0; ; ) {
-        const changes = takeOverPayments(process, error, now)
+        const changes = takingOver(takeOverPayments(process, error, now))
         const [voided, deferred] = await database.commit(notedIfAny(changes, database))
         sum += voided
         if (deferred < DEFERRED_MAX) return sum

@@ -7,6 +7,7 @@ import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type OpenPurchases, openPurchases } from './open-purchases.ts'
 import { type Order, type OrderRow, putHeldOrder, putOrder, toOrder } from './order-row.ts'
+import { takingOver } from './ownership.ts'
 import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { lock, one, type Query, run, steps, together, type Value } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
@@ -241,7 +242,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       await database.commit(run(STOP_ASKING, orderId))
     },
     async takeOver(now) {
-      const changes = takeOverPurchases(process, now, hasChain)
+      const changes = takingOver(takeOverPurchases(process, now, hasChain))
       await database.commit(notedIfAny(changes, database))
     },
     standingOf: (order) => database.query(standingOf(order)),

@@ -6,7 +6,7 @@ import type { LedgerDatabase } from './ledger-database.ts'
 import { givenTerms, type LookBackQuery } from './look-back.ts'
 import { type Order, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
-import { LEFT_BEHIND } from './ownership.ts'
+import { LEFT_BEHIND, takingOver } from './ownership.ts'
 import { all, nothing, one, type Query, run, steps, together } from './query.ts'
 import { type RowLength, readLongPage } from './read-page.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
@@ -149,7 +149,7 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
       return (await database.query(all<{ id: string }>(UNFINISHED, process))).map(({ id }) => id)
     },
     async takeOver() {
-      await database.commit(run(TAKE_OVER, process))
+      await database.commit(takingOver(run(TAKE_OVER, process)))
     },
     async orders(id) {
       return (await database.query(all<OrderOfStep>(ORDERS, id))).map((order) => order.id)

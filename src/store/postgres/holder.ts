@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '../../lib/clock.ts'
 import { thisPlace } from '../../lib/place.ts'
+import { JOINING } from '../ownership.ts'
 import { StoreError } from '../store-error.ts'
 import type { Outcome } from './batch.ts'
 import { type Connection, WRITER_NAME } from './connection.ts'
@@ -111,7 +112,7 @@ export class Holder {
     if (ended.kind === 'lost') this.#answered(ended)
     const begun = await connection.send([
       BEGIN,
-      ...locking('holder'),
+      ...locking(JOINING),
       isShared === 1
         ? sentOf({ sql: END_DEAD_AT_START, values: [this.id, this.id], wants: 'changes' })
         : sentOf({ sql: END_DEAD, values: [this.id], wants: 'changes' }),
