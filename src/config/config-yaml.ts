@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 import * as z from 'zod'
-import { SourceSettings } from '../schema/source.ts'
+import { SourceSettings } from '../schema/source-setting.ts'
 import { WEBHOOKS_MAX, WebhookSetting } from '../schema/webhook.ts'
 import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
 import { type Settings, settingEntries } from './settings.ts'

@@ -2,7 +2,7 @@
 
 import type * as z from 'zod'
 import { PAYMENT_WINDOW_SECONDS_MAX } from '../schema/limits.ts'
-import type { SourceSetting } from '../schema/source.ts'
+import type { SourceSetting } from '../schema/source-setting.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import type { VariableName } from './env.ts'
 import {

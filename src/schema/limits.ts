@@ -76,3 +76,7 @@ export const KEY_HOURS = 24
 export const RESULT_HOURS = 24
 /** Days for which a session remembers an exchange. */
 export const SESSION_DAYS = 30
+
+/** Entries of catalogs in one answer: the maximum and the default. */
+export const ENTRIES_MAX = 50
+export const ENTRIES_SHOWN = 20

@@ -5,16 +5,9 @@ import { CodedError } from '../lib/errors.ts'
 import type { GuardedRequest } from '../lib/guarded-request.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Asset } from '../payments/assets.ts'
+import { ENTRIES_MAX, ENTRIES_SHOWN } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
-import {
-  ENTRIES_MAX,
-  type EntryQuery,
-  entriesDefault,
-  type SourceEntry,
-  type Source as SourceRecord,
-  type SourceReport,
-  type SourceResults,
-} from '../schema/source.ts'
+import type { EntryQuery, SourceEntry, Source as SourceRecord, SourceReport, SourceResults } from '../schema/source.ts'
 import type { AgentStats } from '../schema/standing.ts'
 import { createCatalogClient } from './catalog-client.ts'
 import type { CatalogEntry } from './catalog-item.ts'
@@ -146,7 +139,7 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
       // The names of those that can be shown only are compared with the market.
       const first = ranked(found.map((one) => scored(one, words, false))).slice(0, COMPARED_MAX)
       const rank = (some: readonly Found[]) => ranked(some.map((one) => scored(one, words)))
-      const best = rank(first).slice(0, query.limit ?? entriesDefault)
+      const best = rank(first).slice(0, query.limit ?? ENTRIES_SHOWN)
       if (query.probe !== true) return { entries: best.map(shown), sources: reports, notice: NOTICE }
       const unchecked = best.filter(({ verdict }) => verdict.state === 'unchecked').slice(0, PROBED_MAX)
       await Promise.all(unchecked.map(({ entry, ...options }) => prober.probe(entry, options, signal)))

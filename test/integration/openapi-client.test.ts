@@ -41,6 +41,8 @@ const refused: Record<string, number> = {
   getPayment: 404,
   // Its example is an agent of nobody.
   openChannel: 404,
+  probeEntry: 404,
+  testSource: 404,
   closeChannel: 404,
   withdrawFromChannel: 404,
   getChannel: 404,

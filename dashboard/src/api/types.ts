@@ -17,6 +17,7 @@ import type * as own from '../../../src/schema/own-agent.ts'
 import type * as payment from '../../../src/schema/payment-record.ts'
 import type * as receipt from '../../../src/schema/receipt-record.ts'
 import type * as session from '../../../src/schema/session.ts'
+import type * as source from '../../../src/schema/source.ts'
 import type * as token from '../../../src/schema/token.ts'
 import type * as webhook from '../../../src/schema/webhook.ts'
 import type * as worker from '../../../src/schema/worker.ts'
@@ -66,6 +67,9 @@ export type Setting = Configuration['settings'][number]
 export type Alarm = input<typeof alarm.AlarmRecord>
 export type Approval = input<typeof approval.ApprovalRecord>
 export type Budget = input<typeof budget.BudgetRecord>
+export type CatalogSource = input<typeof source.Source>
+export type CatalogEntry = input<typeof source.SourceEntry>
+export type CatalogSearch = input<typeof source.SourceResults>
 export type Webhook = input<typeof webhook.Webhook>
 export type WebhookTest = input<typeof webhook.WebhookTest>
 export type ApiToken = input<typeof token.TokenRecord>

@@ -5,6 +5,7 @@ import type { Listing } from '../api/types.ts'
 import { count, duration, isAmount, money, networkName, percent, price, short } from '../format.ts'
 import { PageHead } from '../parts/bits.tsx'
 import { BuyDialog } from '../parts/buy-dialog.tsx'
+import { Catalogs } from '../parts/catalog-entries.tsx'
 import { SellerName } from '../parts/seller-name.tsx'
 import { Empty, Loading, Problem, Unavailable } from '../parts/states.tsx'
 import { type FilterProps, Typed } from '../parts/typed.tsx'
@@ -39,6 +40,7 @@ export function Market() {
     <>
       <PageHead title="Market" />
       <Filters get={get} change={change} />
+      <Catalogs get={get} change={change} />
       {pages.error !== undefined && pages.items.length === 0 ? (
         isMissing(pages.error) ? (
           <Unavailable what="The market is" />

@@ -90,6 +90,13 @@ function hintsFor(path: string): Hints {
   if (path.startsWith('/receipts')) {
     return { ...hints, id: fc.constantFrom(receiptFixture.payment_id, 'unknown'), cursor: fc.constant('7.9') }
   }
+  if (path.startsWith('/sources')) {
+    return {
+      ...hints,
+      id: fc.constantFrom(`url_${'0'.repeat(40)}`, 'unknown'),
+      name: fc.constantFrom('cdp', 'unknown'),
+    }
+  }
   const one = path.startsWith('/agents') ? id : fc.constant(path.startsWith('/executions') ? '1' : FRESH)
   const isDefinition = path === '/agents' || path === '/agents/try' || path === '/agents/{id}'
   const cursor = path === '/payments' || path === '/channels' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}
