@@ -4,7 +4,8 @@ import { builtins } from '../src/agents/builtin/builtin-table.ts'
 import { type LlmProvider, llmProviders } from '../src/agents/model-name.ts'
 import { keyVariableOf, providerOfKeyVariable } from '../src/agents/providers.ts'
 import { foreignCommands, foreignFlags } from '../src/cli/foreign-words.ts'
-import { AgentDefinition, ToolServer } from '../src/schema/agent.ts'
+import { AgentDefinition } from '../src/schema/agent.ts'
+import { McpTool, Operation, ToolServer } from '../src/schema/agent-service.ts'
 import { CreateWorkflow } from '../src/schema/workflow.ts'
 import { cell, fieldRows, type Schema } from './schema-table.ts'
 
@@ -29,6 +30,8 @@ export function agentsTables(): Record<string, string> {
   return {
     fields: table(schemaOf(AgentDefinition)),
     servers: table(schemaOf(ToolServer)),
+    tool: table(schemaOf(McpTool)),
+    operation: table(schemaOf(Operation)),
     builtins: [
       '| `model` | What it does | Largest task |',
       '|---|---|---|',

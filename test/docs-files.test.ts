@@ -9,7 +9,8 @@ import { type NodeProcess, startNode } from '../devnet/cli-process.ts'
 import { llmProviders } from '../src/agents/model-name.ts'
 import { parseAgentsDocument } from '../src/config/agents-document.ts'
 import { readOriginalConfig } from '../src/config/original-config.ts'
-import { AgentDefinition, ToolServer } from '../src/schema/agent.ts'
+import { AgentDefinition } from '../src/schema/agent.ts'
+import { ToolServer } from '../src/schema/agent-service.ts'
 import { operatorFields, STEPS_AT_ONCE_MAX, TASK_BYTES_MAX } from '../src/schema/limits.ts'
 import type { OwnAgent } from '../src/schema/own-agent.ts'
 import type { WorkflowQuote, WorkflowRecord } from '../src/schema/workflow.ts'
@@ -37,7 +38,7 @@ beforeAll(async () => {
   await file('agents/upper.py', codeOf(PAGE, 'upper', 'python'))
   await file('bin/npx', '#!/bin/sh\n', 0o700)
   const keys = ['ANTHROPIC_API_KEY', 'GOOGLE_API_KEY', 'OPENROUTER_API_KEY', 'ANSWERS_API_KEY']
-  const tokens = ['OPENAI_API_KEY', 'TOOLS_TOKEN', 'REVERSER_TOKEN', 'FRONT_TOKEN']
+  const tokens = ['OPENAI_API_KEY', 'TOOLS_TOKEN', 'REVERSER_TOKEN', 'FRONT_TOKEN', 'FORECAST_TOKEN', 'PETS_KEY']
   const lines = [...keys, ...tokens].map((name) => `${name}=a-made-up-key\n`)
   await file('data/keys.env', `${lines.join('')}OPENAI_BASE_URL=http://127.0.0.1:8000/v1\n`)
   const port = await startReverser()

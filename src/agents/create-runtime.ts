@@ -22,6 +22,7 @@ import {
   providerOfKeyVariable,
 } from './providers.ts'
 import { AgentError, type AgentRuntime, cannotRun, notRunnable, outputBytesMaxOf, timeoutMsOf } from './runtime.ts'
+import { mcpToolRuntime, operationRuntime } from './services/service-runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 import { type AgentWorkers, workerRuntime } from './worker-agent.ts'
 
@@ -83,6 +84,8 @@ async function chooseRuntime(
     return workerRuntime({ name: definition.name, ...limits }, deps.workers)
   }
   if (a2a !== undefined) return a2aRuntime(definition, a2a, options, deps)
+  const service = definition.mcp_tool ?? definition.operation
+  if (service !== undefined) return serviceRuntime(definition, options, deps)
   if (http !== undefined) {
     const token = tokenOf('api_key_env', keyVariable, options)
     if (token instanceof AgentError) return notRunnable('http', token, 'key')
@@ -128,7 +131,7 @@ function refuseModelFields(definition: AgentDefinition, model: string): void {
 }
 
 /** The message for buyers. The operator's notice names the program and where it was searched. */
-function cannotStart(field: 'command' | 'mcp'): AgentError {
+function cannotStart(field: 'command' | 'mcp' | 'mcp_tool'): AgentError {
   const what = field === 'mcp' ? 'a tool server of the agent' : "the agent's program"
   return cannotRun(`${what} cannot be started: its seller must check \`${field}\``)
 }
@@ -155,6 +158,23 @@ function a2aRuntime(
       return (await loaded).run(call)
     },
   }
+}
+
+async function serviceRuntime(
+  definition: AgentDefinition,
+  options: RuntimeFactoryOptions,
+  deps: RuntimeFactoryDeps,
+): Promise<AgentRuntime> {
+  const { name, mcp_tool: tool, operation, api_key_env: keyVariable } = definition
+  if (tool?.command !== undefined) refuseKey(keyVariable, 'a program gets no keys from this node; let it read its own')
+  const token = tokenOf('api_key_env', keyVariable, options)
+  if (token instanceof AgentError) return notRunnable(tool === undefined ? 'operation' : 'mcp', token, 'key')
+  const service = { name, token, outputBytesMax: outputBytesMaxOf(definition) }
+  const serviceDeps = { ...deps, readEnv: options.readKey }
+  if (operation !== undefined) return operationRuntime(operation, service, serviceDeps)
+  const problem = tool?.command && (await checkProgram(tool.command, options.readKey))
+  if (problem !== undefined) return notRunnable('mcp', cannotStart('mcp_tool'), 'part', `mcp_tool: command: ${problem}`)
+  return mcpToolRuntime(tool!, service, serviceDeps)
 }
 
 /** Returns a warning if one run may cost more than it earns. */
@@ -190,7 +210,7 @@ async function llmRuntime(
   if (keyVariable !== undefined) checkKeyVariable(keyVariable, provider)
   let access: ReturnType<typeof accessTo>
   try {
-    access = accessTo(provider, keyVariable, options.providerKeys, options.readKey)
+    access = accessTo(provider, keyVariable, keysFor(definition, options), options.readKey)
   } catch (error) {
     if (!(error instanceof AgentError)) throw error
     const way = keyVariable === undefined ? ` (stoa init --provider ${provider} asks for it)` : ''
@@ -230,6 +250,11 @@ async function llmRuntime(
       return (await loaded).run(call)
     },
   }
+}
+
+/** A server of this agent's own gets no key that is meant for another one. */
+function keysFor({ model_url: url }: AgentDefinition, { providerKeys }: RuntimeFactoryOptions): ProviderKeys {
+  return url === undefined ? providerKeys : { openaiBaseUrl: url }
 }
 
 /** D10: without a key, a free agent runs on a built-in agent and says so. */

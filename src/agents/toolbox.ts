@@ -2,7 +2,7 @@ import { createMCPClient, type MCPClient, type MCPClientConfig } from '@ai-sdk/m
 import type { ToolSet } from 'ai'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { ToolServer } from '../schema/agent.ts'
+import type { ToolServer } from '../schema/agent-service.ts'
 import { guardFetch } from './guarded-fetch.ts'
 import { mcpProcess } from './mcp-process.ts'
 import { AgentError, runCanceled } from './runtime.ts'

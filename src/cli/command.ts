@@ -33,6 +33,8 @@ export type Context = {
   redactor: Redactor
   /** The node that `--api-url` or STOA_API_URL names. Replaces the node on the data directory. */
   remote: RemoteAddress | undefined
+  /** The words after `--`, for a command that takes a program. */
+  program: readonly string[]
   /** `--json`: standard output contains only JSON. */
   json: boolean
   /** Colors of standard output and standard error. */
@@ -70,6 +72,8 @@ export type Command = {
   examples: readonly string[]
   /** The command needs files and processes of this machine, so it cannot use a node elsewhere. */
   local?: true
+  /** Words after `--` are a program and its arguments (`Context.program`). */
+  takesProgram?: true
   options: Options
   argument?: Argument
   /** Resolves with the exit status, or with nothing where that is `done`. */

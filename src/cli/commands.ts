@@ -37,10 +37,12 @@ import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow
 import { completionOf } from './completion.ts'
 import { doctor } from './doctor/doctor.ts'
 import { init } from './init/init.ts'
+import { sell } from './sell/sell.ts'
 
 /** Every command, in the order of the help page. */
 export const commands: readonly Command[] = [
   init,
+  sell,
   start,
   stop,
   tuiOf(() => commands),

@@ -35,6 +35,8 @@ export async function runCli(
   const words = argv.length === 0 && io.stdin.isTty && io.stdout.isTty ? ['tui'] : [...argv]
   const report = (error: unknown) => reportError(error, { io, redactor, json, style: style.stderr })
   const table = await tableFor(words)
+  const takesProgram = table.some((row) => row.takesProgram === true && row.name === words[0])
+  const programWords = takesProgram && words.includes('--') ? words.splice(words.indexOf('--')).slice(1) : []
   const ours = ourWordsFor(words, new Set(table.map(({ name }) => name)))
   if (ours !== undefined) return report(new UsageError(ours))
   const program = buildProgram(table, io, {
@@ -44,7 +46,7 @@ export async function runCli(
       const { apiUrl, token, ...values } = readValues(command, given)
       const remote = command.local === true ? undefined : remoteOf({ apiUrl, token }, io.environment)
       redactor.add(remote?.token)
-      const context = createContext({ io, parts, remote, redactor, json, style })
+      const context = createContext({ io, parts, remote, redactor, program: programWords, json, style })
       status = (await command.run(context, values, readArgument(command, argument))) ?? exitCodes.done
     },
   })
@@ -238,7 +240,9 @@ function attributeOf(flag: string): string {
   return flag.replace(/^--(no-)?/, '').replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor' | 'json' | 'style'>): Context {
+function createContext(
+  base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor' | 'program' | 'json' | 'style'>,
+): Context {
   const { io, parts, redactor, json } = base
   const print: Context['print'] = (lines = '') => {
     for (const line of [lines].flat()) io.stdout.write(`${line}\n`)

@@ -2,7 +2,8 @@
 
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
 import * as z from 'zod'
-import { AgentDefinition, ToolServer } from '../schema/agent.ts'
+import { AgentDefinition } from '../schema/agent.ts'
+import { McpTool, Operation, ToolServer } from '../schema/agent-service.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
 import {
   ANSWER_TOKENS_MAX,
@@ -20,7 +21,9 @@ import { nearest, quote } from './config-error.ts'
 
 /** How a field of an agent's entry is written, and what errors say it should be. */
 type Field = {
-  kind: 'text' | 'texts' | 'price' | 'integer' | 'number' | 'boolean' | 'servers' | 'pricing'
+  kind: 'text' | 'texts' | 'price' | 'integer' | 'number' | 'boolean' | 'servers' | 'pricing' | 'service'
+  /** The schema of a `service`. */
+  schema?: z.ZodType
   expected: string
   /** Not shown in errors, because some people paste the key itself here. */
   isUnshown?: true
@@ -42,6 +45,11 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     kind: 'text',
     expected: `text of 1 to ${MODEL_LENGTH_MAX} characters, such as openai/<model> or builtin/summarize`,
   },
+  model_url: {
+    kind: 'text',
+    expected: 'the http(s) base URL of a server with the API of OpenAI, such as http://127.0.0.1:8000/v1',
+    isUnshown: true,
+  },
   command: {
     kind: 'texts',
     expected: 'a program and its arguments as a list of at most 64, such as [python3, agent.py]',
@@ -58,6 +66,16 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     isUnshown: true,
   },
   max_price: { kind: 'price', expected: 'USDC above 0 and up to 1000000 with at most 6 decimals, such as 0.05' },
+  mcp_tool: {
+    kind: 'service',
+    schema: McpTool,
+    expected: 'command: [program, …] or url: https://…, and tool: name, and optionally input_schema',
+  },
+  operation: {
+    kind: 'service',
+    schema: Operation,
+    expected: 'method: GET and url: https://…, and optionally parameters, body, key and input_schema',
+  },
   worker: { kind: 'boolean', expected: 'true, for an agent that workers run' },
   mcp: {
     kind: 'servers',
@@ -76,6 +94,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   image: { kind: 'text', expected: 'the https URL of a picture, without user name and password', isUnshown: true },
   timeout_seconds: { kind: 'integer', expected: `a whole number from 1 to ${RUN_SECONDS_MAX}` },
   output_bytes_max: { kind: 'integer', expected: `a whole number from 1 to ${RESULT_BYTES_MAX}` },
+  runs_max: { kind: 'integer', expected: 'a whole number from 1 to 1000' },
   streaming: { kind: 'text', expected: 'one of owed_once_shown, off and after_settlement' },
   paused: { kind: 'boolean', expected: 'true or false' },
   api_key_env: {
@@ -165,6 +184,7 @@ function readValue(node: ParsedNode | null, field: Field): ReadResult {
   }
   if (field.kind === 'servers') return readServers(node, field)
   if (field.kind === 'pricing') return readPricing(node, field)
+  if (field.schema !== undefined) return readService(node, field.schema, field)
   if (!isScalar(node)) return { problem: `expected ${field.expected}` }
   const text = scalarText(node)
   if (field.kind === 'text') return { value: text }
@@ -212,6 +232,26 @@ function readServers(node: ParsedNode | null, field: Field): ReadResult {
   }
   return { value: servers }
 }
+
+/** Services hold JSON Schemas, so their values keep the types that YAML gives them. */
+function readService(node: ParsedNode | null, schema: z.ZodType, { expected }: Field): ReadResult {
+  if (!isMap(node)) return { problem: `expected ${expected}` }
+  const given = plainOf(node)
+  const parsed = schema.safeParse(given)
+  if (parsed.success) return { value: given }
+  const { path, message } = parsed.error.issues[0]!
+  return { problem: `${path.length === 0 ? '' : `${path.join('.')} `}${message}` }
+}
+
+function plainOf(node: unknown): unknown {
+  if (isSeq(node)) return node.items.map(plainOf)
+  if (isScalar(node)) return node.value
+  // `fromEntries` makes a plain field of a key that is called __proto__.
+  if (isMap(node)) return Object.fromEntries(node.items.map(({ key, value }) => [keyText(key), plainOf(value)]))
+  return null
+}
+
+const keyText = (key: unknown) => (isScalar(key) ? scalarText(key) : '')
 
 function readPricing(node: ParsedNode | null, field: Field): ReadResult {
   if (!isMap(node)) return { problem: `expected ${field.expected}` }

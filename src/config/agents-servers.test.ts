@@ -50,10 +50,16 @@ test('a model may have MCP servers, and rewriting the file keeps their settings'
 test.each([
   ['    a2a: ftp://x\n', /:5: .*a2a: is not an http\(s\) URL/],
   ['    a2a: https://me:hunter2@x/\n', /:5: .*a2a: contains a user name or a password/],
-  ['    a2a: https://x/\n    model: gpt-5\n', /give one of model, command, http, module, a2a and worker/],
+  [
+    '    a2a: https://x/\n    model: gpt-5\n',
+    /give one of model, command, http, module, a2a, mcp_tool, operation and worker/,
+  ],
   ['    max_price: 0.03\n', /:5: .*max_price: needs a2a/],
   ['    a2a: https://x/\n    max_price: free\n', /:6: .*max_price: "free" is not valid: expected USDC above 0/],
-  ['    http: https://x/\n    module: ./a.ts\n', /give one of model, command, http, module, a2a and worker/],
+  [
+    '    http: https://x/\n    module: ./a.ts\n',
+    /give one of model, command, http, module, a2a, mcp_tool, operation and worker/,
+  ],
   ['    module: ./a.ts\n    mcp: [{command: [x]}]\n', /only a language model uses tools/],
   ['    command: [x]\n    mcp: [{command: [y]}]\n', /only a language model uses tools/],
   ['    mcp: x\n', /:5: .*mcp: expected a list of 1 to 8 MCP servers/],

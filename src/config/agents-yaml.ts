@@ -35,6 +35,33 @@ export async function addAgentToFile(path: string, definition: AgentDefinition):
   })
 }
 
+/**
+ * Writes several agents that are new to the file, all or none.
+ *
+ * @throws ConfigError if the file already has an agent of one of the names; else as {@link addAgentToFile}
+ */
+export async function addNewAgentsToFile(path: string, definitions: readonly AgentDefinition[]): Promise<void> {
+  await edit(path, (document) => {
+    for (const definition of definitions) {
+      const same = document.agents.find(({ name }) => name.normalize('NFC') === definition.name.normalize('NFC'))
+      if (same !== undefined) throw new ConfigError(nameTaken(path, same.name))
+      document.put(definition)
+    }
+    return true
+  })
+}
+
+export function nameTaken(path: string, name: string): string {
+  return `${path} already has an agent ${JSON.stringify(name)}, which is left as it is: give another --name, or remove it with stoa agent config remove`
+}
+
+/** The text of an agents.yaml with these agents. */
+export async function agentsText(definitions: readonly AgentDefinition[]): Promise<string> {
+  const document = await parse('', 'agents.yaml')
+  for (const definition of definitions) document.put(definition)
+  return document.text()
+}
+
 /** Removes an agent from the file. @returns true if it was there. @throws as {@link addAgentToFile} */
 export async function removeAgentFromFile(path: string, name: string): Promise<boolean> {
   return edit(path, (document) => document.remove(name))

@@ -3,6 +3,8 @@ let patient: Promise<typeof fetch> | undefined
 /**
  * A `fetch` that waits for an answer until its signal aborts. The built-in `fetch` gives up after 300 s without headers
  * or body data, but an agent may run for an hour. The library loads with the first request.
+ *
+ * Does not dial the address where a cloud gives machines their keys, whatever name leads there (T12).
  */
 export const patientFetch: typeof fetch = async (input, init) => {
   patient ??= loadPatient()
@@ -10,9 +12,13 @@ export const patientFetch: typeof fetch = async (input, init) => {
 }
 
 async function loadPatient(): Promise<typeof fetch> {
-  const undici = await import('undici')
-  const dispatcher = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0 })
-  return ((url: string, init: object) => undici.fetch(url, { ...init, dispatcher })) as unknown as typeof fetch
+  const [undici, { checkHost, lookupOutside }] = await Promise.all([import('undici'), import('./machine-address.ts')])
+  const dispatcher = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { lookup: lookupOutside } })
+  const patientFetch = async (input: string | URL | Request, init: object) => {
+    checkHost(new URL(input instanceof Request ? input.url : input).hostname)
+    return undici.fetch(input as string, { ...init, dispatcher })
+  }
+  return patientFetch as unknown as typeof fetch
 }
 
 /** The text of an answer, `onText` as it arrives; undefined beyond the limit. The server may be hostile. */

@@ -64,7 +64,8 @@ export function createHosting({ seller }: Config, { clock, logger }: Pick<Founda
   /** A run that waits for a worker takes no slot from other agents, and its time limit has not begun. */
   function roomFor(id: string): number | undefined {
     const agent = hosted.get(id)
-    return agent?.definition.worker === undefined ? undefined : workers.room(agent.definition.name)
+    if (agent?.definition.worker !== undefined) return workers.room(agent.definition.name)
+    return agent?.definition.runs_max
   }
   const slots = new RunSlots({ concurrentMax: seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX, roomFor })
   workers.onChange(() => slots.wake())

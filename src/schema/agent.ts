@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Argv, HttpUrl, McpTool, Operation, ToolServer, VariableName } from './agent-service.ts'
 import { Price, usdc } from './amount.ts'
 import {
   ANSWER_TOKENS_MAX,
@@ -79,19 +80,6 @@ export const privateFields = {
 } as const
 const modelParameters = ['temperature', 'max_output_tokens', 'reasoning'] as const
 
-const VariableName = z
-  .string()
-  .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'is the NAME of an environment variable, such as OPENAI_API_KEY')
-const Argv = z.array(z.string().min(1).max(4096)).min(1).max(64)
-const HttpUrl = z
-  .string()
-  .max(2048)
-  .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'is not an http(s) URL')
-  .refine(
-    (text) => !/^https?:\/\/[^/?#]*@/.test(text),
-    'contains a user name or a password; this file never holds keys',
-  )
-
 export const AgentImage = z
   .string()
   .max(2048)
@@ -99,30 +87,12 @@ export const AgentImage = z
   .refine((text) => !/^https:\/\/[^/?#]*@/i.test(text), 'contains a user name or a password')
   .meta({ description: 'https URL of a picture for the registration file on the chain' })
 
-/** A server of tools for a model: a local program, or a URL. Only the operator may set it (T12). */
-export const ToolServer = z
-  .strictObject({
-    command: Argv.optional().meta({
-      description: 'a program and its arguments; the program speaks MCP over standard input and output',
-    }),
-    url: HttpUrl.optional().meta({ description: 'URL of a server that speaks MCP over HTTP' }),
-    tools: z
-      .array(z.string().min(1).max(128))
-      .min(1)
-      .max(64)
-      .optional()
-      .meta({ description: 'tools of the server that the model may use; default: all' }),
-    token_env: VariableName.optional().meta({ description: 'NAME of the variable that holds the token for `url`' }),
-  })
-  .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'give either command or url')
-  .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env needs url')
-export type ToolServer = z.infer<typeof ToolServer>
-
 /** Fields that only apply to a language model. */
 export const modelFields = ['instructions', 'instructions_file', ...modelParameters] as const
 
 /** Fields that name what does the work instead of a model. */
-export const ownRuns = ['command', 'http', 'module', 'a2a', 'worker'] as const
+export const ownRuns = ['command', 'http', 'module', 'a2a', 'mcp_tool', 'operation', 'worker'] as const
+const OTHERS = 'command, http, module, a2a, mcp_tool, operation or worker'
 
 /** The most that one run may pay for the agent behind `a2a`. */
 export const MaxPrice = Price.refine((price) => price > 0n, 'must be more than 0; omit it to pay nothing').meta({
@@ -131,7 +101,7 @@ export const MaxPrice = Price.refine((price) => price > 0n, 'must be more than 0
 
 const tokenRates = ['per_1k_input_tokens', 'per_1k_output_tokens'] as const
 /** What counts no tokens. */
-const tokenless = ['command', 'http', 'a2a', 'worker'] as const
+const tokenless = ['command', 'http', 'a2a', 'mcp_tool', 'operation', 'worker'] as const
 
 /** True if a call of the agent costs by its tokens. */
 export function countsTokens({ pricing }: { pricing?: Pricing | undefined }): boolean {
@@ -186,6 +156,9 @@ export const AgentDefinition = z
     model: z.string().trim().min(1).max(MODEL_LENGTH_MAX).optional().meta({
       description: '`provider/model` or `builtin/<name>`; default: the first provider that has a key',
     }),
+    model_url: HttpUrl.optional().meta({
+      description: 'base URL of the server of `openai-compatible/…`, for this agent; default: `OPENAI_BASE_URL`',
+    }),
     command: Argv.optional().meta({
       description:
         'a program and its arguments; it reads the task from standard input and writes the result to standard output; no shell',
@@ -199,6 +172,12 @@ export const AgentDefinition = z
     }),
     a2a: HttpUrl.optional().meta({ description: 'a remote agent that speaks A2A: URL of the agent or of its card' }),
     max_price: MaxPrice.optional(),
+    mcp_tool: McpTool.optional().meta({
+      description: 'one tool of an MCP server; the task is the JSON of its arguments',
+    }),
+    operation: Operation.optional().meta({
+      description: 'one operation of an HTTP API; the task is the JSON of its parameters',
+    }),
     worker: z.literal(true).optional().meta({
       description: 'true: workers run the agent, each by the entry of this name in its own agents.yaml',
     }),
@@ -226,16 +205,15 @@ export const AgentDefinition = z
       .max(RESULT_BYTES_MAX)
       .optional()
       .meta({ description: 'the largest result, in bytes; default: 1048576 (1 MiB)' }),
+    runs_max: z.int().min(1).max(1000).optional().meta({
+      description: 'runs of this agent at the same time; further calls wait; default: what the node has room for',
+    }),
     streaming: Streaming.optional(),
     paused: z.boolean().optional().meta({ description: 'true: the agent stays in the file but is not on the market' }),
-    api_key_env: z
-      .string()
-      .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'api_key_env is the NAME of an environment variable, such as OPENAI_API_KEY')
-      .optional()
-      .meta({
-        description:
-          'NAME of the variable that holds the key of the model, or the token for `http` or `a2a`; never the key itself',
-      }),
+    api_key_env: VariableName.optional().meta({
+      description:
+        'NAME of the variable that holds the key of the model, or the token for `http`, `a2a`, `mcp_tool` or `operation`; never the key itself',
+    }),
   })
   .refine((agent) => agent.model === undefined || agent.command === undefined, {
     path: ['command'],
@@ -248,13 +226,17 @@ export const AgentDefinition = z
       context.addIssue({
         code: 'custom',
         path: [last!],
-        message: 'give one of model, command, http, module, a2a and worker',
+        message: 'give one of model, command, http, module, a2a, mcp_tool, operation and worker',
       })
     }
   })
   .refine((agent) => agent.mcp === undefined || !ownRuns.some((name) => agent[name] !== undefined), {
     path: ['mcp'],
-    message: 'only a language model uses tools: give no command, http, module, a2a or worker',
+    message: `only a language model uses tools: give no ${OTHERS}`,
+  })
+  .refine((agent) => agent.model_url === undefined || agent.model?.startsWith('openai-compatible/') === true, {
+    path: ['model_url'],
+    message: 'needs a model that begins with openai-compatible/',
   })
   .refine((agent) => agent.max_price === undefined || agent.a2a !== undefined, {
     path: ['max_price'],
@@ -269,7 +251,7 @@ export const AgentDefinition = z
     if (!ownRuns.some((name) => agent[name] !== undefined)) return
     const given = modelFields.find((name) => agent[name] !== undefined)
     if (given === undefined) return
-    const message = 'needs a language model: give no command, http, module, a2a or worker'
+    const message = `needs a language model: give no ${OTHERS}`
     context.addIssue({ code: 'custom', path: [given], message })
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>

@@ -14,8 +14,12 @@ export const operatorFields = [
   'http',
   'module',
   'a2a',
+  'mcp_tool',
+  'operation',
   'worker',
   'mcp',
+  'model_url',
+  'runs_max',
   'api_key_env',
   'instructions_file',
 ] as const

@@ -210,12 +210,12 @@ function priceNumber(price: bigint): number {
   return Number(formatPrice(price))
 }
 
-async function runsOn(dataDir: string): Promise<boolean> {
+export async function runsOn(dataDir: string): Promise<boolean> {
   const file = await readNodeFile(dataDir)
   return file !== undefined && isAlive(file.pid)
 }
 
-function tellWhen(context: Context, running: boolean): void {
+export function tellWhen(context: Context, running: boolean): void {
   context.tell(
     running
       ? 'a node is running on this data directory: restart it to apply the change'

@@ -1,9 +1,8 @@
-import { type CANCEL_SYMBOL, confirm, intro, isCancel, log, outro, password, select, text } from '@clack/prompts'
+import { confirm, intro, log, outro, select } from '@clack/prompts'
 import * as z from 'zod'
 import { llmProviders } from '../../agents/model-name.ts'
 import { modelsOf } from '../../agents/model-server.ts'
 import type { Config } from '../../config/config.ts'
-import { describeRefusal } from '../../config/config-error.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { ApiKeyText, PrivateKeyText, UrlText, UsdcText } from '../../config/values.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
@@ -12,6 +11,7 @@ import { type Hex, networks } from '../../schema/primitives.ts'
 import type { Context } from '../command.ts'
 import { readDefinition } from '../commands/agent-config.ts'
 import { placedWords } from '../commands/program-words.ts'
+import { answered, hidden, line, UserCanceled } from '../prompts.ts'
 import { splitWords } from '../text/slash-line.ts'
 import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletAction } from './choices.ts'
 
@@ -218,41 +218,3 @@ const MODELS_SHOWN_MAX = 40
 const CommandLine = z
   .string()
   .refine((text) => (splitWords(text)?.length ?? 0) > 0, 'a program and its arguments, with every quote closed')
-
-type Schema = { safeParse(text: string): { success: true } | { success: false; error: Parameters<typeof refusal>[1] } }
-
-async function line(message: string, schema: Schema | undefined, suggestion: string): Promise<string> {
-  const validate = (typed: string | undefined) => {
-    const value = typed?.trim() || suggestion
-    if (schema === undefined) return value === '' ? 'type an answer' : undefined
-    if (value === '') return undefined
-    const parsed = schema.safeParse(value)
-    return parsed.success ? undefined : refusal(value, parsed.error)
-  }
-  const typed = await answered(
-    text({ message, validate, ...(suggestion !== '' && { placeholder: suggestion, defaultValue: suggestion }) }),
-  )
-  return (typed ?? '').trim() || suggestion
-}
-
-async function hidden(message: string, schema: Schema, optional = false): Promise<string> {
-  const validate = (typed: string | undefined) => {
-    const value = typed?.trim() ?? ''
-    if (value === '') return optional ? undefined : 'type or paste the key, or press Ctrl-C to leave'
-    const parsed = schema.safeParse(value)
-    return parsed.success ? undefined : refusal(undefined, parsed.error)
-  }
-  return ((await answered(password({ message, validate }))) ?? '').trim()
-}
-
-function refusal(shown: string | undefined, { issues }: { issues: Parameters<typeof describeRefusal>[2][] }): string {
-  return describeRefusal('', shown, issues[0]!).replace(/^: /, '')
-}
-
-class UserCanceled extends Error {}
-
-async function answered<T>(asked: Promise<T | typeof CANCEL_SYMBOL>): Promise<T> {
-  const answer = await asked
-  if (isCancel(answer)) throw new UserCanceled()
-  return answer as T
-}

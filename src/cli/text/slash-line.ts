@@ -22,7 +22,7 @@ const notOffered = [
   '--log-level',
 ]
 /** Commands that need the terminal or a node for themselves. */
-export const notHere: readonly string[] = ['init', 'start', 'mcp', 'completion', 'tui']
+export const notHere: readonly string[] = ['init', 'sell', 'start', 'mcp', 'completion', 'tui']
 const ownWords = ['help', 'clear', 'exit'] as const
 const verdicts = ['approve', 'deny'] as const
 

@@ -1,0 +1,44 @@
+import { lookup as lookupName } from 'node:dns'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { CodedError } from './errors.ts'
+
+/** Where clouds tell a machine its own keys, and addresses that are valid on one cable only. No service is sold there. */
+const ofTheMachine = new BlockList()
+ofTheMachine.addSubnet('169.254.0.0', 16, 'ipv4')
+ofTheMachine.addAddress('100.100.100.200', 'ipv4')
+ofTheMachine.addAddress('192.0.0.192', 'ipv4')
+ofTheMachine.addSubnet('fe80::', 10, 'ipv6')
+ofTheMachine.addAddress('fd00:ec2::254', 'ipv6')
+ofTheMachine.addAddress('fd20:ce::254', 'ipv6')
+// The same addresses of IPv4 in IPv6: NAT64, compatible and mapped.
+for (const prefix of ['64:ff9b::', '::', '::ffff:']) ofTheMachine.addSubnet(`${prefix}a9fe:0`, 112, 'ipv6')
+
+/** @throws CodedError for an address of the machine itself, as it stands in a URL */
+export function checkHost(hostname: string): void {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  if (isOfTheMachine(host)) throw refused(host)
+}
+
+/** Resolves a name for the connection itself, so that the address cannot change between check and use. */
+export const lookupOutside: LookupFunction = (hostname, options, callback) => {
+  lookupName(hostname, { ...options, all: true }, (error, addresses) => {
+    if (error !== null) return callback(error, '', 0)
+    if (addresses.some(({ address }) => isOfTheMachine(address))) return callback(refused(hostname), '', 0)
+    const [first] = addresses
+    if (options.all === true) (callback as unknown as (error: null, list: typeof addresses) => void)(null, addresses)
+    else callback(null, first!.address, first!.family)
+  })
+}
+
+/** @internal Exported for its test. */
+export function isOfTheMachine(address: string): boolean {
+  const family = isIP(address)
+  return family !== 0 && ofTheMachine.check(address.replace(/%.*$/, ''), family === 4 ? 'ipv4' : 'ipv6')
+}
+
+function refused(host: string): CodedError {
+  return new CodedError(
+    'ADDRESS_REFUSED',
+    `${host} leads to an address that only this machine may ask, which is not done`,
+  )
+}
