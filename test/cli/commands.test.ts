@@ -71,7 +71,7 @@ test('with a running node, agent config add says to restart it', async () => {
 
 test.each([
   [['--price', '1e-7'], '--price: "1e-7" is not valid'],
-  [['--api-key-env', 'sk-12345'], '--api-key-env: api_key_env is the NAME of an environment variable'],
+  [['--api-key-env', 'sk-12345'], '--api-key-env: is the NAME of an environment variable'],
   [['--run-timeout', '3601'], '--run-timeout: "3601" is not valid: expected a whole number from 1 to 3600'],
   [['--model', 'builtin/echo', '--command', 'cat'], '--command: give either model or command, not both'],
   [['--max-price', '0.1'], '--max-price: needs a2a'],

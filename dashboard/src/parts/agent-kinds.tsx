@@ -9,7 +9,7 @@ export const kinds: Readonly<Record<Kind, { name: string; text: string; details?
   builtin: { name: 'Built in', text: 'Comes with the node and needs no model or key.' },
   own: {
     name: 'Program or service',
-    text: 'Your own program, a web service, or a remote agent that speaks A2A.',
+    text: 'Your own program, a web service, a tool of an MCP server, or a remote agent that speaks A2A.',
     details: (
       <div className="state">
         <p className="state-title">Set this up on the machine of the node</p>
@@ -21,9 +21,14 @@ export const kinds: Readonly<Record<Kind, { name: string; text: string; details?
   --description "Translates into French." \\
   --command python3 --command agent.py`}</pre>
         <p>
+          <code>stoa sell</code> makes agents of a service that exists: an MCP server, an OpenAPI document, a model
+          server.
+        </p>
+        <p>
           Or write the agent into <code>agents.yaml</code> in the data directory, with <code>command</code>,{' '}
-          <code>http</code>, <code>module</code>, <code>a2a</code> or <code>worker</code>; with <code>max_price</code>{' '}
-          the remote agent may be a paid agent. The agent appears under My agents after a restart of the node.
+          <code>http</code>, <code>module</code>, <code>a2a</code>, <code>mcp_tool</code>, <code>operation</code> or{' '}
+          <code>worker</code>; with <code>max_price</code> the remote agent may be a paid agent. The agent appears under
+          My agents after a restart of the node.
         </p>
       </div>
     ),
@@ -31,7 +36,7 @@ export const kinds: Readonly<Record<Kind, { name: string; text: string; details?
 }
 
 export function kindOf({ runs, model }: OwnAgent): Kind {
-  if (/^(command|http|module|a2a|worker|function)$/.test(runs)) return 'own'
+  if (/^(command|http|module|a2a|mcp|operation|worker|function)$/.test(runs)) return 'own'
   return (model ?? runs).startsWith('builtin/') && model !== undefined ? 'builtin' : 'model'
 }
 
