@@ -2,8 +2,8 @@ import type { Buyer } from '../buying/buyer.ts'
 import type { Config } from '../config/config.ts'
 import { type ChannelsApi, createChannelsApi } from '../ledger/channels-api.ts'
 import { createLedgerApi, type LedgerApi } from '../ledger/ledger-api.ts'
+import type { NamesOf } from '../ledger/order-record.ts'
 import { createEarnings, type Earnings } from '../ledger/stats.ts'
-import type { Catalog } from '../listings/catalog.ts'
 import { retrySettlement } from '../payments/outbox-entry.ts'
 import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { createLedgerReader } from '../store/ledger-reader.ts'
@@ -13,7 +13,7 @@ import type { Selling } from './selling.ts'
 import type { Trust } from './trust.ts'
 
 type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
-  catalog: Pick<Catalog, 'resolve'>
+  namesOf: NamesOf
   selling: Pick<Selling, 'named' | 'outbox'>
   buyer: Pick<Buyer, 'look' | 'ownerOf' | 'isReceived'>
   trust: Pick<Trust, 'refund'>
@@ -22,10 +22,10 @@ type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
 type Books = { ledger: LedgerApi; earnings: Earnings; channels: ChannelsApi; channelSums: ChannelsApi['sums'] }
 
 export function createBooks({ network }: Config, deps: BooksDeps): Books {
-  const { database, clock, asset, catalog, selling, buyer, trust } = deps
+  const { database, clock, asset, namesOf, selling, buyer, trust } = deps
   const hasChain = deps.chain !== undefined
   const reader = createLedgerReader(database, { hasChain, network })
-  const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
+  const nameOf = (agentId: string) => namesOf(agentId)?.name
   const ledger = createLedgerApi({
     ...{ ledger: reader, nameOf, named: selling.named, refund: trust.refund },
     look: buyer.look,

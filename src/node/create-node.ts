@@ -7,10 +7,10 @@ import { needsToken } from '../http/server/host-name.ts'
 import { createLedger, openRecords } from '../ledger/ledger.ts'
 import { publishLedger } from '../ledger/ledger-feed.ts'
 import { ledgerMeters } from '../ledger/ledger-meters.ts'
+import type { NamesOf } from '../ledger/order-record.ts'
 import { ServiceStack, together } from '../lib/lifecycle.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { Meters } from '../lib/meters.ts'
-import type { Catalog } from '../listings/catalog.ts'
 import { importing } from '../listings/imports.ts'
 import { openDataDir } from '../store/data-dir.ts'
 import { type Databases, openDatabases } from '../store/databases.ts'
@@ -20,6 +20,7 @@ import { createMeasureStore } from '../store/measures.ts'
 import { createSentMessageStore } from '../store/sent-messages.ts'
 import { createTaskRecords } from '../store/task-records.ts'
 import { createMeasures } from '../trust/measures.ts'
+import { createAgentNames } from './agent-names.ts'
 import { createAgentProtocols } from './agent-protocols.ts'
 import type { Ports, StoaNode } from './api.ts'
 import { createBooks } from './books.ts'
@@ -87,12 +88,12 @@ function createSold(
 }
 
 /** The ledger, and what follows its changes. */
-function keepLedger({ database, chain, clock, logger, feed, tail }: Foundation, { resolve }: Pick<Catalog, 'resolve'>) {
+function keepLedger({ database, chain, clock, logger, feed, tail }: Foundation, namesOf: NamesOf) {
   const records = openRecords(database, { hasChain: chain !== undefined })
-  const ledger = createLedger(records, { logger, namesOf: resolve })
+  const ledger = createLedger(records, { logger, namesOf })
   const meters = new Meters()
   ledger.listen(ledgerMeters(meters, clock))
-  publishLedger(feed, { ledger, tail }, resolve)
+  publishLedger(feed, { ledger, tail }, namesOf)
   return { ledger, meters }
 }
 
@@ -104,10 +105,11 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const listings = createListings(config.network, { ...base, measures })
   const { catalog, replica } = listings
 
-  const { ledger, meters } = keepLedger(base, catalog)
+  const hosting = createHosting(config, base)
+  const namesOf = createAgentNames(catalog, { hosted: hosting.hosted, sellerName: config.nodeName })
+  const { ledger, meters } = keepLedger(base, namesOf)
   const { payments, exchanges } = ledger
 
-  const hosting = createHosting(config, base)
   const common = { ...base, ...hosting, ledger, listings, sender: () => trust.sender() }
   const { api: buyer, streams } = await createBuying(config, { ...common, measures })
   const sold = createSold(config, secrets, { ...common, agentPurchases: buyer.agentPurchases })
@@ -118,15 +120,15 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const { agents, registry } = selling
   const { ownAgents, register } = createOwnAgentsApi({ ...base, catalog, selling })
   const x402Receipts = createX402Receipts({ ...base, catalog, buyer, sales: selling.x402 })
-  const trust = createTrust(config, { ...base, catalog, measures, selling, x402Receipts })
+  const trust = createTrust(config, { ...base, catalog, namesOf, measures, selling, x402Receipts })
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const publicUrl = () => publicDoor?.url
   const sources = createNodeSources(config, secrets, { ...base, listings, measures, search: market.search, publicUrl })
-  const books = createBooks(config, { ...base, catalog, selling, buyer, trust })
+  const books = createBooks(config, { ...base, namesOf, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
     ...{ ...base, ...books, ...sold.reports, apiUrl: () => api?.url },
     publicDoor: () => publicDoor && { url: publicDoor.url, tls: publicDoor.tls() },
-    ...{ uptime, meters, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
+    ...{ uptime, meters, namesOf, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })
   const { node: view } = reporting.api
   const messages = createSentMessageStore(database, runTime)

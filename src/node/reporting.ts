@@ -11,6 +11,7 @@ import type { NodePart } from '../http/api/routes/node.ts'
 import { needsToken } from '../http/server/host-name.ts'
 import type { ChannelsApi } from '../ledger/channels-api.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
+import type { NamesOf } from '../ledger/order-record.ts'
 import type { Earnings } from '../ledger/stats.ts'
 import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
@@ -65,6 +66,7 @@ type ReportingDeps = Pick<
 > & {
   uptime: Pick<Uptime, 'ms'>
   meters: Meters
+  namesOf: NamesOf
   listings: Pick<Listings, 'replica' | 'catalog'>
   payments: Pick<Payments, 'oldestOwed' | 'counts'>
   registry: Pick<Registry, 'list'>
@@ -119,7 +121,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const alarms = createAlarms({
     ...{ clock, logger, agents: troubledAgents, store: createAlarmStore(database), isShared, status: condition },
     differences: () => differencesAmong(deps.fleet.sight().alive),
-    nameOf: (agentId) => catalog.resolve(agentId)?.name,
+    nameOf: (agentId) => deps.namesOf(agentId)?.name,
     channels: deps.channels,
     paying: () => paying.list(),
   })

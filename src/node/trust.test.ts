@@ -34,6 +34,7 @@ test('D36: any web page may ask for reputation, and none keeps the chain busy fo
     catalog: { resolve: () => undefined },
     feed: new Feed({ life: 'a' }),
     logger: silentLogger,
+    namesOf: () => undefined,
     x402Receipts: { give: () => Promise.reject(new Error('none')), ask: () => Promise.reject(new Error('none')) },
   })
   const asked = Array.from({ length: 9 }, (_, token) => api.reputation.read(BigInt(token)))

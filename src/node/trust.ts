@@ -1,5 +1,6 @@
 import type { Registry } from '../agents/registry.ts'
 import type { Config } from '../config/config.ts'
+import type { NamesOf } from '../ledger/order-record.ts'
 import { createReceipts, type ReceiptsDeps } from '../ledger/receipts.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Catalog } from '../listings/catalog.ts'
@@ -20,6 +21,7 @@ import type { Foundation } from './foundation.ts'
 
 type TrustDeps = Pick<Foundation, 'database' | 'chain' | 'wallet' | 'transactions' | 'clock' | 'logger' | 'feed'> & {
   catalog: Pick<Catalog, 'resolve'>
+  namesOf: NamesOf
   measures: Measures
   x402Receipts: ReceiptsDeps['x402']
   selling: {
@@ -42,7 +44,7 @@ export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: T
   const listing = (agentId: string) => catalog.resolve(agentId)
   const receipts = createReceipts({
     store: createReceiptStore(database),
-    nameOf: (agentId) => listing(agentId)?.name,
+    nameOf: (agentId) => deps.namesOf(agentId)?.name,
     x402: deps.x402Receipts,
   })
 

@@ -203,6 +203,19 @@ test('a worker and its seller say which agents match none of the seller', async 
   )
 })
 
+test('the books name an agent by its name while no worker for it is connected', async () => {
+  const worker = await startWorker(10)
+  const { id } = await discover(buyer, seller.peerId, slowName)
+  expect(await execute(id, 'a named picture')).toMatchObject({ amount: '10000' })
+  await worker.kill('SIGKILL')
+  await until(() => !seller.listings().some((listing) => listing.id === id))
+  const named = async (path: string) => {
+    const items = await ask<{ agent_id: string; agent_name?: string }[]>(url, path)
+    return new Set(items.filter((item) => item.agent_id === id).map(({ agent_name }) => agent_name))
+  }
+  for (const path of ['/payments', '/executions', '/receipts']) expect(await named(path)).toEqual(new Set([slowName]))
+})
+
 test('a seller that keeps its agents listed when it stops keeps those of workers too', async () => {
   const chain = { rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl }
   const bootstrap = [buyer.addresses().find((address) => address.includes('/tcp/'))!]

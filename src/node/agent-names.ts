@@ -1,0 +1,16 @@
+import type { HostedAgent } from '../agents/hosted-agent.ts'
+import type { NamesOf } from '../ledger/order-record.ts'
+import type { Catalog } from '../listings/catalog.ts'
+
+/** What agents are called: as they are listed, or as this node configures them while they are off the market. */
+export function createAgentNames(
+  { resolve }: Pick<Catalog, 'resolve'>,
+  { hosted, sellerName }: { hosted: ReadonlyMap<string, HostedAgent>; sellerName: string | undefined },
+): NamesOf {
+  return (agentId) => {
+    const listed = resolve(agentId)
+    if (listed !== undefined) return listed
+    const own = hosted.get(agentId)
+    return own && { name: own.definition.name, seller_name: sellerName }
+  }
+}
