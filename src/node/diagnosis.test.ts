@@ -45,6 +45,7 @@ async function found(said: Said) {
       channelSums: async () => ({ paying: payingSums([]), paid: paidSums([]) }),
       workers: { list: async () => workers as WorkerRecord[] },
       publicDoor: () => undefined,
+      testDoors: async () => ({ at: '2026-11-24T10:00:00.000Z', tests: [] }),
     },
     AbortSignal.timeout(5_000),
   )

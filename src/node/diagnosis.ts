@@ -6,6 +6,7 @@ import { checkOpenFiles } from '../lib/open-files.ts'
 import { within } from '../lib/wait.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
+import type { DoorTests } from '../schema/doors.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { FleetSight } from '../store/postgres/processes.ts'
@@ -15,6 +16,7 @@ import type { WorkerRoll } from '../workers/worker-roll.ts'
 import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
 import { type ChannelChecksDeps, checkChannels } from './channel-checks.ts'
+import { findingsOf } from './door-tests.ts'
 import { checkProcesses, checkWorkers } from './fleet-checks.ts'
 import type { NodeCondition } from './node-views.ts'
 import { checkPublicDoor, type PublicDoorState } from './public-checks.ts'
@@ -48,6 +50,7 @@ type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> & {
   workers: Pick<WorkerRoll, 'list'>
   /** Undefined: nobody buys over HTTP. */
   publicDoor(): PublicDoorState | undefined
+  testDoors(): Promise<DoorTests>
 }
 
 /** Checks the node with the settings and keys it runs with. Changes nothing. */
@@ -74,6 +77,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['agents', 'Agents', there(async () => ofAgents(agents, await soldElsewhere(deps)))],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
     ['public', 'Public listener', async () => checkPublicDoor(deps.publicDoor())],
+    ['addresses', 'Public addresses', async () => findingsOf(await deps.testDoors())],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],

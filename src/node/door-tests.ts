@@ -15,6 +15,8 @@ type DoorTestsDeps = {
   places(): Record<Door, Way>
   /** What the listing of an own agent asks. Undefined: it is not on the market. */
   listedTerms(agentId: string): ListedTerms | undefined
+  /** Lets peers ask the address of an agent. Never throws. */
+  askPeers(agentId: string, url: string, signal: AbortSignal): Promise<Finding>
   /** Certificates to trust instead of those of the system. */
   ca?: string | undefined
 }
@@ -48,13 +50,13 @@ export class DoorTests {
   /** What was found last. */
   last = (): Report | undefined => this.#last?.report
 
-  /** Tests now. Callers at the same time share one test. */
-  run = (signal: AbortSignal): Promise<Report> => {
+  /** Tests now, within 3 s. Callers at the same time share one test, which goes on when one of them leaves. */
+  run = (): Promise<Report> => {
     const { clock } = this.#deps
     if (this.#last !== undefined && Math.abs(clock.now() - this.#last.at) < FRESH_MS) {
       return Promise.resolve(this.#last.report)
     }
-    this.#running ??= this.#test(AbortSignal.any([signal, AbortSignal.timeout(ASK_MS_MAX)])).finally(() => {
+    this.#running ??= this.#test(AbortSignal.timeout(ASK_MS_MAX)).finally(() => {
       this.#running = undefined
     })
     return this.#running
@@ -66,6 +68,7 @@ export class DoorTests {
     const looks = [
       ...http.agents.slice(0, AGENTS_MAX).map((agent) => this.#http(agent, signal)),
       ...a2a.agents.slice(0, AGENTS_MAX).map((agent) => this.#a2a(agent, signal)),
+      ...this.#outside(http, signal),
       ...(mcp.open ? [this.#mcp(mcp.url!, mcp.agents.length, signal)] : []),
     ]
     const tests = await Promise.all(looks)
@@ -116,6 +119,20 @@ export class DoorTests {
     return { ...{ door: 'mcp', from: 'here', url }, ...finding }
   }
 
+  /** One paid agent is enough: the others have the same name, proxy and certificate. */
+  #outside(place: Way, signal: AbortSignal): Promise<DoorTest>[] {
+    const { agents, open } = place
+    if (!open) return []
+    const paid = agents.find(({ agent_id }) => (this.#deps.listedTerms(agent_id)?.amount ?? 0n) > 0n)
+    const url = paid?.url ?? place.url!
+    const about = { door: 'http', from: 'peers', ...(paid !== undefined && { agent_id: paid.agent_id }), url } as const
+    const asked =
+      paid === undefined
+        ? Promise.resolve(skip('not seen from outside: no paid agent is on the market'))
+        : this.#deps.askPeers(paid.agent_id, url, signal)
+    return [asked.then((finding) => ({ ...about, ...finding }))]
+  }
+
   #ask(url: string, options: Omit<GlanceOptions, 'signal' | 'ca'>, signal: AbortSignal): Promise<Glance> {
     return glance(new URL(url), { ...options, ca: this.#deps.ca, signal })
   }
@@ -155,4 +172,22 @@ function otherAnswer({ status, headers }: Answer, wanted: string): Finding {
 
 function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
+}
+
+/** The tests as the doctor shows them: all that are right are one line. */
+export function findingsOf({ tests }: Report): Finding[] {
+  if (tests.length === 0) return [skip('none: strangers buy nothing here')]
+  const right = tests.filter(({ state }) => state === 'ok')
+  const others = tests.filter((one) => one.state !== 'ok')
+  const here = right.filter(({ from }) => from === 'here').length
+  return [
+    ...(here === 0
+      ? []
+      : [ok(`${here} of ${tests.filter(({ from }) => from === 'here').length} answer as clients expect`)]),
+    ...right.filter(({ from }) => from === 'peers').map(({ url, text }) => ok(`${url} from outside: ${text}`)),
+    ...others.map(({ url, from, state, text, fix }) => ({
+      ...{ state, text: `${url}${from === 'peers' ? ' from outside' : ''}: ${text}` },
+      ...(fix !== undefined && { fix }),
+    })),
+  ]
 }

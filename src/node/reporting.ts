@@ -13,14 +13,17 @@ import type { ChannelsApi } from '../ledger/channels-api.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
 import type { NamesOf } from '../ledger/order-record.ts'
 import type { Earnings } from '../ledger/stats.ts'
+import type { Service } from '../lib/lifecycle.ts'
 import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
 import type { ChannelsSummary } from '../payments/channels/channels-summary.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import type { ListedTerms } from '../payments/requirements.ts'
+import { createDoorLooks } from '../protocols/doors/door-looks.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
+import type { Listing } from '../schema/listing.ts'
 import { WebhookSecret } from '../schema/webhook.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
@@ -42,6 +45,7 @@ import type { Foundation } from './foundation.ts'
 import { lastKnown } from './last-known.ts'
 import type { Listings } from './market.ts'
 import { nodeCondition, peerStatus, readBalance, type Uptime } from './node-views.ts'
+import { createOutsideLooks } from './outside-looks.ts'
 import type { PublicDoorState } from './public-checks.ts'
 
 type ReportingDeps = Pick<
@@ -161,7 +165,8 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   }
   const seenDoors = { ...deps, publicUrl: () => deps.publicDoor()?.url }
   const doorTests = new DoorTests({
-    ...{ clock, places: () => doorPlaces(seenDoors), listedTerms: listedTermsIn(catalog) },
+    ...{ clock, places: () => doorPlaces(seenDoors), askPeers: createOutsideLooks(deps) },
+    listedTerms: (agentId) => termsOf(catalog.resolve(agentId)),
   })
   const localApi = () => ({ url: deps.apiUrl(), needsToken: needsToken(config.api) })
   const node: NodePart = {
@@ -171,11 +176,14 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     balance: () => readBalance(wallet.address, deps.asset, chain),
     configuration: async () => shownConfig(config, inForce(config, await budget())),
     diagnosis: (signal) =>
-      diagnose({ ...deps, config, agents, condition, status, alarms, sight: deps.fleet.look }, signal),
+      diagnose(
+        { ...deps, testDoors: doorTests.run, config, agents, condition, status, alarms, sight: deps.fleet.look },
+        signal,
+      ),
   }
   return {
     api: { node, webhooks, metrics, alarms },
-    services: [nodeFeed({ feed, logger, replica, status }), webhooks, alarms],
+    services: [nodeFeed({ feed, logger, replica, status }), webhooks, alarms, ...looksOf(config, deps)],
   }
 }
 
@@ -197,14 +205,22 @@ function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
   }
 }
 
-/** What the listing of an agent asks, as its signed record says. */
-function listedTermsIn({ resolve }: Pick<Listings['catalog'], 'resolve'>) {
-  return (agentId: string): ListedTerms | undefined => {
-    const listing = resolve(agentId)
-    if (listing === undefined) return undefined
-    const { price_atomic: amount, network, asset, pay_to: payTo } = listing
-    return { amount: BigInt(amount), network, asset, payTo }
+/** What a listing asks. */
+function termsOf(listing: Listing | undefined): ListedTerms | undefined {
+  if (listing === undefined) return undefined
+  const { price_atomic: amount, network, asset, pay_to: payTo } = listing
+  return { amount: BigInt(amount), network, asset, payTo }
+}
+
+/** Who sells to strangers asks the addresses of others too. */
+function looksOf(config: Config, { clock, logger, host, listings }: ReportingDeps): Service[] {
+  if (config.public.port === undefined) return []
+  const listedTerms = (agentId: string, sellerId: string) => {
+    const listing = listings.catalog.resolve(agentId)
+    return listing?.seller_id === sellerId && listing.imported === undefined ? termsOf(listing) : undefined
   }
+  const siteOf = (peerId: string) => host.siteOf(peerId)
+  return [createDoorLooks({ clock, logger, listedTerms, siteOf, handle: (...args) => host.handle(...args) })]
 }
 
 function secretOf(variable: string, secrets: Secrets): ConfiguredWebhook['secret'] {

@@ -79,12 +79,13 @@ async function testedAt(now: number, { isTrusted = true } = {}): Promise<Report>
         registry,
         publicUrl: () => known.doors[2]!.url!.slice(0, -5),
       } as never),
+    askPeers: async () => ({ state: 'skip', text: 'not seen from outside' }),
     listedTerms(id) {
       const { price_atomic, network, asset, pay_to: payTo } = sold.get(id)!
       return { amount: BigInt(price_atomic), network, asset, payTo }
     },
   })
-  return tests.run(AbortSignal.timeout(20_000))
+  return tests.run()
 }
 
 const textsOf = ({ tests }: Report, state: string) =>
@@ -104,7 +105,7 @@ test('every address is asked as a client asks it, and nothing runs', async () =>
       `mcp: lists its tools: 2 agents; ${valid}`,
     ].toSorted(),
   )
-  expect(report.tests).toHaveLength(5)
+  expect(report.tests).toHaveLength(6)
   expect(runs).toEqual([])
 })
 
@@ -138,7 +139,7 @@ test('the API tests with the certificates of the system, says so in GET /doors, 
     fetch(`${seller.url}/doors/test`, { method: 'POST' }).then((answer) => answer.json()) as Promise<Report>
   const [first, second] = await Promise.all([test(), test()])
   expect(first).toEqual(second)
-  expect(first.tests.every(({ state }) => state === 'fail')).toBe(true)
+  expect(first.tests.filter(({ from }) => from === 'here').every(({ state }) => state === 'fail')).toBe(true)
   expect((await doors()).tests).toEqual(first)
 })
 

@@ -11,7 +11,7 @@ export type NodePart = {
   peers(): readonly PeerStatus[]
   fleet(): Promise<Fleet>
   doors(): Promise<Doors>
-  testDoors(signal: AbortSignal): Promise<DoorTests>
+  testDoors(): Promise<DoorTests>
   balance(): Promise<WalletBalance>
   configuration(): Promise<Configuration>
   diagnosis(signal: AbortSignal): Promise<Diagnosis>
@@ -89,7 +89,7 @@ const testDoors = (node: NodePart) =>
       'listing. Nothing is paid and no agent runs.',
     scope: 'admin',
     response: DoorTests,
-    handler: ({ signal }) => node.testDoors(signal),
+    handler: () => node.testDoors(),
   })
 
 const getFleet = (node: NodePart) =>
