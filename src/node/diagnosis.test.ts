@@ -15,6 +15,7 @@ import { diagnose } from './diagnosis.ts'
 type Said = {
   server?: string
   database?: Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
+  latency?: () => { refused: StoreError }
   alarms?: Partial<AlarmRecord>[]
   agents?: Partial<OwnAgent>[]
   bootstrap?: string[]
@@ -39,6 +40,7 @@ async function found(said: Said) {
       alarms: { list: async () => alarms as AlarmRecord[] },
       server,
       database,
+      ...(said.latency && { latency: said.latency }),
       isShared: sight !== undefined,
       sight: async () => sight ?? { alive: [], ended: [], roles: [] },
       channelTrouble: undefined,
@@ -127,6 +129,12 @@ test('a ledger in PostgreSQL says whether it answers and takes changes', async (
   expect((await found({ server, database }))('database')).toMatchObject({
     state: 'fail',
     text: 'the database has a full disk: free some space',
+  })
+  // Signs of life find room in their pages.
+  const latency = () => ({ refused: full })
+  expect((await found({ server, latency }))('database')).toMatchObject({
+    state: 'fail',
+    text: 'a change was refused within the last minute: the database has a full disk: free some space',
   })
 })
 

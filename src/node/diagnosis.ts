@@ -8,6 +8,7 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { DoorTests } from '../schema/doors.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import type { LedgerLatency } from '../store/latency.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { FleetSight } from '../store/postgres/processes.ts'
 import { nothing, one } from '../store/query.ts'
@@ -44,6 +45,7 @@ type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> & {
   /** Where the ledger is, if it is in PostgreSQL, and a change of nothing. */
   server: string | undefined
   database: Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
+  latency?(): Pick<LedgerLatency, 'refused'> | undefined
   isShared: boolean
   /** The processes of this seller as they are now. */
   sight(): Promise<FleetSight>
@@ -101,8 +103,8 @@ function ofLedger({ condition }: DiagnosisDeps, isAway: boolean): Finding {
   return fail(`this node does not trade: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
 }
 
-/** Reads, and commits a change of nothing: that shows a full disk, and whether the ledger is still held. */
-async function ofDatabase({ server, database }: DiagnosisDeps): Promise<Finding> {
+/** Reads, and commits a change of nothing: that shows whether the ledger is still held. What needs room shows a full disk. */
+async function ofDatabase({ server, database, latency }: DiagnosisDeps): Promise<Finding> {
   if (server === undefined) return skip('the ledger is in stoa.db')
   const fix = 'see docs/operations.md, PostgreSQL; the node goes on when the database is back'
   try {
@@ -114,6 +116,8 @@ async function ofDatabase({ server, database }: DiagnosisDeps): Promise<Finding>
     if (!(await within(DATABASE_MS_MAX, looked()))) {
       return fail(`${server} is away: no answer within ${DATABASE_MS_MAX / 1000} s`, fix)
     }
+    const refused = latency?.()?.refused
+    if (refused !== undefined) return fail(`a change was refused within the last minute: ${refused.message}`, fix)
     const text = `${server} answers in ${ms.toFixed(ms < 10 ? 1 : 0)} ms and takes changes`
     if (ms <= LATENCY_MS_MAX) return ok(text)
     return warn(`${text}: each paid call waits for several answers`, 'run the node near the database')

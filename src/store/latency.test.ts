@@ -2,10 +2,11 @@ import { expect, test } from 'vitest'
 import { openDatabase } from './database.ts'
 import { measured } from './latency.ts'
 import { nothing, one } from './query.ts'
+import { StoreError } from './store-error.ts'
 
 test('what callers waited for is told apart by reads and changes, failures included', async () => {
   const { database, latency } = measured(openDatabase({ path: ':memory:' }))
-  expect(latency()).toEqual({ read: undefined, change: undefined })
+  expect(latency()).toEqual({ read: undefined, change: undefined, refused: undefined })
   expect(await database.query(one('SELECT 1 AS one'))).toEqual({ one: 1 })
   await expect(database.query(one('SELECT nothing'))).rejects.toThrow()
   await database.commit(nothing(undefined))
@@ -20,4 +21,16 @@ test('only the last ones count', async () => {
   for (let asked = 0; asked < 600; asked += 1) await database.query(one('SELECT 1 AS one'))
   expect(latency().read?.count).toBe(512)
   await database.close()
+})
+
+test('a change that could not be written is remembered, and one that breaks a rule is not', async () => {
+  const ledger = openDatabase({ path: ':memory:' })
+  let error = new StoreError('STORE_REFUSED', 'no')
+  const { database, latency } = measured({ ...ledger, commit: () => Promise.reject(error) })
+  await expect(database.commit(nothing(undefined))).rejects.toBe(error)
+  expect(latency().refused).toBeUndefined()
+  error = new StoreError('STORE_WRITE_FAILED', 'the disk is full')
+  await expect(database.commit(nothing(undefined))).rejects.toBe(error)
+  expect(latency().refused).toBe(error)
+  await ledger.close()
 })

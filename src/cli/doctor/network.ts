@@ -51,7 +51,8 @@ const bootstrap: Check = {
     const { bootstrap, mdns, publicDht } = config.p2p
     if (bootstrap.length === 0 && publicDht) return ok('none; the node looks for the market in the public DHT')
     if (bootstrap.length === 0) {
-      const fix = 'give --bootstrap <multiaddr>, or remove --no-public-dht (NODE_PUBLIC_DHT, p2p.public_dht)'
+      const fix =
+        'give --bootstrap <multiaddr>, or look in the public DHT: --public-dht (NODE_PUBLIC_DHT, p2p.public_dht)'
       if (mdns) return warn('none: the node finds only peers on the local network', fix)
       return fail('none, and mDNS is off: the node finds no peers', fix)
     }

@@ -68,7 +68,8 @@ export const fleetFamilies: readonly Family[] = [
 ]
 
 function quantiles(latency: ReturnType<MetricSources['latency']>): Value[] {
-  return Object.entries(latency ?? {}).flatMap(([operation, waited]) => {
+  const { read, change } = latency ?? {}
+  return Object.entries({ read, change }).flatMap(([operation, waited]) => {
     if (waited === undefined) return []
     const { p50Ms, p99Ms } = waited
     return Object.entries({ '0.5': p50Ms, '0.99': p99Ms }).map(([quantile, ms]) => ({
