@@ -1,0 +1,93 @@
+/** A tool and an operation that `stoa sell` found are bought on a real chain, and an agent of another node is found by its card. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { readAgentsFile } from '../../src/config/agents-yaml.ts'
+import { cli } from '../cli/harness.ts'
+import { type SoldApi, startSoldApi } from '../support/sold-api.ts'
+import { type SoldMcp, startSoldMcp } from '../support/sold-mcp.ts'
+import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
+
+const KEY = 'pet-key-123456'
+const sellerKey = generatePrivateKey()
+const payee = privateKeyToAccount(sellerKey).address
+let devnet: Devnet
+let mcp: SoldMcp
+let api: SoldApi
+let home: string
+let seller: TestNode
+let buyer: TestNode
+
+const sell = (...argv: string[]) =>
+  cli(['sell', ...argv, '--yes', '--data-dir', home], { environment: { PETS_KEY: KEY, PATH: process.env.PATH! } })
+
+beforeAll(async () => {
+  devnet = await startDevnet()
+  mcp = await startSoldMcp()
+  api = await startSoldApi()
+  home = await mkdtemp(join(tmpdir(), 'stoa-sold-'))
+  const tools = await sell(mcp.url, '--tool', 'forecast', '--tool', 'fail', '--price', '0.01', '--no-test')
+  const getPet = ['--operation', 'getPet', '--price', '0.02']
+  const operations = await sell(`${api.url}/openapi.json`, '--api-key-env', 'PETS_KEY', ...getPet)
+  expect([tools.code, operations.code]).toEqual([0, 0])
+  seller = await startTestNode({ devnet, walletKey: sellerKey, environment: { PETS_KEY: KEY } })
+  for (const agent of await readAgentsFile(join(home, 'agents.yaml')))
+    await seller.node.registerAgent(agent, { persist: false })
+  const bootstrap = [seller.node.addresses().find((address) => address.includes('/tcp/'))!]
+  buyer = await startTestNode({ devnet, walletKey: devnet.wallets.buyer.privateKey, bootstrap })
+  await until(() => buyer.node.listings().length === 3, { timeoutMs: 30_000 })
+}, 120_000)
+afterAll(async () => {
+  await buyer?.stop()
+  await seller?.stop()
+  await mcp?.[Symbol.asyncDispose]()
+  await api?.[Symbol.asyncDispose]()
+  await devnet?.stop()
+  if (home !== undefined) await rm(home, { recursive: true, force: true })
+}, 60_000)
+
+const buy = (name: string, task: object) => {
+  const { id } = buyer.node.listings().find((listing) => listing.name === name)!
+  return buyer.node.execute({ agentId: id, input: JSON.stringify(task), signal: AbortSignal.timeout(60_000) })
+}
+
+test('T39 a tool and an operation are bought, and the chain has the money', async () => {
+  const weather = await buy('Forecast', { city: 'Rome', days: 3 })
+  expect(weather).toMatchObject({ output: 'Rome: sun for 3 days', payment: { amount_atomic: '10000' } })
+  const pet = await buy('Get a pet', { petId: 9 })
+  expect(JSON.parse(pet.output)).toMatchObject({ method: 'GET', url: '/v1/pets/9' })
+  await until(async () => (await devnet.chain.balanceOf(payee)) === 30_000n, { timeoutMs: 30_000 })
+})
+
+test('T39 nobody is charged for a tool that failed, or for a task that does not fit', async () => {
+  await expect(buy('fail', {})).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
+  await expect(buy('Forecast', { days: 'many' })).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
+  await expect(buy('Get a pet', { petId: '../admin' })).rejects.toMatchObject({ code: 'EXECUTION_FAILED' })
+  await until(async () => (await seller.node.stats({ days: 1 })).earned.total_atomic === '30000', { timeoutMs: 30_000 })
+  await until(async () => (await buyer.node.stats({ days: 1 })).paid.total_atomic === '30000', { timeoutMs: 30_000 })
+  expect(await devnet.chain.balanceOf(payee)).toBe(30_000n)
+})
+
+test('the key and the address of a service are in no listing', () => {
+  const listings = JSON.stringify(buyer.node.listings(), (_, value) => (typeof value === 'bigint' ? `${value}` : value))
+  for (const secret of [KEY, 'PETS_KEY', mcp.url, api.url]) expect(listings).not.toContain(secret)
+})
+
+test('an A2A agent of another node is found by its address and by its card', async () => {
+  const echo = { name: 'Echo', description: 'Says it again.', price: 0n, model: 'builtin/echo' }
+  const { id } = await seller.node.registerAgent(echo, { persist: false })
+  const flags = ['--price', '0', '--sample', 'hello', '--test-changes']
+  const found = await sell(`${seller.url}/a2a/${id}`, ...flags, '--name', 'By address')
+  expect(found.stderr).toContain('found an A2A agent, Echo')
+  expect(found.stderr).toMatch(/By address answered hello in \d+ ms:\nhello/)
+  const card = await sell(`${seller.url}/a2a/${id}/.well-known/agent-card.json`, ...flags, '--name', 'By card')
+  expect([found.code, card.code]).toEqual([0, 0])
+  expect((await readAgentsFile(join(home, 'agents.yaml'))).slice(-2)).toMatchObject([
+    { name: 'By address', a2a: `${seller.url}/a2a/${id}` },
+    { name: 'By card', a2a: expect.stringMatching(/agent-card\.json$/) },
+  ])
+})
