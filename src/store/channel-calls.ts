@@ -22,8 +22,9 @@ export type ChannelCall = {
 /** The channel that covers the calls. */
 type Covering = { id: Hex; network: string; config: Pick<ChannelConfig, 'token' | 'receiver' | 'payer'> }
 
-/** A number of 32 bytes could be that of an authorization: a payer could use up the number of a call before it is made. */
-const NUMBER_BYTES = 16
+/** Bytes of the parts of a call's number. Together they are not 32: see `numberOf`. */
+const NUMBER_BYTES = { channel: 8, seq: 6, id: 16 }
+const SEQ_SHOWN_MAX = 2 ** (8 * NUMBER_BYTES.seq) - 1
 
 const RECORD = `
   INSERT INTO payments
@@ -38,12 +39,12 @@ export function recordCall(
   { channel, process, now }: { channel: Covering; process: string; now: UnixMs },
 ): Query<boolean> {
   const { network, config } = channel
-  const bytes = toBytes(id)
+  const [bytes, inChannel] = [toBytes(id), toBytes(channel.id)]
   const payment = run(
     RECORD,
     ...[bytes, charge === undefined ? 'voided' : 'settled', exchange.agentId, peerId, exchange.correlationId],
     ...[network, config.token, config.receiver, charge?.amount ?? 0n, config.payer],
-    ...[bytes.subarray(0, NUMBER_BYTES), new Uint8Array(0), toBytes(channel.id), charge?.seq ?? null],
+    ...[numberOf(bytes, inChannel, charge), new Uint8Array(0), inChannel, charge?.seq ?? null],
     charge?.total.toString() ?? null,
     charge === undefined ? null : packMetered(charge),
     ...[exchange.error ?? null, process, exchange.createdAt, now],
@@ -54,4 +55,14 @@ export function recordCall(
     recordExchange({ ...exchange, paymentId: id }),
     run(NOTE_EXCHANGE, ...exchangeOfPayment(exchange), receipt, bytes),
   ).map(([stored]) => stored === 1)
+}
+
+/**
+ * What a call has where an authorization has its nonce: one number for each id. The numbers of charges rise, so calls of one
+ * turn lie together in the index. It never has 32 bytes: a payer could use up the number of a call before it is made.
+ */
+function numberOf(id: Uint8Array, channel: Uint8Array, { seq }: { seq?: number } = {}): Uint8Array {
+  const rising = Buffer.alloc(NUMBER_BYTES.seq)
+  rising.writeUIntBE(Math.min(seq ?? 0, SEQ_SHOWN_MAX), 0, NUMBER_BYTES.seq)
+  return Buffer.concat([channel.subarray(0, NUMBER_BYTES.channel), rising, id.subarray(0, NUMBER_BYTES.id)])
 }

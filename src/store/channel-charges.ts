@@ -5,7 +5,7 @@ import { type ChannelSums, channelNo, putSums, type StoredChannel } from './buye
 import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { packMetered, unpackMetered } from './metered-row.ts'
-import { type Order, putOrder } from './order-row.ts'
+import { endOrder, type Order } from './order-row.ts'
 import { nothing, one, type Query, run, steps, together, type Value } from './query.ts'
 import {
   CHANGED,
@@ -41,7 +41,7 @@ type StoredCharge = { state: 'spent'; confirmation: 'chain'; amount: bigint }
 type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
 type WaitingEnd = { end: ChargedEnd; resolve(stored: StoredCharge | undefined): void; reject(error: unknown): void }
 
-type CallRow = {
+type CallRow = Parameters<typeof expenseOf>[0] & {
   order_no: number
   payment_id: Uint8Array
   channel: number
@@ -51,13 +51,13 @@ type CallRow = {
 }
 
 const CALL = `
-  SELECT a.order_no, a.payment_id, a.channel, a.state, a.amount, a.metered FROM authorizations a JOIN orders o ON o.no = a.order_no
-  WHERE o.id = ? AND a.channel IS NOT NULL`
+  SELECT a.order_no, a.payment_id, a.channel, a.state, a.amount, a.metered, a.day, a.seller_id, o.token_id
+  FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE o.id = ? AND a.channel IS NOT NULL`
 /** `confirmed_at`: the escrow of the channel is on the chain, so nothing more is asked of the chain about this call. */
 const SPEND = `
   UPDATE authorizations SET state = 'spent', amount = ?2, channel_seq = ?3, receipt = coalesce(?4, receipt), receipt_note = ?5,
     metered = ?7, confirmed_at = ?6, updated_at = ?6, look_at = NULL, unreceived = NULL
-  WHERE order_no = ?1 AND state <> 'spent' RETURNING ${CHANGED}`
+  WHERE order_no = ?1 AND state <> 'spent'`
 const GIVE_UP = `
   UPDATE authorizations SET state = 'spent', confirmed_at = ?2, updated_at = ?2, look_at = NULL, unreceived = NULL
   WHERE ${ofOrder('?1')} AND state = 'reserved' AND channel IS NOT NULL RETURNING ${CHANGED}`
@@ -151,11 +151,12 @@ function finishCharged(
     ])
     const [spent] = yield* together(
       together(...spends.map(({ change }) => change)),
-      together(...ends.map(({ order }) => putOrder(order, process))),
+      together(...ends.map(({ order }, at) => endOrder(rows[at]!.order_no, order, process))),
       together(...sums),
       note(...noted),
     )
-    const expenses = spends.map(({ amount }, at) => ({ expense: expenseOf(spent[at]!), amount }))
+    if (spent.includes(0)) throw new Error('a call on a channel was charged elsewhere meanwhile')
+    const expenses = spends.map(({ amount }, at) => ({ expense: expenseOf(charged[at]!.row), amount }))
     const isLate = charged.some(({ row }) => row.state === 'released')
     yield* together(isLate ? noteRevision() : nothing(undefined), ...sumsOf(expenses))
     const counted = new Map(charged.map(({ end }, at) => [end, spends[at]!.charged]))
@@ -190,7 +191,7 @@ function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
   const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
   const metered = packMetered({ ...unpackMetered(row.metered), units: charge?.units, cut: charge?.cut })
   const values = [row.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt, metered]
-  const change = one<ChangedRow>(SPEND, ...values)
+  const change = run(SPEND, ...values)
   // A call that was given up is charged after all.
   return { change, charged: amount, amount: row.state === 'reserved' ? amount - asked : amount }
 }

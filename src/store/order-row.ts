@@ -107,6 +107,24 @@ const UPSERT_ORDER = `
 const UPSERT_HELD = `${UPSERT_ORDER}
     AND NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = orders.no AND a.state = 'released')`
 
+/** What the end of an order changes, by the rules of `UPSERT_ORDER`: its task, for one, is not written again. */
+const END_ORDER = `
+  UPDATE orders SET owner = ?, output = ?, output_bytes = ?, notes = ?, error = ?, updated_at = ?,
+    agent_name = coalesce(agent_name, ?), seller_name = coalesce(seller_name, ?),
+    status = CASE WHEN cancel_requested_at IS NOT NULL THEN ? ELSE ? END
+  WHERE no = ? AND (status IN ('pending', 'executing') OR (CAST(? AS TEXT) = 'completed' AND status <> 'completed'))`
+
+/** Stores the end of an order that is in the ledger, by its number. */
+export function endOrder(no: number, order: Order, process: string): Query<number> {
+  const { status, error, notes = [], updatedAt, agentName, sellerName } = order
+  return run(
+    END_ORDER,
+    ...[process, order.output ?? null, order.outputBytes ?? null, notes.length === 0 ? null : JSON.stringify(notes)],
+    ...[error === undefined ? null : JSON.stringify(error), updatedAt, agentName ?? null, sellerName ?? null],
+    ...[status === 'failed' ? 'cancelled' : status, status, no, status],
+  )
+}
+
 /** Stores an order, or its progress. @param process who works on it, or will */
 export const putOrder = (order: Order, process: string) => put(UPSERT_ORDER, order, process)
 

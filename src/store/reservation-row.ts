@@ -81,7 +81,7 @@ export type ChangedRow = Pick<ReservationRow, 'order_no' | 'order_id' | 'day' | 
 }
 
 /** The sums that a reservation counts in. */
-export function expenseOf({ day, seller_id, token_id }: ChangedRow): Expense {
+export function expenseOf({ day, seller_id, token_id }: Pick<ChangedRow, 'day' | 'seller_id' | 'token_id'>): Expense {
   return { day, sellerId: seller_id, tokenId: token_id ?? undefined }
 }
 

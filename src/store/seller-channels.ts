@@ -108,12 +108,12 @@ type AmountsRow = Pick<ChannelRow, 'balance' | 'claimed' | 'charged' | 'withdraw
 const EMPTY_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
 const CHANGING = [
-  ...['peer_id', 'balance', 'claimed', 'withdrawal', 'withdrawal_at_s', 'refund_nonce', 'seen_at'],
+  ...['balance', 'claimed', 'withdrawal', 'withdrawal_at_s', 'refund_nonce', 'seen_at'],
   ...['ceiling', 'signature', 'charged', 'seq', 'signed_refund', 'signed_refund_nonce', 'owed_since', 'used_at'],
 ]
 const INSERT = `
-  INSERT INTO seller_channels (id, network, config, owner, created_at, ${CHANGING.join(', ')})
-  VALUES (?, ?, ?, ?, ?, ${CHANGING.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`
+  INSERT INTO seller_channels (id, network, config, owner, created_at, peer_id, ${CHANGING.join(', ')})
+  VALUES (?, ?, ?, ?, ?, ?, ${CHANGING.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`
 const COUNT = `
   SELECT count(*) AS n, (SELECT count(*) FROM seller_channels WHERE peer_id = ?) AS of_peer FROM seller_channels`
 /** Equal texts are equal sums. What is claimed cannot be lost with the row: the chain has it. */
@@ -123,6 +123,8 @@ const TAKE = `UPDATE seller_channels SET owner = ?1 WHERE id = ?2 AND (owner = ?
 const GIVE_UP = 'UPDATE seller_channels SET owner = NULL WHERE id = ? AND owner = ?'
 const SAVE = `
   UPDATE seller_channels SET ${CHANGING.map((name) => `${name} = ?`).join(', ')} WHERE id = ? AND owner = ? AND seq = ?`
+/** By itself, because it writes to an index, and as a rule the peer is the same. After `SAVE`, and only if that has changed the row. */
+const MOVE = 'UPDATE seller_channels SET peer_id = ?1 WHERE id = ?2 AND owner = ?3 AND seq = ?4 AND peer_id <> ?1'
 const AMOUNTS = 'SELECT balance, claimed, charged, withdrawal FROM seller_channels WHERE network = ?'
 const LIST = 'SELECT * FROM seller_channels WHERE network = ? ORDER BY created_at, id'
 
@@ -135,7 +137,10 @@ export function createSellerChannelStore(database: LedgerDatabase): SellerChanne
   const { process } = database
   const taken = (row: ChannelRow): TakenChannel => ({ channel: fromRow(row), isOwn: row.owner === process })
   const saved = (channel: StoredSellerChannel, seqBefore: number) =>
-    run(SAVE, ...changing(channel), toBytes(channel.id), process, seqBefore)
+    together(
+      run(SAVE, ...changing(channel), toBytes(channel.id), process, seqBefore),
+      run(MOVE, channel.peerId, toBytes(channel.id), process, channel.seq),
+    ).map(([isSaved]) => isSaved)
 
   return {
     add: (channel, limits) => database.commit(added(channel, process, limits)),
@@ -199,17 +204,16 @@ function added(
       one<{ n: number; of_peer: number }>(COUNT, peerId),
     )
     if (counted!.n >= max || counted!.of_peer >= perPeerMax) return 'full'
-    const first = [toBytes(id), network, JSON.stringify(config), process, createdAt]
+    const first = [toBytes(id), network, JSON.stringify(config), process, createdAt, peerId]
     return (yield* run(INSERT, ...first, ...changing(channel))) === 1 ? 'added' : 'known'
   })
 }
 
 /** Values in the order of `CHANGING`. */
 function changing(channel: StoredSellerChannel): Value[] {
-  const { peerId, onChain, seenAt, best, charged, seq, refund, owedSince, usedAt } = channel
+  const { onChain, seenAt, best, charged, seq, refund, owedSince, usedAt } = channel
   const { balance, totalClaimed, withdrawal, refundNonce } = onChain
   return [
-    peerId,
     balance.toString(),
     totalClaimed.toString(),
     withdrawal?.amount.toString() ?? null,

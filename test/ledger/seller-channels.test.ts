@@ -69,6 +69,35 @@ onBothEngines((open, openTwo, engine) => {
     expect(await payments.takeOver('ended', now + 2)).toBe(0)
   })
 
+  test('calls keep what makes them unique by their id: a number of a charge may come again, and none looks like a nonce', async () => {
+    const database = await open()
+    const store = createSellerChannelStore(database)
+    const channel = channelOf()
+    await store.add(channel, limits)
+    const last = { ...channel, charged: 1_000n, seq: 1 }
+    expect(await store.charge(last, 0, { calls: [callOf(1), callOf(undefined)], now })).toBe(true)
+    // A row that was emptied and purged begins to count again.
+    expect(await store.save({ ...last, seq: 0 }, 1)).toBe(true)
+    expect(await store.charge(last, 0, { calls: [callOf(1)], now })).toBe(true)
+    const huge = { ...last, seq: 2 ** 48 + 1 }
+    expect(await store.charge(huge, 1, { calls: [callOf(2 ** 48 + 1)], now })).toBe(true)
+    const stored = (await rows(database, 'payments')) as { id: Uint8Array; authorization_nonce: Uint8Array }[]
+    expect(stored.map(({ authorization_nonce: number }) => number.length)).toEqual([30, 30, 30, 30])
+    const numbers = stored.map(({ authorization_nonce: number }) => Buffer.from(number).toString('hex'))
+    expect(new Set(numbers).size).toBe(4)
+  })
+
+  test('a channel goes over to another peer with what is stored of it, and only where it is stored', async () => {
+    const store = createSellerChannelStore(await open())
+    const channel = channelOf()
+    await store.add(channel, limits)
+    const moved = { ...channel, peerId: 'other', charged: 1_000n, seq: 1 }
+    expect(await store.save(moved, 5)).toBe(false)
+    expect(await store.get(channel.id)).toMatchObject({ peerId: channel.peerId, seq: 0 })
+    expect(await store.save(moved, 0)).toBe(true)
+    expect(await store.get(channel.id)).toMatchObject({ peerId: 'other', seq: 1 })
+  })
+
   test('a call whose number is used already is not stored, nor is what ended with it', async () => {
     const database = await open()
     const store = createSellerChannelStore(database)

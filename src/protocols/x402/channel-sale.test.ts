@@ -111,9 +111,9 @@ test('T5 a call that another process ran before this one got its channel is answ
   onTestFinished(() => second.stop())
   const id = randomUUID()
   // The second process has looked for the call. Only then does the first one run it.
-  const { get } = second.deps.payments
-  vi.spyOn(second.deps.payments, 'get').mockImplementationOnce(async (payment) => {
-    const found = await get(payment)
+  const { has } = second.deps.payments
+  vi.spyOn(second.deps.payments, 'has').mockImplementationOnce(async (payment) => {
+    const found = await has(payment)
     expect(told(await buyer.call(peer, 2n * PRICE, { id, task: 'once' }))).toBe('re: once')
     return found
   })

@@ -100,7 +100,7 @@ async function sellOnce(
   // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
   for (let run = deps.running.get(id); run !== undefined; run = deps.running.get(id)) await run
   using _running = beginRun(id, deps)
-  const isStored = async () => (await deps.payments.get(id)) !== undefined
+  const isStored = () => deps.payments.has(id)
   const before = deps.channels.owned(call.payment.voucher.channelId)
   if (await isStored()) return undefined
   if (caller.isDraining?.())
