@@ -105,7 +105,7 @@ export type BuyerDeps = {
   superseded?(stream: Stream): boolean
   runOwn: RunOrderDeps['runOwn']
   random(length: number): Uint8Array
-  measures: Pick<Measures, 'ended' | 'settled'> & Partial<Pick<Measures, 'stats'>>
+  measures: Pick<Measures, 'ended' | 'settled'> & Partial<Pick<Measures, 'counts'>>
 }
 
 export type Buyer = {

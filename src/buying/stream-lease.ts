@@ -81,7 +81,8 @@ export class StreamLease implements Disposable {
 
   /** Lets the next call to this seller begin. */
   [Symbol.dispose](): void {
-    this.end(new Error('the call failed'))
+    // An error takes longer to make than a stream to give back.
+    if (!this.#isOver) this.end(new Error('the call failed'))
     this.#leave()
   }
 }

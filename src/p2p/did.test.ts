@@ -3,7 +3,7 @@ import { generateKeyPairFromSeed, publicKeyFromRaw } from '@libp2p/crypto/keys'
 import { peerIdFromPublicKey } from '@libp2p/peer-id'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { didOfPeer, peerOfDid } from './did.ts'
+import { didOfPeer, peerNamed, peerOfDid } from './did.ts'
 
 type Vector = { seed_byte: number; public_key: string; peer_id: string; did: string }
 const file = new URL('../../test/vectors/did.json', import.meta.url)
@@ -27,6 +27,13 @@ test('D25: every Ed25519 key has one DID, and the DID gives the peer id back', (
       expect(peerOfDid(did)).toBe(peerId)
     }),
   )
+})
+
+test('a name that is read again is that of its own peer, whatever was read in between', () => {
+  const [one, other] = vectors
+  const names = [one!.did, one!.did, other!.did, 'did:peer:0', `${other!.did}1`, other!.did, one!.did]
+  const [first, second] = [one!.peer_id, other!.peer_id]
+  expect(names.map(peerNamed)).toEqual([first, first, second, undefined, undefined, second, first])
 })
 
 test('T8: any other text is refused with a code, whatever it is', () => {

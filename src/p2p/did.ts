@@ -41,10 +41,15 @@ export function peerOfDid(did: string): string {
   return base58btc.encode(Uint8Array.of(...PEER_ID_HEAD, ...key)).slice(1)
 }
 
+/** The last name that was read: each answer of a seller has it. */
+let lastNamed: { did: string; peerId: string } | undefined
+
 /** The peer id of a DID. Undefined if the text is not the DID of a peer. */
 export function peerNamed(did: string): string | undefined {
+  if (lastNamed?.did === did) return lastNamed.peerId
   try {
-    return peerOfDid(did)
+    lastNamed = { did, peerId: peerOfDid(did) }
+    return lastNamed.peerId
   } catch {
     return undefined
   }

@@ -95,6 +95,7 @@ test.each(['SELLER_UNREACHABLE', 'EXECUTION_FAILED', 'LISTING_MISMATCH', 'DEADLI
     const measures = measuresOf(openDatabase({ path: ':memory:' }))
     measures.ended(failed(code))
     expect(measures.stats(agentId)).toMatchObject({ calls: 1, success_rate: 0 })
+    expect(measures.counts(agentId)).toEqual({ calls: 1, success_rate: 0 })
   },
 )
 

@@ -31,6 +31,8 @@ export interface Measures {
   ended(order: Order, latencyMs?: number): void
   settled(agentId: string, amount: bigint): void
   stats(agentId: string): AgentStats
+  /** The counts alone: a call on a channel asks for them. */
+  counts(agentId: string): Pick<AgentStats, 'calls' | 'success_rate'>
   /** Share of successful calls, from 0 to 1, with a prior for few calls. Undefined if the agent was never called. */
   share(agentId: string): { share: number; detail: string } | undefined
   readonly service: Service
@@ -84,6 +86,7 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
         measure.volume += amount
       }),
     stats: (agentId) => statsOf(all().get(agentId)),
+    counts: (agentId) => countsOf(all().get(agentId)),
     share(agentId) {
       const measure = all().get(agentId)
       return measure === undefined || measure.calls === 0 ? undefined : judged(measure)
@@ -139,12 +142,16 @@ function judged({ calls, succeeded, latencies }: Measure): { share: number; deta
   return { share: (succeeded + 1) / (calls + 2), detail }
 }
 
+function countsOf(measure: Measure | undefined): Pick<AgentStats, 'calls' | 'success_rate'> {
+  const { calls = 0, succeeded = 0 } = measure ?? {}
+  return { calls, success_rate: calls === 0 ? null : Math.round((succeeded / calls) * 1e4) / 1e4 }
+}
+
 function statsOf(measure: Measure | undefined): AgentStats {
-  const { calls = 0, succeeded = 0, volume = 0n, lastSeen, latencies = [] } = measure ?? {}
+  const { volume = 0n, lastSeen, latencies = [] } = measure ?? {}
   const sorted = sortedOf(latencies)
   return {
-    calls,
-    success_rate: calls === 0 ? null : Math.round((succeeded / calls) * 1e4) / 1e4,
+    ...countsOf(measure),
     p50_ms: quantile(sorted, 0.5),
     p95_ms: quantile(sorted, 0.95),
     last_seen: lastSeen === undefined ? null : isoTime(lastSeen),
@@ -153,7 +160,7 @@ function statsOf(measure: Measure | undefined): AgentStats {
   }
 }
 
-/** An array of numbers sorts without a comparison in JavaScript, which calls on channels would feel. */
+/** An array of numbers sorts without a comparison in JavaScript. */
 const sortedOf = (latencies: readonly number[]) => Float64Array.from(latencies).sort()
 
 /** Returns a quantile by the nearest-rank method. */

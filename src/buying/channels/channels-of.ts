@@ -12,7 +12,7 @@ type Deps = Omit<ChannelsDeps, 'store' | 'onChain' | 'stats' | 'addrsOf'> & {
   database: LedgerDatabase
   chain: PaymentChain | undefined
   channelReader?: ChannelReader | undefined
-  measures: Partial<Pick<Measures, 'stats'>>
+  measures: Partial<Pick<Measures, 'counts'>>
   catalog: Pick<Catalog, 'resolve'>
 }
 
@@ -27,7 +27,7 @@ export function channelsOf(options: ChannelOptions = NONE, deps: Deps) {
     ...deps,
     store,
     onChain: chain && reader && { chain, reader },
-    stats: (agentId) => measures.stats?.(agentId) ?? { calls: 0, success_rate: null },
+    stats: (agentId) => measures.counts?.(agentId) ?? { calls: 0, success_rate: null },
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
   })
   return {
