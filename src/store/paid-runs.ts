@@ -13,6 +13,8 @@ import { refundPurpose } from './transactions.ts'
  * whose work has no result: a run and a refund exclude each other. A voided payment with 3 may be claimed once more.
  */
 export interface PaidRuns {
+  /** True if there is a payment of this id: its work has begun. */
+  has(id: Hex): Promise<boolean>
   /**
    * Makes this process the one that runs settled work. False: another process runs it, or has since `payment` was read, or
    * there is nothing to run.
@@ -84,6 +86,7 @@ const ELSEWHERE = `
 export function paidRuns(database: LedgerDatabase): PaidRuns {
   const { process } = database
   return {
+    has: async (id) => (await database.query(one('SELECT 1 FROM payments WHERE id = ?', toBytes(id)))) !== undefined,
     async beginRun({ id, failedRuns }) {
       const begun = run(BEGIN, process, toBytes(id), failedRuns?.count ?? 0, refundPurpose(id))
       return (await database.commit(begun)) === 1

@@ -64,7 +64,6 @@ export interface Payments extends SettledLooks<StoredPayment>, ExposedPayments, 
   /** Notes the refund of a settled payment. Durable when it resolves. */
   paidBack(id: Hex, txHash: Hex, now: UnixMs): Promise<void>
   get(id: Hex): Promise<StoredPayment | undefined>
-  has(id: Hex): Promise<boolean>
   /** True if a payment has ever consumed this challenge, also before a restart. */
   challengeConsumed(challengeNonce: Hex): Promise<boolean>
   /** True if this authorization was accepted before, even in a payment with other contents (D30). */
@@ -189,7 +188,6 @@ export function createPayments(database: LedgerDatabase): Payments {
       await database.commit(run(PAY_BACK, toBytes(txHash), now, toBytes(id)), payment(id))
     },
     get: async (id) => (await rows('SELECT * FROM payments WHERE id = ?', toBytes(id)))[0],
-    has: (id) => isThere('SELECT 1 FROM payments WHERE id = ?', toBytes(id)),
     challengeConsumed(challengeNonce) {
       const nonce = toBytes(challengeNonce)
       return isThere(CHALLENGE_CONSUMED, nonce, nonce)
