@@ -81,6 +81,7 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
   async function sell(asked: Asked, asking: AgentToolCall): Promise<CallToolResult> {
     const sent = sentIn(asking.meta)
     if (sent === undefined) return askFor(asked, PAYMENT_REQUIRED, asking)
+    if (sent.kind === 'channel') return askFor(asked, 'the scheme must be exact here', asking)
     if (sent.kind === 'other') return askFor(asked, sent.reason, asking)
     if (sent.kind === 'unreadable') {
       return failure('PAYMENT_UNREADABLE', `${sent.reason}. Nothing was charged`, { settlement: 'none' })

@@ -68,7 +68,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
       }
       if (taken.channel.seq === 0) checkUnpaid()
       const outcome = await refunds.refund(channelId, undefined, signal)
-      if (outcome.kind === 'refunded') return { txHash: outcome.txHash }
+      if (outcome.kind === 'refunded') return outcome
       throw new ChannelRefused('refused', outcome.reason)
     },
   }

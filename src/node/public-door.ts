@@ -4,8 +4,9 @@ import type { PublicListener } from '../http/public/public-listener.ts'
 import type { PublicMount } from '../http/public/public-mount.ts'
 import type { Meters } from '../lib/meters.ts'
 import type { Catalog } from '../listings/catalog.ts'
+import { ChannelDoor } from '../protocols/doors/channel-door.ts'
 import { DoorSales } from '../protocols/doors/door-sales.ts'
-import { type AgentText, DoorTerms } from '../protocols/doors/terms.ts'
+import { type AgentText, type ChannelOffer, DoorTerms } from '../protocols/doors/terms.ts'
 import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
 import { STRANGER } from '../schema/caller.ts'
 import type { Foundation } from './foundation.ts'
@@ -40,9 +41,11 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   const { registry, x402: sales } = selling
   const doorSales = new DoorSales(sales)
   const signer = sales.receiptSigner
-  const terms = new DoorTerms({ clock, asset, payTo: sales.payTo, signer })
+  const channel = channelOffer(config, deps)
+  const channelDoor = sales.channels && new ChannelDoor({ ...sales, channels: sales.channels })
+  const terms = new DoorTerms({ clock, asset, payTo: sales.payTo, signer, channel })
   const agentSale = createAgentSale({
-    ...{ sales, doorSales, signer, terms },
+    ...{ sales, doorSales, signer, terms, channelDoor },
     publicUrl: () => listener.url,
     textOf: (id) => textOf(registry.get(id)?.definition),
   })
@@ -63,12 +66,34 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
       tls: tls && createPublicTls(tls, { clock, logger: logger.child({ part: 'public' }), url }),
     },
     {
-      ...{ logger, meters, agentSale, doorSales, index, mounts },
+      ...{ logger, meters, agentSale, index, mounts },
+      doorSales: bothSales(doorSales, channelDoor),
       limits: new PublicLimits(publicLimits, { clock }),
       sites: createSiteReader(trustedProxies),
     },
   )
   return listener
+}
+
+/** What payment channels to this seller must be. Undefined: it takes no new ones, or no deposits. */
+function channelOffer(
+  { seller }: Config,
+  { wallet, selling: { x402 } }: Pick<PublicDoorDeps, 'wallet' | 'selling'>,
+): ChannelOffer | undefined {
+  if (x402.channels?.takesNew !== true || x402.channelFunds === undefined) return undefined
+  const { channelWithdrawDelaySeconds: withdrawDelay, channelMinDepositAtomic: minDeposit } = seller
+  return { receiverAuthorizer: wallet.channelSigner('claims').address, withdrawDelay, minDeposit }
+}
+
+/** What a stop waits for, and then cancels. */
+function bothSales(doorSales: DoorSales, channelDoor: ChannelDoor | undefined): Pick<DoorSales, 'idle' | 'abort'> {
+  return {
+    idle: async () => void (await Promise.all([doorSales.idle(), channelDoor?.idle()])),
+    abort(reason) {
+      doorSales.abort(reason)
+      channelDoor?.abort(reason)
+    },
+  }
 }
 
 type MountsDeps = PublicDoorDeps & { doorSales: DoorSales; terms: DoorTerms; url(): string }

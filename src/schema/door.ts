@@ -16,6 +16,11 @@ export function doorCaller(door: 'http' | 'mcp', of: string): string {
   return `${door}:${of}`
 }
 
+/** The door that a caller name of `doorCaller` names. */
+export function doorOfCaller(callerId: string): 'http' | 'mcp' | undefined {
+  return (['http', 'mcp'] as const).find((door) => callerId.startsWith(`${door}:`))
+}
+
 /** True for the caller name of a door that proves no peer. */
 export function isDoorCaller(callerId: string): boolean {
   return /^(?:a2a|http|mcp):/.test(callerId)

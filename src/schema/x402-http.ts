@@ -1,6 +1,7 @@
 import * as z from 'zod'
+import { ChannelAmount, ChannelConfig, SignedVoucher } from './channel.ts'
 import { SignedAuthorization } from './payment.ts'
-import { type Hex, type Network, networks } from './primitives.ts'
+import { Hash32, type Hex, type Network, networks, Signature65, UnixSecondsText } from './primitives.ts'
 
 /** The names of x402 v1 for the networks. */
 const v1Names: Readonly<Record<Network, string>> = { 'eip155:84532': 'base-sepolia', 'eip155:8453': 'base' }
@@ -30,6 +31,26 @@ export const ExactPayment = z.object({
     .nullish()
     .transform((resource) => resource ?? undefined),
 })
+
+const channelWord = { channelConfig: ChannelConfig, voucher: SignedVoucher }
+const erc3009Authorization = z.object({
+  validAfter: UnixSecondsText,
+  validBefore: UnixSecondsText,
+  salt: Hash32,
+  signature: Signature65,
+})
+
+/** A payment of scheme `batch-settlement`: a call on a payment channel, with or without a deposit, or a refund. */
+export const ChannelPayload = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('voucher'), ...channelWord }),
+  z.object({
+    type: z.literal('deposit'),
+    ...channelWord,
+    deposit: z.object({ amount: ChannelAmount, authorization: z.object({ erc3009Authorization }) }),
+  }),
+  z.object({ type: z.literal('refund'), ...channelWord, amount: ChannelAmount.optional() }),
+])
+export type ChannelPayload = z.infer<typeof ChannelPayload>
 
 /** An offer of x402's offer-receipt extension: what a seller asks, signed by the account that is paid. */
 export type X402Offer = {

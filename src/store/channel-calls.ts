@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ChannelConfig, Charge } from '../schema/channel.ts'
+import { doorOfCaller } from '../schema/door.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes } from './hex.ts'
@@ -29,8 +30,9 @@ const SEQ_SHOWN_MAX = 2 ** (8 * NUMBER_BYTES.seq) - 1
 const RECORD = `
   INSERT INTO payments
     (id, state, agent_id, peer_id, correlation_id, network, asset, pay_to, amount, max_timeout_s, payer, authorization_nonce,
-     valid_after_s, valid_before_s, signature, channel, channel_seq, channel_total, metered, error, owner, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+     valid_after_s, valid_before_s, signature, channel, channel_seq, channel_total, metered, error, owner, door, created_at,
+     updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 const NOTE_EXCHANGE = `UPDATE payments SET exchange_id = ${EXCHANGE_OF_PAYMENT}, receipt = ? WHERE id = ?`
 
 /** Stores the payment of a call and its exchange. False: there is a payment of this id. The change must then throw. */
@@ -47,7 +49,7 @@ export function recordCall(
     ...[numberOf(bytes, inChannel, charge), new Uint8Array(0), inChannel, charge?.seq ?? null],
     charge?.total.toString() ?? null,
     charge === undefined ? null : packMetered(charge),
-    ...[exchange.error ?? null, process, exchange.createdAt, now],
+    ...[exchange.error ?? null, process, doorOfCaller(peerId) ?? null, exchange.createdAt, now],
   )
   const receipt = exchange.receipt === undefined ? null : packReceipt(exchange.receipt)
   return together(

@@ -40,7 +40,10 @@ export async function channelMarket({
       deposits++
       return { txHash: undefined }
     },
-    refund: async () => ({ txHash: undefined }),
+    async refund({ channelId }: { channelId: Hex }) {
+      const [onChain] = await chain.channels([channelId])
+      return { txHash: undefined, amount: 0n, onChain: onChain! }
+    },
   }
   const parts = {
     channels: { reader: chain, ...channelTerms, funds },

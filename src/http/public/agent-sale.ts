@@ -1,14 +1,22 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
+import type { ChannelAnswer, ChannelDoor } from '../../protocols/doors/channel-door.ts'
 import type { DoorAnswer, DoorSales } from '../../protocols/doors/door-sales.ts'
-import { encodeHeader, readPaymentHeader, type SentPayment } from '../../protocols/doors/payment-header.ts'
-import { responseOf, settledResponse, unsettledResponse } from '../../protocols/doors/settle-response.ts'
+import { encodeHeader, type SentPayment } from '../../protocols/doors/payment-header.ts'
+import {
+  responseOf,
+  type SettleResponse,
+  settledResponse,
+  unsettledResponse,
+} from '../../protocols/doors/settle-response.ts'
 import { type AgentText, type DoorTerms, PAYMENT_REQUIRED, type Resource } from '../../protocols/doors/terms.ts'
 import { PeerError } from '../../protocols/peer-error.ts'
 import { hasRoomFor } from '../../protocols/x402/admit.ts'
 import type { PaidRunDeps, ServedAgent } from '../../protocols/x402/exchange.ts'
 import { doorCaller } from '../../schema/door.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import { type Asked, notSold, reasonOf, sentIn } from './asked.ts'
+import { createChannelSale } from './channel-sale.ts'
 import { answerForNothing } from './free-answer.ts'
 import { PublicError } from './public-error.ts'
 import { askForPayment, busy, type DoorRefusal, errorOf, responseHeader, sendResult } from './sale-answers.ts'
@@ -21,41 +29,38 @@ type AgentSaleDeps = {
   doorSales: DoorSales
   terms: DoorTerms
   signer: Pick<ReceiptSigner, 'signX402'>
+  /** Undefined: this seller takes no payment channels. */
+  channelDoor?: ChannelDoor | undefined
   /** Where this listener is reached from outside, without a slash at the end. */
   publicUrl(): string
   textOf(agentId: string): AgentText | undefined
 }
 
-/** What a request is for, and the payment that came with it. */
-export type Asked = {
-  agentId: string
-  /** Undefined: it is not sold now. Who has paid for it may still ask for the result. */
-  offer: { agent: ServedAgent; text: AgentText } | undefined
-  resource: Resource
-  path: string
-  isStreamed: boolean
-  sent: SentPayment | undefined
-}
 type Body = { bytes: Buffer; form: TaskForm }
 
 /** Stands for all callers of this door where only the door counts. */
 const ANYBODY = doorCaller('http', '')
 
 /** Sells agents by x402 over HTTP. It knows nothing of a caller but its payment. */
-export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, textOf }: AgentSaleDeps) {
+export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, publicUrl, textOf }: AgentSaleDeps) {
+  const channelSale = createChannelSale({ door: channelDoor, sales, signer, terms, ask })
+
   /** @throws PublicError NOT_FOUND, BUSY */
   function find(agentId: string, headers: FastifyRequest['headers'], { isStreamed = false } = {}): Asked {
     const path = `/x402/${agentId}${isStreamed ? '/stream' : ''}`
     const sent = sentIn(headers)
     const agent = agentOf(agentId, sent)
     const text = textOf(agentId)
-    if ((agent === undefined || text === undefined) && sent?.kind !== 'exact') throw notSold()
+    const isPaid = sent?.kind === 'exact' || sent?.kind === 'channel'
+    if ((agent === undefined || text === undefined) && !isPaid) throw notSold()
     const resource: Resource = {
       url: publicUrl() + path,
       mimeType: isStreamed ? 'text/event-stream' : 'application/json',
       // What is shown cannot be kept back, so a stream is paid before it begins.
       isUpfront: isStreamed || sales.settleFirst,
       isListed: !isStreamed,
+      // What is shown cannot be kept back, and a voucher is charged at the end.
+      isOnChannels: !isStreamed,
     }
     return { agentId, offer: agent && text && { agent, text }, resource, path, isStreamed, sent }
   }
@@ -67,14 +72,14 @@ export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, te
       return agent?.isOnChannelsOnly === true ? undefined : agent
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
-      if (sent?.kind === 'exact') return undefined
+      if (sent?.kind === 'exact' || sent?.kind === 'channel') return undefined
       throw busy(error.message)
     }
   }
 
-  function ask({ offer, resource }: Asked, error: string, reply: FastifyReply): void {
+  function ask({ offer, resource }: Asked, error: string, reply: FastifyReply, channel?: object): void {
     if (offer === undefined) throw notSold()
-    askForPayment(terms.of(offer.agent, offer.text, resource), error, reply)
+    askForPayment(terms.of(offer.agent, offer.text, resource), error, reply, channel)
   }
 
   /** Answers what needs no body: an unpaid request, a payment that cannot be meant, and all where no slot is free. */
@@ -85,13 +90,21 @@ export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, te
     if (sent?.kind === 'unreadable') {
       throw new PublicError('PAYMENT_UNREADABLE', `${sent.reason}. Nothing was charged`, { settlement: 'none' })
     }
-    ask(asked, sent === undefined ? PAYMENT_REQUIRED : sent.reason, reply)
+    if (sent?.kind === 'channel' && channelSale.isOpen && !asked.isStreamed) return false
+    ask(asked, sent === undefined ? PAYMENT_REQUIRED : reasonOf(sent), reply)
     return true
   }
 
   /** @returns the kind of the answer, for the limits. @throws PublicError */
-  async function sell(asked: Asked, body: Body, reply: FastifyReply): Promise<DoorAnswer['kind']> {
+  async function sell(
+    asked: Asked,
+    body: Body,
+    reply: FastifyReply,
+  ): Promise<DoorAnswer['kind'] | ChannelAnswer['kind']> {
     const { offer, sent } = asked
+    if (sent?.kind === 'channel' && channelSale.isOpen && offer?.agent.amount !== 0n) {
+      return channelSale.sell(asked, body, reply)
+    }
     const input = readTask(body.bytes, body.form)
     if (offer?.agent.amount === 0n) {
       await answerForNothing({ agent: offer.agent, input, isStreamed: asked.isStreamed, form: body.form }, reply, sales)
@@ -102,7 +115,7 @@ export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, te
     const isOther = resourceUrl !== undefined && resourceUrl !== asked.resource.url
     const boundTo = requestDigest(asked.path, body.form, body.bytes)
     const request = { door: 'http', agentId: asked.agentId, input, payment, boundTo, isOther } as const
-    if (asked.isStreamed) return sellShown(asked, request, reply)
+    if (asked.isStreamed) return sellShown(asked, request, reply, { doorSales, refuse, tellSettled, settledOf })
     const answer = await doorSales.sell(request)
     if (answer.kind !== 'result') refuse(answer, asked, reply)
     else {
@@ -112,41 +125,11 @@ export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, te
     return answer.kind
   }
 
-  /** Settles, then shows the output while the agent works, then gives the result. The same request again gets the result. */
-  async function sellShown(
-    asked: Asked,
-    request: Parameters<DoorSales['sell']>[0],
-    reply: FastifyReply,
-  ): Promise<DoorAnswer['kind']> {
-    const shown = new ShownOutput()
-    const { promise: settled, resolve: onSettled } = Promise.withResolvers<Hex>()
-    const payer = request.payment.payer
-    const sold = doorSales
-      .sell({ ...request, isUpfront: true, onOutput: shown.push, onSettled })
-      .finally(() => shown.end())
-    const first = await Promise.race([settled, sold])
-    if (typeof first !== 'string' && first.kind !== 'result') {
-      refuse(first, asked, reply)
-      return first.kind
-    }
-    const { network } = request.payment
-    const begun = { success: true, transaction: first as string, network, payer }
-    tellSettled(asked, typeof first === 'string' ? begun : settledOf(asked, first), reply)
-    const end = async () => {
-      const answer = await sold
-      if (answer.kind === 'result') return { result: answer.output, payment: settledOf(asked, answer) }
-      const kinds = answer.kind === 'refused' || answer.kind === 'unsettled'
-      return kinds ? new PublicError('AGENT_FAILED', answer.reason, { settlement: 'none' }) : errorOf(answer)
-    }
-    await sendShown(shown, end, reply)
-    return (await sold).kind
-  }
-
   function settledOf({ agentId, resource }: Asked, answer: Extract<DoorAnswer, { kind: 'result' }>) {
     return settledResponse(answer, { agentId, network: sales.asset.network, resourceUrl: resource.url }, signer)
   }
 
-  function tellSettled({ sent }: Asked, response: Parameters<typeof responseOf>[1], reply: FastifyReply): void {
+  function tellSettled({ sent }: Asked, response: SettleResponse, reply: FastifyReply): void {
     const version = sent?.kind === 'exact' ? sent.version : 2
     reply.header(responseHeader(version), encodeHeader(responseOf(version, response)))
   }
@@ -157,21 +140,45 @@ export function createAgentSale({ sales, doorSales, terms, signer, publicUrl, te
     ask(asked, answer.reason, reply)
   }
 
-  return { find, answerEarly, sell }
+  return { find, answerEarly, answerGet: channelSale.answerGet, sell }
+}
+
+type StreamSaleDeps = {
+  doorSales: DoorSales
+  refuse(answer: DoorRefusal, asked: Asked, reply: FastifyReply): void
+  tellSettled(asked: Asked, response: SettleResponse, reply: FastifyReply): void
+  settledOf(asked: Asked, answer: Extract<DoorAnswer, { kind: 'result' }>): SettleResponse
+}
+
+/** Settles, then shows the output while the agent works, then gives the result. The same request again gets the result. */
+async function sellShown(
+  asked: Asked,
+  request: Parameters<DoorSales['sell']>[0],
+  reply: FastifyReply,
+  { doorSales, refuse, tellSettled, settledOf }: StreamSaleDeps,
+): Promise<DoorAnswer['kind']> {
+  const shown = new ShownOutput()
+  const { promise: settled, resolve: onSettled } = Promise.withResolvers<Hex>()
+  const payer = request.payment.payer
+  const sold = doorSales
+    .sell({ ...request, isUpfront: true, onOutput: shown.push, onSettled })
+    .finally(() => shown.end())
+  const first = await Promise.race([settled, sold])
+  if (typeof first !== 'string' && first.kind !== 'result') {
+    refuse(first, asked, reply)
+    return first.kind
+  }
+  const { network } = request.payment
+  const begun = { success: true, transaction: first as string, network, payer }
+  tellSettled(asked, typeof first === 'string' ? begun : settledOf(asked, first), reply)
+  const end = async () => {
+    const answer = await sold
+    if (answer.kind === 'result') return { result: answer.output, payment: settledOf(asked, answer) }
+    const kinds = answer.kind === 'refused' || answer.kind === 'unsettled'
+    return kinds ? new PublicError('AGENT_FAILED', answer.reason, { settlement: 'none' }) : errorOf(answer)
+  }
+  await sendShown(shown, end, reply)
+  return (await sold).kind
 }
 
 export type AgentSale = ReturnType<typeof createAgentSale>
-
-function notSold(): PublicError {
-  return new PublicError('NOT_FOUND', 'this node sells no agent with this id: GET /x402 lists those that it sells')
-}
-
-/** @throws PublicError if both versions of the header are there */
-function sentIn(headers: FastifyRequest['headers']): SentPayment | undefined {
-  const [v2, v1] = [headers['payment-signature'], headers['x-payment']].map((line) => [line].flat().join(', '))
-  if (v2 !== '' && v1 !== '') {
-    throw new PublicError('PAYMENT_UNREADABLE', 'send PAYMENT-SIGNATURE or X-PAYMENT, not both', { settlement: 'none' })
-  }
-  const header = v2 || v1
-  return header === undefined || header === '' ? undefined : readPaymentHeader(header)
-}

@@ -6,7 +6,8 @@ import type { Meters } from '../../lib/meters.ts'
 import { BODY_BYTES_MAX } from '../../schema/limits.ts'
 import { AgentId } from '../../schema/primitives.ts'
 import type { RequestHandler } from '../server/listener.ts'
-import type { AgentSale, Asked } from './agent-sale.ts'
+import type { AgentSale } from './agent-sale.ts'
+import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
 import { PublicError, refusalOf } from './public-error.ts'
 import type { PublicLimits } from './public-limits.ts'
@@ -106,7 +107,13 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     else reply.type('application/json').send(JSON.stringify(json()))
   }
   for (const path of ['/', '/x402']) app.get(path, (request, reply) => answerGet(request, reply, deps.index))
-  app.get('/x402/:id', (request, reply) => answerGet(request, reply, () => describe(idIn(request))))
+  app.get('/x402/:id', async (request, reply) => {
+    if (isBrowser(request)) return reply.headers(pageHeaders).send(publicPage)
+    const asked = agentSale.find(idIn(request), request.headers)
+    using _work = atWork(held.get(request)!)
+    await agentSale.answerGet(asked, describe(asked), reply)
+    return reply
+  })
 
   const sellAt = (url: string, { isStreamed }: { isStreamed: boolean }) => ({
     method: 'POST' as const,
@@ -139,11 +146,9 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
 
-  function describe(id: string): object {
-    const { offer, resource } = agentSale.find(id, {})
-    const { agent, text } = offer!
+  function describe({ agentId, offer, resource }: Asked): object {
     const how = { method: 'POST', url: resource.url, stream_url: `${resource.url}/stream`, body: { task: '…' } }
-    return { agent_id: id, ...text, price_atomic: agent.amount.toString(), how }
+    return { agent_id: agentId, ...offer?.text, price_atomic: offer?.agent.amount.toString(), how }
   }
 
   /** The caller may leave, and the work for it goes on. */

@@ -16,8 +16,8 @@ export function responseHeader(version: X402Version): string {
 }
 
 /** One answer for both versions: v2 reads the header, v1 the body. */
-export function askForPayment(terms: Terms, error: string, reply: FastifyReply): void {
-  const header = error === PAYMENT_REQUIRED ? terms.header : encodeHeader(terms.v2(error))
+export function askForPayment(terms: Terms, error: string, reply: FastifyReply, channel?: object): void {
+  const header = error === PAYMENT_REQUIRED ? terms.header : encodeHeader(terms.v2(error, channel))
   reply.code(402).header('payment-required', header)
   reply.type('application/json').send(JSON.stringify(terms.v1(error)))
 }

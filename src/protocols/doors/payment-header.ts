@@ -1,7 +1,8 @@
 import type * as z from 'zod'
 import { parseJson } from '../../lib/json.ts'
+import { CHANNEL_SCHEME } from '../../schema/channel.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
-import { ExactPayment, networkOfV1, PaymentKind } from '../../schema/x402-http.ts'
+import { ChannelPayload, ExactPayment, networkOfV1, PaymentKind } from '../../schema/x402-http.ts'
 
 /** Characters of a header with a payment. With the extensions that clients echo, it is about 4,000. */
 const PAYMENT_HEADER_LENGTH_MAX = 12_000
@@ -13,6 +14,8 @@ export type X402Version = 1 | 2
 export type SentPayment =
   /** `resourceUrl`: what the buyer says that it pays for. Nothing proves it. */
   | { kind: 'exact'; version: X402Version; payment: PaymentEnvelope; resourceUrl: string | undefined }
+  /** A call on a payment channel, or a refund of one. */
+  | { kind: 'channel'; version: 2; network: string; payload: ChannelPayload }
   /** A payment that this seller did not ask for. */
   | { kind: 'other'; version: X402Version; reason: string }
   | { kind: 'unreadable'; reason: string }
@@ -33,6 +36,11 @@ export function readPayment(json: unknown): SentPayment {
   if (!kind.success) return unreadable('it is not a payment of x402 version 1 or 2')
   const { x402Version: version } = kind.data
   const { scheme, network: named } = kind.data.x402Version === 2 ? kind.data.accepted : kind.data
+  if (scheme === CHANNEL_SCHEME && version === 2) {
+    const channel = ChannelPayload.safeParse((json as { payload?: unknown }).payload)
+    if (!channel.success) return unreadable(firstIssue(channel.error))
+    return { kind: 'channel', version, network: named, payload: channel.data }
+  }
   if (scheme !== 'exact') return { kind: 'other', version, reason: `the scheme must be exact, not ${scheme}` }
   const exact = ExactPayment.safeParse(json)
   if (!exact.success) return unreadable(firstIssue(exact.error))

@@ -1,6 +1,7 @@
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import { x402ReceiptOf } from '../../payments/x402-receipt.ts'
 import { v1NetworkName } from '../../schema/x402-http.ts'
+import type { ChannelAnswer } from './channel-door.ts'
 import type { DoorAnswer } from './door-sales.ts'
 import type { X402Version } from './payment-header.ts'
 
@@ -8,12 +9,14 @@ type Bought = { agentId: string; network: string; resourceUrl: string }
 type Result = Extract<DoorAnswer, { kind: 'result' }>
 
 /** What x402 calls `SettleResponse`. */
-type SettleResponse = {
+export type SettleResponse = {
   success: boolean
   errorReason?: string
   transaction: string
   network: string
   payer: string
+  amount?: string
+  extra?: object
   extensions?: object
 }
 
@@ -29,6 +32,27 @@ export function settledResponse(
   const canonical = signer.signX402(x402ReceiptOf({ network, agentId, payer, issuedAt: at, txHash, resourceUrl }))
   return {
     ...{ success: true, transaction: txHash, network, payer },
+    extensions: {
+      'offer-receipt': { info: { receipt: canonical }, schema: receiptSchema },
+      ...(receipt !== undefined && { 'stoa-receipt': { info: { receipt } } }),
+    },
+  }
+}
+
+/** Tells what a call on a channel has cost, or what a deposit or a refund moved. Calls have no transaction. */
+export function channelResponse(
+  answer: Extract<ChannelAnswer, { kind: 'sold' | 'refunded' }>,
+  { agentId, network, resourceUrl }: Bought,
+  signer: Pick<ReceiptSigner, 'signX402'>,
+): SettleResponse {
+  const { payer, settled } = answer
+  const { txHash, amount, extra } = settled
+  const told = { success: true, transaction: txHash, network, payer, amount: amount?.toString() ?? '', extra }
+  if (answer.kind === 'refunded') return told
+  const { at, receipt } = answer
+  const canonical = signer.signX402(x402ReceiptOf({ network, agentId, payer, issuedAt: at, txHash: '', resourceUrl }))
+  return {
+    ...told,
     extensions: {
       'offer-receipt': { info: { receipt: canonical }, schema: receiptSchema },
       ...(receipt !== undefined && { 'stoa-receipt': { info: { receipt } } }),

@@ -1,9 +1,11 @@
+import { largest } from '../../lib/bigints.ts'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { cutJson } from '../../lib/text/cut-json.ts'
 import { type Asset, assetOf } from '../../payments/assets.ts'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
+import { CHANNEL_SCHEME } from '../../schema/channel.ts'
 import { PaymentRequirements } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { v1NetworkName } from '../../schema/x402-http.ts'
@@ -22,6 +24,8 @@ export type Resource = {
   isUpfront: boolean
   /** True if catalogs may list it. */
   isListed: boolean
+  /** True if a payment channel may pay there. */
+  isOnChannels?: boolean
   /** The tool of MCP that it is, if it shares its address with others. */
   tool?: string
 }
@@ -29,8 +33,10 @@ export type Resource = {
 /** What this seller asks at one address. One answer serves both versions of x402: v2 reads the header, v1 the body. */
 export type Terms = {
   requirements: PaymentRequirements
-  /** `PaymentRequired` of v2. */
-  v2(error: string): object
+  /** `PaymentRequired` of v2. `channel`: what is said of a payment channel whose voucher is not right. */
+  v2(error: string, channel?: object): object
+  /** True if it can be paid on a payment channel. */
+  takesChannels: boolean
   /** The body of v1. */
   v1(error: string): object
   /** The header of v2 without a special error. */
@@ -51,7 +57,18 @@ const KEPT_MAX = 256
 
 export const PAYMENT_REQUIRED = 'Payment required'
 
-type TermsDeps = { clock: Clock; asset: Asset; payTo: Hex; signer: Pick<ReceiptSigner, 'signOffer'> }
+/** What this seller wants of payment channels: see `ChannelTerms`. */
+export type ChannelOffer = { receiverAuthorizer: Hex; withdrawDelay: number; minDeposit: bigint }
+
+type TermsDeps = {
+  clock: Clock
+  asset: Asset
+  payTo: Hex
+  signer: Pick<ReceiptSigner, 'signOffer'>
+  /** Undefined: it takes none. */
+  channel?: ChannelOffer | undefined
+}
+type Priced = Pick<ServedAgent, 'amount' | 'timeoutMs' | 'pricing'>
 type Kept = { key: string; at: number; terms: Terms }
 
 /** Makes what is asked of buyers who have not paid, without a look at the ledger, and keeps it for a minute. */
@@ -63,9 +80,10 @@ export class DoorTerms {
     this.#deps = deps
   }
 
-  of(agent: Pick<ServedAgent, 'amount' | 'timeoutMs'>, text: AgentText, resource: Resource): Terms {
+  of(agent: Priced, text: AgentText, resource: Resource): Terms {
     const now = this.#deps.clock.now()
-    const key = JSON.stringify([agent.amount.toString(), agent.timeoutMs, resource, text])
+    const max = agent.pricing?.max.toString()
+    const key = JSON.stringify([agent.amount.toString(), max, agent.timeoutMs, resource, text])
     const place = `${resource.url} ${resource.tool ?? ''}`
     const kept = this.#kept.get(place)
     if (kept !== undefined && kept.key === key && now >= kept.at && now < kept.at + OFFER_FRESH_MS) return kept.terms
@@ -74,13 +92,14 @@ export class DoorTerms {
     return terms
   }
 
-  #made(agent: Pick<ServedAgent, 'amount' | 'timeoutMs'>, text: AgentText, resource: Resource): Terms {
+  #made(agent: Priced, text: AgentText, resource: Resource): Terms {
     const { asset, payTo, clock, signer } = this.#deps
     const requirements = requirementsOf(agent, asset, payTo)
     const encoded = PaymentRequirements.encode(requirements)
     const { name, version } = assetOf(requirements.network)!
     const extra = { name, version, ...(resource.isUpfront && { paymentFlow: 'upfront' }) }
     const accepted = { ...encoded, extra }
+    const onChannel = resource.isOnChannels === true ? this.#onChannel(agent, accepted) : undefined
     const { scheme, network, amount } = encoded
     const validUntil = Math.floor(clock.now() / 1000) + OFFER_SECONDS
     const offer = signer.signOffer({
@@ -93,15 +112,39 @@ export class DoorTerms {
       ...(resource.isListed && { bazaar: resource.tool === undefined ? bazaarExtension : bazaarTool(resource.tool) }),
       'offer-receipt': { info: { offers: [{ ...offer, acceptIndex: 0 }] }, schema: offersSchema },
     }
-    const shared = { resource: { url, description, mimeType, ...catalogText(text) }, accepts: [accepted], extensions }
-    const v2 = (error: string) => ({ x402Version: 2, error: cutJson(error, ERROR_BYTES_MAX), ...shared })
+    const shared = { resource: { url, description, mimeType, ...catalogText(text) } }
+    const v2 = (error: string, channel?: object) => {
+      const more = onChannel && { ...onChannel, extra: { ...onChannel.extra, ...channel } }
+      const accepts = [accepted, ...(more === undefined ? [] : [more])]
+      const said = { x402Version: 2, error: cutJson(error, ERROR_BYTES_MAX), ...shared, accepts }
+      // The state of a channel takes the room of the declarations.
+      return channel === undefined ? { ...said, extensions } : said
+    }
     const { maxTimeoutSeconds } = requirements
     const old = {
       ...{ scheme, network: v1NetworkName(network), maxAmountRequired: amount, resource: url, description, mimeType },
       ...{ payTo, maxTimeoutSeconds, asset: encoded.asset, outputSchema: v1OutputSchema, extra },
     }
     const v1 = (error: string) => ({ x402Version: 1, error: cutJson(error, ERROR_BYTES_MAX), accepts: [old] })
-    return { requirements, v2, v1, header: encodeHeader(v2(PAYMENT_REQUIRED)) }
+    const takesChannels = onChannel !== undefined
+    return { requirements, v2, v1, takesChannels, header: encodeHeader(v2(PAYMENT_REQUIRED)) }
+  }
+
+  /** The same by a payment channel, by which a metered agent costs what it has used. */
+  #onChannel<T extends object>({ pricing, amount }: Priced, accepted: T) {
+    const { channel, asset } = this.#deps
+    if (channel === undefined) return undefined
+    const price = pricing?.max ?? amount
+    const { name, version } = assetOf(asset.network)!
+    const { receiverAuthorizer, withdrawDelay, minDeposit } = channel
+    const extra = {
+      name,
+      version,
+      receiverAuthorizer,
+      withdrawDelay,
+      minDeposit: largest(minDeposit, price).toString(),
+    }
+    return { ...accepted, scheme: CHANNEL_SCHEME, amount: price.toString(), extra }
   }
 }
 

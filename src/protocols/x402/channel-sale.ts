@@ -13,14 +13,17 @@ import type { ChannelPayment, Charge, SignedVoucher } from '../../schema/channel
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
+import type { NewExchange } from '../../store/exchanges.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import { admit } from './admit.ts'
 import {
   asExecutionFailed,
   buyerReason,
+  type Caller,
   type Exchange,
   type PaidResult,
+  type PaidRunDeps,
   type ServedAgent,
   type X402ServerDeps,
 } from './exchange.ts'
@@ -37,9 +40,15 @@ const WITHHELD_MAX = 3
 
 type PaidOnChannel = X402Message<'x402.request'> & { payment: PaymentEnvelope }
 /** A call on a channel before it is taken. */
-type ChannelTask = { id: Hex; payment: ChannelPayment; input: string }
+type ChannelTask = {
+  id: Hex
+  payment: ChannelPayment
+  input: string
+  /** True: a failed run is not stored. Its buyer signs the same voucher for its next call. */
+  forgetsFailure?: true
+}
 type Taken = { id: Hex; asked: bigint; channel: OpenChannel }
-type Sold = Omit<PaidResult, 'txHash'> & { charge: Charge }
+type SoldOnChannel = Omit<PaidResult, 'txHash'> & { charge: Charge }
 
 /**
  * Sells one run on a payment channel (ADR-35): no challenge, and no payment of its own.
@@ -61,7 +70,7 @@ export async function answerChannelCall(
   const payment = channelPaymentOf(request.payment, deps)
   const { input, exchange } = readTask(request.body, agent.id, asked)
   const id = channelCallId(payment.voucher.channelId as Hex, exchange.correlationId)
-  const sold = await sellOnce(agent, { id, payment, input }, exchange, { ...deps, channels })
+  const sold = await sellOnChannel(agent, { id, payment, input }, exchange, { ...deps, channels })
   if (sold === undefined)
     return answerBought(await paymentOf(id, { ...asked, resource: agent.id }, deps), exchange, deps)
   await respond({ ...sold, id, tokenId: agent.tokenId, txHash: undefined }, exchange, deps)
@@ -87,15 +96,16 @@ export function channelPaymentOf(payment: PaymentEnvelope, { asset }: Pick<X402S
   return channel
 }
 
-type SaleDeps = X402ServerDeps & { channels: SellerChannels }
+type SaleDeps = PaidRunDeps & { channels: SellerChannels }
+type ChannelCaller = Caller & Pick<Exchange, 'isDraining'>
 
-/** Undefined: the call has ended before, and what came of it is stored. */
-async function sellOnce(
+/** Undefined: the call has ended before, and what came of it is stored. @throws PeerError */
+export async function sellOnChannel(
   agent: ServedAgent,
   call: ChannelTask,
-  caller: Exchange,
+  caller: ChannelCaller,
   deps: SaleDeps,
-): Promise<Sold | undefined> {
+): Promise<SoldOnChannel | undefined> {
   const { id } = call
   // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
   for (let run = deps.running.get(id); run !== undefined; run = deps.running.get(id)) await run
@@ -134,7 +144,9 @@ async function sellOnce(
   if (!('failure' in outcome) && outcome.output !== '') return await charge(taken, outcome, caller, deps)
   const failure = 'failure' in outcome ? outcome.failure : new PeerError('EXECUTION_FAILED', 'the agent gave no result')
   const error = buyerReason(failure)
-  await end(taken, { amount: undefined, exchange: { ...outcome.exchange, error } }, caller, deps)
+  const failed = { ...outcome.exchange, error }
+  if (call.forgetsFailure === true) await forget(taken, failed, caller, deps)
+  else await end(taken, { amount: undefined, exchange: failed }, caller, deps)
   faultPoint('seller:channel-failed')
   return asExecutionFailed(failure)
 }
@@ -148,7 +160,7 @@ async function sellOnce(
 function allowedBy(
   { amount, pricing, streaming }: ServedAgent,
   { payment, input }: ChannelTask,
-  { onOutput }: Exchange,
+  { onOutput }: Caller,
 ): { most: bigint; asked: bigint } {
   const { asked = 0n, pricing: read, grows } = payment
   const most = pricing?.max ?? amount
@@ -181,7 +193,7 @@ function tooLittle(least: bigint, asked: bigint): PeerError {
 /** Reserves more for a call that runs, under a voucher that is on disk when it resolves. */
 async function takeMore(
   { voucher, more, taken }: { voucher: SignedVoucher; more: bigint; taken: Taken },
-  { peerId, signal }: Exchange,
+  { peerId, signal }: Caller,
   { channels }: SaleDeps,
 ): Promise<void> {
   // What the buyer has counted came with the call.
@@ -200,9 +212,9 @@ type Run = Extract<RunOutcome, { output: string }> &
 async function charge(
   taken: Taken,
   { output, exchange, receiptForm, amount, metered }: Run,
-  caller: Exchange,
+  caller: Caller,
   deps: SaleDeps,
-): Promise<Sold> {
+): Promise<SoldOnChannel> {
   const { id, channel } = taken
   const payer = channel.channel.config.payer as Hex
   const bought = {
@@ -231,7 +243,7 @@ async function take(
 async function end(
   { id, asked, channel }: Taken,
   stored: NonNullable<CallEnd['stored']>,
-  { peerId }: Exchange,
+  { peerId }: Caller,
   deps: SaleDeps,
 ): Promise<Charge | undefined> {
   try {
@@ -242,7 +254,15 @@ async function end(
   }
 }
 
-function letGo({ id, asked, channel }: Taken, { peerId }: Exchange): Promise<unknown> {
+/** Stores that a run has failed, and nothing of its payment. */
+async function forget(taken: Taken, exchange: NewExchange, caller: Caller, deps: SaleDeps): Promise<void> {
+  await letGo(taken, caller)
+  await deps.exchanges.record(exchange).catch((err: unknown) => {
+    deps.logger.warn({ err, agent_id: exchange.agentId }, 'could not store that a run has failed')
+  })
+}
+
+function letGo({ id, asked, channel }: Taken, { peerId }: Caller): Promise<unknown> {
   return channel.end({ id, peerId, asked, stored: undefined }).catch(() => {})
 }
 

@@ -6,7 +6,7 @@ import type { SignedVoucher } from '../../schema/channel.ts'
 import type { Pricing } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { PeerError } from '../peer-error.ts'
-import type { Exchange, ServedAgent, X402ServerDeps } from './exchange.ts'
+import type { Caller, PaidRunDeps, ServedAgent } from './exchange.ts'
 import { GrowingCall } from './growing-call.ts'
 import { Meter } from './meter.ts'
 import { PaidOutput } from './paid-output.ts'
@@ -29,12 +29,7 @@ type Ended = Extract<RunOutcome, { output: string }> & Charged
 type RunEnd = { asked: bigint; outcome: Ended | Extract<RunOutcome, { failure: unknown }>; isCut: boolean }
 
 /** Runs an agent for a call on a channel, and says what it costs: the price, or what it has used. Never throws. */
-export async function runOnChannel(
-  agent: ServedAgent,
-  work: Work,
-  caller: Exchange,
-  deps: X402ServerDeps,
-): Promise<RunEnd> {
+export async function runOnChannel(agent: ServedAgent, work: Work, caller: Caller, deps: PaidRunDeps): Promise<RunEnd> {
   const { pricing } = agent
   const { id, input, asked, most } = work
   const payment = { id, correlationId: caller.correlationId }
@@ -57,8 +52,8 @@ type MeteredAgent = { agent: ServedAgent; pricing: Pricing; meter: Meter }
 async function runGrowing(
   { agent, pricing, meter }: MeteredAgent,
   { id, input, asked: granted, most, take }: Work,
-  caller: Exchange,
-  deps: X402ServerDeps,
+  caller: Caller,
+  deps: PaidRunDeps,
 ): Promise<RunEnd> {
   const { logger, growth } = deps
   const cutting = new AbortController()

@@ -1,0 +1,292 @@
+import { createHash } from 'node:crypto'
+import { Lanes } from '../../lib/lane.ts'
+import { TokenBuckets } from '../../lib/token-buckets.ts'
+import { channelCallId } from '../../payments/channels/call-id.ts'
+import type { OpenChannel } from '../../payments/channels/open-channel.ts'
+import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
+import { signatureTurn } from '../../payments/signature-turn.ts'
+import { checkVoucher } from '../../payments/voucher.ts'
+import type { Charge } from '../../schema/channel.ts'
+import { doorCaller } from '../../schema/door.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { SignedReceipt } from '../../schema/receipt.ts'
+import type { ChannelPayload } from '../../schema/x402-http.ts'
+import type { StoredPayment } from '../../store/payments.ts'
+import { isLedgerAway } from '../../store/store-error.ts'
+import { PeerError } from '../peer-error.ts'
+import { asPeerError, sellOnChannel } from '../x402/channel-sale.ts'
+import type { Caller, PaidRunDeps, ServedAgent } from '../x402/exchange.ts'
+import { resultOf } from '../x402/result.ts'
+import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
+import type { DoorAnswer } from './door-sales.ts'
+
+/** A request with a voucher. `boundTo`: a digest of what it pays for: method, path and body. */
+type ChannelRequest = {
+  agentId: string
+  /** Not read for a refund. */
+  input: string
+  network: string
+  payload: ChannelPayload
+  boundTo: Uint8Array
+}
+
+/** How a request with a voucher ends. */
+export type ChannelAnswer =
+  | { kind: 'sold'; output: string; receipt: SignedReceipt | undefined; at: number; payer: Hex; settled: Settled }
+  | { kind: 'refunded'; payer: Hex; settled: Settled }
+  /** Nothing was charged. `correction`: what the client needs to sign the voucher that is right. */
+  | { kind: 'corrected'; reason: string; correction: ChannelExtra | undefined }
+  | Exclude<DoorAnswer, { kind: 'result' | 'unsettled' | 'used' }>
+
+/** `txHash`: of a deposit or a refund. Calls have none. */
+type Settled = { txHash: Hex | ''; amount: bigint | undefined; charge: Charge | undefined; extra: ChannelExtra }
+
+/** Requests of one channel that wait for each other, and of all. */
+const PER_CHANNEL_MAX = 32
+const OPEN_MAX = 1_024
+/** Requests of one voucher key. */
+const RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
+
+const ERROR = 'invalid_batch_settlement_evm_'
+const MISMATCH = `${ERROR}cumulative_amount_mismatch`
+
+const RESEND = 'Sign nothing new: send the same request with the same payment again'
+
+type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
+type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller }
+
+/**
+ * Sells runs on payment channels to clients of x402's scheme `batch-settlement` over HTTP. They know neither correlation ids
+ * nor calls at the same time: a voucher must be exactly what was charged so far and the price. So the calls of one channel
+ * go one after the other, and a voucher buys one run. The same voucher with the same request gets the stored result.
+ *
+ * The channels, and all that guards them, are those of calls over libp2p (channel-sale.ts).
+ */
+export class ChannelDoor {
+  readonly #deps: ChannelDoorDeps
+  readonly #lanes = new Lanes()
+  readonly #waiting = new Map<Hex, number>()
+  readonly #rates = new TokenBuckets(RATE)
+  readonly #stopping = new AbortController()
+  #open = 0
+
+  constructor(deps: ChannelDoorDeps) {
+    this.#deps = deps
+  }
+
+  /** Never throws. */
+  async sell(request: ChannelRequest): Promise<ChannelAnswer> {
+    const { asset, clock } = this.#deps
+    const { network, payload } = request
+    const { channelConfig: config, voucher } = payload
+    if (network !== asset.network) return refused(`the network must be ${asset.network}`)
+    await signatureTurn()
+    const verdict = checkVoucher(config, voucher, asset.chainId)
+    if (!verdict.ok) return refused(`${ERROR}voucher_signature: ${verdict.reason}`)
+    const channelId = verdict.voucher.channelId as Hex
+    const signer = config.payerAuthorizer.toLowerCase()
+    const waiting = this.#waiting.get(channelId) ?? 0
+    if (this.#open >= OPEN_MAX) return { kind: 'busy', reason: 'this seller answers too many paid requests now' }
+    if (waiting >= PER_CHANNEL_MAX || !this.#rates.take(signer, 1, clock.now())) {
+      return { kind: 'limited', reason: 'too many requests on this channel: nothing was charged for this one' }
+    }
+    this.#open++
+    this.#waiting.set(channelId, waiting + 1)
+    try {
+      return await this.#lanes.run(channelId, () => this.#answer(this.#callOf(request, channelId)))
+    } finally {
+      this.#open--
+      const left = this.#waiting.get(channelId)! - 1
+      if (left > 0) this.#waiting.set(channelId, left)
+      else this.#waiting.delete(channelId)
+    }
+  }
+
+  /** Resolves when nothing is sold. */
+  async idle(): Promise<void> {
+    while (this.#open > 0) await this.#lanes.ended()
+  }
+
+  /** Cancels what still runs: nobody is charged. */
+  abort(reason: Error): void {
+    this.#stopping.abort(reason)
+  }
+
+  #callOf(request: ChannelRequest, channelId: Hex): DoorCall {
+    const { boundTo, payload } = request
+    const { channelConfig: config, voucher } = payload
+    // The id of a call on a channel is made of this. A voucher that was not charged may be sent with another task.
+    const digest = createHash('sha256').update(`${voucher.maxClaimableAmount}\n`).update(boundTo).digest('hex')
+    const correlationId = digest.slice(0, 32).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+    const id = channelCallId(channelId, correlationId)
+    const caller: Caller = {
+      // What is proved is the key that signs vouchers, and nobody is remembered.
+      peerId: doorCaller('http', config.payerAuthorizer.toLowerCase()),
+      callerDid: doorCaller('http', id),
+      ...{ correlationId, signal: this.#stopping.signal },
+    }
+    return { ...request, id, channelId, caller }
+  }
+
+  /** Alone on its channel, as far as this door goes. Never throws. */
+  async #answer(call: DoorCall): Promise<ChannelAnswer> {
+    try {
+      this.#stopping.signal.throwIfAborted()
+      if (call.payload.type === 'refund') return await this.#refund(call, call.payload)
+      const stored = await this.#deps.payments.get(call.id)
+      return await (stored === undefined ? this.#sell(call) : this.#again(stored, call))
+    } catch (error) {
+      return this.#failure(call, error)
+    }
+  }
+
+  async #sell(call: DoorCall): Promise<ChannelAnswer> {
+    const { agentId, payload, channelId, caller } = call
+    const { channels } = this.#deps
+    const agent = this.#deps.agents.find(agentId)
+    if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
+    if (agent.amount === 0n || agent.isOnChannelsOnly === true) return refused('this agent is not sold so')
+    const price = priceOf(agent)
+    const { channelConfig: config, voucher } = payload
+    // What a deposit cannot heal is told before the deposit is sent.
+    const before = channels.owned(channelId)
+    if (before !== undefined && baseOf(before, voucher.maxClaimableAmount, price) === undefined) {
+      return this.#correct(before, MISMATCH)
+    }
+    const txHash = await this.#deposit(call)
+    const counted = { total: 0n, seq: 0 }
+    await channels.know({ peerId: caller.peerId, payment: { config, voucher, counted } }, caller.signal)
+    const open = channels.owned(channelId)
+    if (open === undefined) return { kind: 'busy', reason: 'this channel moves to another process of this seller' }
+    const base = baseOf(open, voucher.maxClaimableAmount, price)
+    if (base === undefined) return this.#correct(open, MISMATCH)
+    const payment = { config, voucher, counted: base, asked: price }
+    const task = { id: call.id, payment, input: call.input, forgetsFailure: true as const }
+    const sold = await sellOnChannel(agent, task, caller, this.#deps)
+    if (sold === undefined) return this.#again((await this.#deps.payments.get(call.id))!, call)
+    const at = sold.receipt?.payload.issuedAt ?? Math.floor(this.#deps.clock.now() / 1000)
+    const settled = this.#settled(channels.owned(channelId) ?? open, { charge: sold.charge, txHash, payload })
+    return { kind: 'sold', output: sold.output, receipt: sold.receipt, at, payer: config.payer as Hex, settled }
+  }
+
+  /** Sends a deposit to the chain, before any work. Sent again, it is the same deposit. */
+  async #deposit({ payload, channelId, caller, agentId }: DoorCall): Promise<Hex | ''> {
+    if (payload.type !== 'deposit') return ''
+    const { channelFunds, channels, logger } = this.#deps
+    if (channelFunds === undefined || !channels.takesNew) {
+      throw new PeerError('PAYMENT_INVALID', 'this seller takes no deposits: nothing was sent')
+    }
+    const { channelConfig: config, voucher, deposit } = payload
+    const { amount, authorization } = deposit
+    const sent = { amount, authorization: authorization.erc3009Authorization }
+    const asked = { peerId: caller.peerId, channelId, config, voucher, deposit: sent }
+    const { txHash = '' } = await channelFunds.deposit(asked, caller.signal)
+    logger.debug({ channel_id: channelId, agent_id: agentId }, 'a deposit came over HTTP')
+    return txHash
+  }
+
+  /** The answer to a call that was charged before. */
+  async #again(stored: StoredPayment, call: DoorCall): Promise<ChannelAnswer> {
+    const { payload, caller, channelId, agentId } = call
+    const charge = stored.channel?.charge
+    if (stored.peerId !== caller.peerId || stored.agentId !== agentId || charge === undefined) {
+      return { kind: 'failed', reason: 'this call has failed', settlement: 'none' }
+    }
+    const result = await resultOf(stored, caller, this.#deps)
+    const at = result.receipt?.payload.issuedAt ?? Math.floor(stored.createdAt / 1000)
+    const settled = this.#settled(this.#deps.channels.owned(channelId), { charge, txHash: '', payload })
+    const payer = payload.channelConfig.payer as Hex
+    return { kind: 'sold', output: result.output, receipt: result.receipt, at, payer, settled }
+  }
+
+  async #refund(call: DoorCall, payload: Extract<ChannelPayload, { type: 'refund' }>): Promise<ChannelAnswer> {
+    const { channelFunds, channels } = this.#deps
+    const { channelConfig: config, voucher } = payload
+    const { caller, channelId } = call
+    if (channelFunds === undefined) return refused('this seller sends no refunds: take the escrow out on the chain')
+    if (payload.amount !== undefined)
+      return refused(`${ERROR}refund_amount_invalid: only all that is free is given back`)
+    const payment = { config, voucher, counted: { total: 0n, seq: 0 } }
+    await channels.know({ peerId: caller.peerId, payment }, caller.signal)
+    const open = channels.owned(channelId)
+    if (open === undefined) return { kind: 'busy', reason: 'this channel moves to another process of this seller' }
+    if (voucher.maxClaimableAmount !== open.channel.charged) return this.#correct(open, MISMATCH)
+    if (open.channel.onChain.balance <= open.channel.charged) return refused(`${ERROR}refund_no_balance`)
+    const moved = await channelFunds.refund({ peerId: caller.peerId, channelId, payment }, caller.signal)
+    const { txHash = '', amount, onChain } = moved
+    const extra = channelExtra({ ...open.channel, onChain })
+    const settled = { txHash, amount, charge: undefined, extra } as const
+    return { kind: 'refunded', payer: config.payer as Hex, settled }
+  }
+
+  #settled(
+    open: OpenChannel | undefined,
+    { charge, txHash, payload }: { charge: Charge; txHash: Hex | ''; payload: ChannelPayload },
+  ): Settled {
+    const extra = open === undefined ? {} : channelExtra(open.channel, charge.total)
+    const amount = payload.type === 'deposit' && txHash !== '' ? payload.deposit.amount : undefined
+    return { txHash, amount, charge, extra: { chargedAmount: charge.amount.toString(), ...extra } }
+  }
+
+  #correct(open: OpenChannel, reason: string): ChannelAnswer {
+    return { kind: 'corrected', reason, correction: correctionOf(open.channel) }
+  }
+
+  #failure({ id, channelId, payload }: DoorCall, thrown: unknown): ChannelAnswer {
+    const error = asKnown(thrown)
+    if (!(error instanceof PeerError)) {
+      if (this.#stopping.signal.aborted) return { kind: 'busy', reason: 'this seller stops' }
+      const isAway = isLedgerAway(error)
+      this.#deps.logger[isAway ? 'warn' : 'error'](
+        { err: error, payment_id: id },
+        'a call on a channel failed inside the node',
+      )
+      return { kind: 'pending', reason: `this seller failed before it knew what became of the call. ${RESEND}` }
+    }
+    const { code, message, channel: statement } = error
+    if (code === 'OVERLOADED' || statement?.reason === 'elsewhere') return { kind: 'busy', reason: message }
+    if (code === 'EXECUTION_FAILED') return { kind: 'failed', reason: message, settlement: 'none' }
+    if (code === 'UNKNOWN_RESOURCE') return { kind: 'gone', reason: message, settlement: 'settled' }
+    const open = this.#deps.channels.owned(channelId)
+    if (statement?.reason === 'voucher' && open !== undefined) return this.#correct(open, MISMATCH)
+    if (statement?.reason === 'balance') {
+      // The deposit may land yet: a client that is told of a failure would sign another.
+      if (payload.type === 'deposit') return { kind: 'pending', reason: `${message}. ${RESEND}` }
+      // It reads the chain then, and fills the channel up.
+      if (open !== undefined) return this.#correct(open, MISMATCH)
+      return refused(`${ERROR}channel_not_found: ${message}`)
+    }
+    return refused(message)
+  }
+}
+
+/** The most that a call costs. */
+function priceOf({ pricing, amount }: Pick<ServedAgent, 'pricing' | 'amount'>): bigint {
+  return pricing?.max ?? amount
+}
+
+/**
+ * What was charged before a call whose voucher is right: exactly what this seller has charged and the price. A seller that has
+ * no voucher of the channel has lost its records, and takes over what the voucher of an honest buyer says (ADR-32).
+ * Undefined: the voucher is of another count, or calls of another door run.
+ */
+function baseOf({ channel }: OpenChannel, ceiling: bigint, price: bigint): { total: bigint; seq: number } | undefined {
+  const { charged, asked, best, seq } = channel
+  // The best one again: its call has failed. Lower ones may be on the chain for all to see.
+  if (asked > 0n || ceiling < (best?.maxClaimableAmount ?? 0n)) return undefined
+  if (ceiling === charged + price) return { total: charged, seq }
+  const isLost = best === undefined && ceiling > charged + price
+  return isLost ? { total: ceiling - price, seq: seq + 1 } : undefined
+}
+
+function asKnown(error: unknown): unknown {
+  try {
+    return asPeerError(error)
+  } catch (cause) {
+    return cause
+  }
+}
+
+function refused(reason: string): ChannelAnswer {
+  return { kind: 'refused', reason }
+}
