@@ -4,6 +4,7 @@ import type { Buyer } from '../buying/buyer.ts'
 import type { Receipts } from '../ledger/receipts.ts'
 import type { Tail } from '../ledger/tail.ts'
 import type { Service } from '../lib/lifecycle.ts'
+import type { Meters } from '../lib/meters.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { mcpMount } from '../mcp/mount.ts'
 import type { DoorOptions } from '../openai/door.ts'
@@ -17,6 +18,7 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 
 type AgentProtocolsDeps = PaidRunDeps & {
+  meters: Pick<Meters, 'count' | 'observe'>
   tail: Pick<Tail, 'listen'>
   records: TaskRecords
   messages: SentMessageStore
@@ -96,11 +98,11 @@ export function createAgentProtocols(options: AgentProtocolsOptions, deps: Agent
 
 async function loadOpenAi(
   { dailyBudgetAtomic, ...options }: AgentProtocolsOptions['openai'],
-  { buyer, search, clock, logger }: AgentProtocolsDeps,
+  { buyer, search, clock, logger, meters }: AgentProtocolsDeps,
 ) {
   const { createDoor } = await import('../openai/door.ts')
   return createDoor(options, {
-    ...{ clock, logger, search, execute: buyer.execute, again: buyer.again },
+    ...{ clock, logger, meters, search, execute: buyer.execute, again: buyer.again },
     perCall: () => buyer.budget.perCall(),
     ownToken: () => buyer.tokens.ofPart({ ...OPENAI_TOKEN, perDay: dailyBudgetAtomic }),
     async orderOf(key, caller) {

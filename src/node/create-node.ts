@@ -132,10 +132,11 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   })
   const { node: view } = reporting.api
   const messages = createSentMessageStore(database, runTime)
+  const bought = { meters, buyer, catalog, sources, search: market.search, balance: view.balance }
   const tasks = { messages, runTime, records: createTaskRecords(database), tail: base.tail }
   const protocols = createAgentProtocols(
     { version, did: identity.did, needsToken: needsToken(config.api), openai: config.openai },
-    { ...selling.x402, ...trust.api, ...tasks, buyer, catalog, search: market.search, sources, balance: view.balance },
+    { ...selling.x402, ...trust.api, ...tasks, ...bought },
   )
   const served: ApiDeps = {
     ...{ clock, logger, version, ...books, market: market.search, sources, events: feed, buyer },

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Meters } from '../lib/meters.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 import type { Caller } from '../schema/caller.ts'
 import { IdempotencyKey } from '../schema/idempotency.ts'
@@ -10,6 +11,7 @@ import { type AnswerForm, chatForm, responsesForm } from './answer-forms.ts'
 import { sendStream, sendWhole } from './answers.ts'
 import { DoorError, internalError } from './door-error.ts'
 import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
+import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
 import { type DoorRequest, readChat, readResponses } from './request.ts'
@@ -24,6 +26,7 @@ export type DoorOptions = {
 export type DoorDeps = ServeDeps & {
   clock: Clock
   logger: Logger
+  meters: Pick<Meters, 'count' | 'observe'>
   /** The token whose budget the door spends for clients that have no token of their own. */
   ownToken(): Promise<Caller>
 }
@@ -53,6 +56,16 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const buckets = new TokenBuckets(CALLS)
   const calls = new SharedCalls<Served>(clock, answeringAgain(deps))
   const stopping = new AbortController()
+  const meter = new DoorMeter(deps.meters, clock)
+  /** What is answered from an order that was made before is not spent again. */
+  const metered: DoorDeps = {
+    ...deps,
+    async execute(request) {
+      const result = await deps.execute(request)
+      meter.bought(result)
+      return result
+    },
+  }
   let running = 0
 
   async function handle(call: DoorCall): Promise<void> {
@@ -66,7 +79,8 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     }
   }
 
-  async function answer({ request, response, caller, signal }: DoorCall, path: string): Promise<void> {
+  async function answer(call: DoorCall, path: string): Promise<void> {
+    const { request, response } = call
     const isPost = request.method === 'POST'
     if (!isPost && path === '/models') return sendJson(response, modelList(deps, clock.now()))
     if (!isPost && path.startsWith('/models/')) {
@@ -74,6 +88,10 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     }
     const kind = isPost && Object.hasOwn(kinds, path) ? kinds[path as keyof typeof kinds] : undefined
     if (kind === undefined) throw unknownPath(request.method ?? '', path)
+    await meter.measure(() => buy(call, kind))
+  }
+
+  async function buy({ request, response, caller, signal }: DoorCall, kind: Kind): Promise<DoorOutcome> {
     const body = await readBody(request)
     const asked = kind.read(body)
     const bytes = Buffer.byteLength(asked.task)
@@ -84,7 +102,12 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     admit(caller)
     running++
     try {
-      await execute(asked, kind.form, { request, response, caller, signal: AbortSignal.any([signal, stopping.signal]) })
+      return await execute(asked, kind.form, {
+        request,
+        response,
+        caller,
+        signal: AbortSignal.any([signal, stopping.signal]),
+      })
     } finally {
       running--
     }
@@ -98,27 +121,32 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     })
   }
 
-  async function execute(asked: DoorRequest, form: AnswerForm, call: Omit<DoorCall, 'path'>): Promise<void> {
+  async function execute(asked: DoorRequest, form: AnswerForm, call: Omit<DoorCall, 'path'>): Promise<DoorOutcome> {
     const { request, response, signal } = call
     const isOperator = call.caller.scope === 'admin'
     const caller = isOperator ? await deps.ownToken() : call.caller
     const live = new LiveCall()
     const { name, key, earlier } = keysOf(asked, caller, request, clock.now())
     const autoMaxPrice = options.maxPriceAtomic
-    const ended = calls.join(name, signal, (left) =>
-      serve(
+    let isFirst = false
+    const ended = calls.join(name, signal, async (left) => {
+      isFirst = true
+      return serve(
         {
           ...{ request: asked, caller, isOperator, autoMaxPrice, key, following: live, signal: left },
           earlier: isSentAgain(request) ? earlier : [],
         },
-        deps,
-      ),
-    )
+        metered,
+      )
+    })
     ended.catch(() => undefined)
     if (asked.ignored.length > 0) response.setHeader('x-stoa-ignored', asked.ignored.join(', '))
     const answering = { request: asked, form, now: clock.now() }
     if (asked.stream) await sendStream(answering, response, { live, ended, signal, known })
-    else sendWhole(answering, response, await ended)
+    const outcome = await Promise.race([aborted(signal), ended.then(() => 'answered' as const, outcomeOf)])
+    if (!isFirst && outcome !== 'left') meter.joined()
+    if (!asked.stream) sendWhole(answering, response, await ended)
+    return outcome
   }
 
   /** The error as a client may see it. A fault of the node is logged, and its details are hidden. */
@@ -136,10 +164,19 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   }
 }
 
+/** Ends when the client has left. */
+function aborted(signal: AbortSignal): Promise<'left'> {
+  const { promise, resolve } = Promise.withResolvers<'left'>()
+  if (signal.aborted) resolve('left')
+  else signal.addEventListener('abort', () => resolve('left'), { once: true })
+  return promise
+}
+
 const kinds = {
   '/chat/completions': { read: readChat, form: chatForm },
   '/responses': { read: readResponses, form: responsesForm },
 } as const
+type Kind = (typeof kinds)[keyof typeof kinds]
 
 const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailable', headers: { 'retry-after': '5' } }
 

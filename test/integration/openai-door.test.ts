@@ -110,6 +110,32 @@ test('a chat buys the answer of an agent, and says what it cost', async () => {
   expect(await failure(client.chat.completions.create({ model: 'auto', messages: [] }))).toMatchObject({ status: 400 })
 })
 
+test('the metrics count requests by outcome, what was spent, and what was joined', async () => {
+  const sample = async (name: string) => {
+    const text = await (await fetch(`${buyer.url}/metrics`)).text()
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')
+        .at(-1),
+    )
+  }
+  const answered = 'stoa_openai_requests_total{outcome="answered"}'
+  const before = {
+    answered: await sample(answered),
+    spent: await sample('stoa_openai_spent_usdc_total'),
+    joined: await sample('stoa_openai_joined_total'),
+  }
+  const ask = () => client.chat.completions.create({ model: idOf('echo'), messages: say('Count me') })
+  await Promise.all([ask(), ask()])
+  expect(await sample(answered)).toBe(before.answered + 2)
+  expect(await sample('stoa_openai_spent_usdc_total')).toBeCloseTo(before.spent + 0.005, 9)
+  expect(await sample('stoa_openai_joined_total')).toBe(before.joined + 1)
+  expect(await sample('stoa_openai_requests_running')).toBe(0)
+  expect(await sample('stoa_openai_request_seconds_count')).toBeGreaterThanOrEqual(2)
+})
+
 test('auto routes to an agent that fits, and tag:… to agents with the tag', async () => {
   const auto = await client.chat.completions.create({ model: 'auto:cheap', messages: say('Route me') })
   expect(auto.model).toBe(idOf('echo'))

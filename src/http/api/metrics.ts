@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import { openAiMeters } from '../../ledger/door-meters.ts'
 import { meterNames } from '../../ledger/ledger-meters.ts'
 import type { Labels } from '../../lib/meters.ts'
 import { StoreError } from '../../store/store-error.ts'
@@ -12,6 +13,12 @@ const openBooks = ['owed', 'lost', 'refused', 'held', 'not_charged'] as const
 
 /** Exported as 0 before the first event, because a rate needs a start value. */
 const knownCounts: Record<string, Labels[]> = {
+  [openAiMeters.requests]: ['answered', 'refused', 'limited', 'failed', 'paid_but_failed', 'left'].map((outcome) => ({
+    outcome,
+  })),
+  [openAiMeters.joined]: [{}],
+  [openAiMeters.spent]: [{}],
+  [openAiMeters.running]: [{}],
   [meterNames.executions]: [
     ...['completed', 'failed'].map((result) => ({ side: 'sold', result })),
     ...['completed', 'failed'].map((result) => ({ side: 'ordered', result })),
@@ -105,6 +112,11 @@ const families: readonly Family[] = [
     type: 'counter',
   },
   counter(PUBLIC_REQUESTS, 'Requests on the public listener, by the status of their answer.'),
+  counter(openAiMeters.requests, 'Requests at the OpenAI door, by how they ended.'),
+  counter(openAiMeters.joined, 'Requests at the OpenAI door that got the outcome of an equal one.'),
+  counter(openAiMeters.spent, 'USDC paid for answers through the OpenAI door.'),
+  histogram(openAiMeters.seconds, 'Time that requests at the OpenAI door took.'),
+  { ...counter(openAiMeters.running, 'Requests at the OpenAI door that run now.'), type: 'gauge' },
   gauge(
     'stoa_public_certificate_days',
     'Days until the certificate of the public listener expires. Without TLS files there is no value.',
