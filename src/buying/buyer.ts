@@ -92,12 +92,14 @@ export type BuyerDeps = {
   tail?: Pick<Tail, 'listen'>
   wallet: Wallet
   asset: Asset
-  catalog: Pick<Catalog, 'resolve' | 'resourceOf'>
+  catalog: Pick<Catalog, 'resolve' | 'resourceOf' | 'discovered'>
   replica: Pick<Replica, 'onChange'>
   chain: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
   funds?: WalletFunds | undefined
   /** Reads the contract of payment channels. Undefined: no RPC is configured. */
   channelReader?: ChannelReader | undefined
+  /** By which channels of a lost ledger are found. */
+  chainLog?: Pick<Chain, 'request'> | undefined
   /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   sender(): Promise<Pick<Sender, 'send'>>
   openStream: Host['openStream']

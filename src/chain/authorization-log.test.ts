@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Hex } from '../schema/primitives.ts'
 import { eventTopics } from './abi.ts'
-import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
+import { findAuthorizationLog } from './authorization-log.ts'
+import { createLogWindow } from './log-search.ts'
 import { type Rpc, RpcRefusal } from './rpc.ts'
 import { authorizationTopics } from './usdc.ts'
 

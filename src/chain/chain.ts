@@ -3,7 +3,8 @@ import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
 import { eventTopics } from './abi.ts'
 import { isMinedAfter, parseBlock, parseQuantity, parseReceipt } from './answers.ts'
-import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
+import { findAuthorizationLog } from './authorization-log.ts'
+import { createLogWindow } from './log-search.ts'
 import { ChainError, createRpc, RpcRefusal, unavailable } from './rpc.ts'
 import {
   encodeAuthorizationState,

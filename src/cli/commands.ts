@@ -8,7 +8,14 @@ import { agentRegister } from './commands/agent-register.ts'
 import { alarmsDismiss, alarmsList } from './commands/alarms.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './commands/approvals.ts'
 import { budget } from './commands/budget.ts'
-import { channelClose, channelList, channelOpen, channelShow, channelWithdraw } from './commands/channel.ts'
+import {
+  channelClose,
+  channelList,
+  channelOpen,
+  channelRecover,
+  channelShow,
+  channelWithdraw,
+} from './commands/channel.ts'
 import { doors } from './commands/doors.ts'
 import { events } from './commands/events.ts'
 import { ledgerAdopt } from './commands/ledger-adopt.ts'
@@ -90,6 +97,7 @@ export const commands: readonly Command[] = [
   channelOpen,
   channelClose,
   channelWithdraw,
+  channelRecover,
   wallet,
   walletSend,
   transactionList,

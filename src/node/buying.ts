@@ -58,6 +58,7 @@ export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise
       ...{ ...deps, ...deps.listings },
       funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
       channelReader: chain && createChannelReader(chain),
+      chainLog: chain,
       openStream: (...args) => host.openStream(...args),
       superseded: (stream) => host.superseded(stream),
       runOwn: (id, call) => runOwnAgent(id, call, { agents: hosted, slots, exchanges, clock }).catch(asOverloaded),

@@ -114,6 +114,33 @@ export const OpenChannel = z
   })
   .meta({ id: 'OpenChannel' })
 
+/** How far back a search for channels goes, in days. */
+export const RECOVER_DAYS = { usual: 30, max: 365 }
+
+/** The body of POST /channels/recover. */
+export const RecoverChannels = z
+  .strictObject({
+    days: z
+      .int()
+      .min(1)
+      .max(RECOVER_DAYS.max)
+      .default(RECOVER_DAYS.usual)
+      .meta({ description: 'how far back the chain is searched' }),
+  })
+  .meta({ id: 'RecoverChannels' })
+export const RecoveredChannels = z
+  .object({
+    recovered: ChannelRecords.meta({
+      description: 'channels with money that the ledger did not know. Their money is taken out now',
+    }),
+    known: z.int().meta({ description: 'channels with money that the ledger knows already' }),
+    empty: z.int().meta({ description: 'channels with nothing to take out' }),
+    older: z.array(Hash32).meta({ description: 'channels whose first deposit lies further back: search more days' }),
+    whole: z.boolean().meta({ description: 'false: the RPC did not show all of these days. Use another one' }),
+  })
+  .meta({ id: 'RecoveredChannels' })
+export type RecoveredChannels = z.infer<typeof RecoveredChannels>
+
 /** The end of a page: when its last channel was opened, and which one it is. */
 const ChannelCursor = cursorOf(/^[0-9]{1,16}\.0x[0-9a-f]{64}$/)
 export const ChannelQuery = z.strictObject({

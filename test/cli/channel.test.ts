@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ChannelRecord, ChannelSums } from '../../src/schema/channel-record.ts'
+import type { ChannelRecord, ChannelSums, RecoveredChannels } from '../../src/schema/channel-record.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { address, cli, peerId, runningNode, useDataDir } from './harness.ts'
 
@@ -24,7 +24,9 @@ const leaving: ChannelRecord = {
   },
 }
 
-async function run(argv: string[], channels: ChannelRecord[] = [channel, leaving]) {
+const nothing: RecoveredChannels = { recovered: [], known: 0, empty: 0, older: [], whole: true }
+
+async function run(argv: string[], channels: ChannelRecord[] = [channel, leaving], found = nothing) {
   const asked: unknown[] = []
   const { parts } = await runningNode(dataDir(), {
     channels: async (query) => {
@@ -32,6 +34,10 @@ async function run(argv: string[], channels: ChannelRecord[] = [channel, leaving
       return { items: channels, next: '7.0x' }
     },
     channel: async (wanted) => channels.find((one) => one.id === wanted)!,
+    recoverChannels: async (days) => {
+      asked.push(days)
+      return found
+    },
   })
   return { ...(await cli(argv, { dataDir: dataDir(), parts: { ...parts, clock: new HandClock(NOW) } })), asked }
 }
@@ -113,4 +119,20 @@ test('stoa channel open, close and withdraw act on the running node, and show wh
   expect(closed.stdout).toMatch(/^trouble +the seller is away$/m)
   await cli(['channel', 'withdraw', id], options)
   expect(asked).toEqual([{ agent_id: 'abc', deposit: '0.5' }, [id, 'close'], [id, 'withdraw']])
+})
+
+test('stoa channel recover says what the chain shows, and what to do about the rest', async () => {
+  const none = await run(['channel', 'recover'])
+  expect(none.asked).toEqual([30])
+  expect(none.stdout).toBe('no channel of this wallet is missing in the ledger: 0 with money are known, 0 are empty\n')
+  const older: `0x${string}`[] = [`0x${'ef'.repeat(32)}`]
+  const { stdout, stderr, asked } = await run(['channel', 'recover', '--days', '90'], undefined, {
+    ...{ recovered: [channel], known: 2, empty: 1, older, whole: false },
+  })
+  expect(asked).toEqual([90])
+  expect(stdout).toContain(channel.id)
+  expect(stderr).toContain('the money of 1 channel is taken out')
+  expect(stderr).toContain('1 channel was opened before these days: give a larger number with --days (up to 365)')
+  expect(stderr).toContain('the RPC did not show all of these days')
+  await expect(run(['channel', 'recover', '--days', '0'])).resolves.toMatchObject({ code: 2 })
 })

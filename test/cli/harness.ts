@@ -281,6 +281,7 @@ const unasked = Object.fromEntries(
       'channelSums',
       'openChannel',
       'leaveChannel',
+      'recoverChannels',
       'sources',
       'testSource',
       'searchSources',

@@ -1,10 +1,13 @@
 /** A buyer leaves payment channels, by its seller's refund or by its own withdrawal. The chain has the last word on each unit. */
+import { cp } from 'node:fs/promises'
+
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { batchSettlementAddress } from '../../src/chain/batch-settlement.ts'
 import type { StoaNode } from '../../src/node/api.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { dataFile } from '../../src/store/data-dir.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import {
   discover,
@@ -12,15 +15,19 @@ import {
   stopTestNodes,
   type TestNode,
   type TestNodeOptions,
+  testDir,
 } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 
 let devnet: Devnet
-beforeAll(async () => {
+// Each test has a chain of its own: some move its clock.
+beforeEach(async () => {
   devnet = await startDevnet()
 })
-afterEach(stopTestNodes)
-afterAll(() => devnet.stop())
+afterEach(async () => {
+  await stopTestNodes()
+  await devnet.stop()
+})
 
 const PRICE = 1_000n
 const DELAY_SECONDS = 900
@@ -61,7 +68,7 @@ async function market({ gas = true } = {}) {
       ...more,
     })
   return {
-    ...{ clock, startSeller, startBuyer, accounts: { seller, buyer } },
+    ...{ clock, startSeller, startBuyer, buyerKey, accounts: { seller, buyer } },
     /** What each party has, of what the buyer had. What is claimed and not settled belongs to the seller. */
     async sums() {
       const [ofBuyer, ofSeller, inContract] = await Promise.all([
@@ -164,4 +171,54 @@ test('T37 what a seller that is gone does not give back, the buyer takes out by 
     everyMs: 100,
   })
   expect((await sums()).buyer).toBe(FUNDS - spent)
+}, 120_000)
+
+test('a buyer that has lost its ledger finds its channel on the chain, and gets from the seller what was not charged', async () => {
+  const { startSeller, startBuyer, sums, clock } = await market({ gas: false })
+  const seller = await startSeller()
+  const first = await startBuyer(seller)
+  const { id: agentId } = await discover(first, seller.peerId, 'repeat')
+  const { id, calls } = await trade(first, agentId)
+  expect(await first.channels.recover(1, AbortSignal.timeout(30_000))).toMatchObject({ recovered: [], known: 1 })
+  await first.stop()
+  // The keys are all that is left: a seller gives a refund to the peer that used the channel.
+  const dataDir = await testDir()
+  await cp(dataFile(first.dataDir, 'identity'), dataFile(dataDir, 'identity'))
+  const buyer = await startBuyer(seller, { dataDir })
+  await discover(buyer, seller.peerId, 'repeat')
+  const found = await buyer.channels.recover(1, AbortSignal.timeout(30_000))
+  expect(found).toEqual({ recovered: [id], known: 0, empty: 0, older: [], isWhole: true })
+  await until(async () => (await stateOf(buyer, id)) === 'closed' || clock.advance(200), {
+    timeoutMs: 30_000,
+    everyMs: 50,
+  })
+  const spent = PRICE * BigInt(calls)
+  await until(async () => (await sums()).buyer === FUNDS - spent)
+  expect(await buyer.channels.recover(1, AbortSignal.timeout(30_000))).toMatchObject({ recovered: [], empty: 1 })
+}, 120_000)
+
+test('a buyer that has lost its ledger takes its money out by itself where the seller is gone too', async () => {
+  const { startSeller, startBuyer, buyerKey, sums, clock } = await market()
+  const seller = await startSeller()
+  const first = await startBuyer(seller)
+  const { id: agentId } = await discover(first, seller.peerId, 'repeat')
+  const { id, calls } = await trade(first, agentId)
+  await first.stop()
+  await seller.stop()
+  const alone = await startTestNode({
+    ...{ key: buyerKey, rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl, ports: { clock } },
+  })
+  expect(await alone.channels.recover(1, AbortSignal.timeout(30_000))).toMatchObject({ recovered: [id] })
+  await until(async () => (await stateOf(alone, id)) === 'withdrawing' || clock.advance(1_000), {
+    timeoutMs: 30_000,
+    everyMs: 50,
+  })
+  await devnet.chain.client.increaseTime({ seconds: DELAY_SECONDS })
+  await devnet.chain.mine()
+  await until(async () => (await stateOf(alone, id)) === 'closed' || clock.advance(MINUTE_MS), {
+    timeoutMs: 60_000,
+    everyMs: 100,
+  })
+  // A seller claims what it has charged when it stops.
+  expect((await sums()).buyer).toBe(FUNDS - PRICE * BigInt(calls))
 }, 120_000)

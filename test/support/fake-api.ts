@@ -218,6 +218,7 @@ export function fakeDeps({
         open: async () => (await shown.list({ limit: 1 })).items[0]!.id,
         close: done,
         withdraw: done,
+        recover: async () => ({ recovered: [], known: 1, empty: 0, older: [], isWhole: true }),
       },
     },
     receipts: fakeReceipts,

@@ -46,7 +46,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       feed: new Feed({ life: 'test' }),
       ledger: createLedger(openRecords(database, { hasChain: false }), { logger: silentLogger, namesOf }),
       wallet: testWallet(),
-      catalog: { resolve: namesOf, resourceOf: (id) => id },
+      catalog: { resolve: namesOf, resourceOf: (id) => id, discovered: () => [] },
       replica: { onChange: () => () => {} },
       chain: undefined,
       sender: () => Promise.reject(new Error('no RPC is configured')),

@@ -7,6 +7,7 @@ import { checkBuyable, type Terms } from '../guard.ts'
 import type { Channels } from './channels.ts'
 import type { ChannelOptions } from './offer.ts'
 import { noRpc } from './offer.ts'
+import { type ChannelSearchDeps, type RecoveredChannels, recoverChannels } from './recover-channels.ts'
 
 /** What the operator does with the channels by which this node pays. Each resolves when it is on disk. */
 export interface ChannelOperations {
@@ -20,17 +21,26 @@ export interface ChannelOperations {
   close(id: string): Promise<void>
   /** The same without asking the seller. @throws CodedError */
   withdraw(id: string): Promise<void>
+  /**
+   * Finds the channels of this wallet that the chain shows and the ledger does not know, and takes their money out.
+   *
+   * @param days how far back the chain is searched
+   * @throws CodedError, ChainError
+   */
+  recover(days: number, signal: AbortSignal): Promise<RecoveredChannels>
 }
 
 type OperationsDeps = {
   channels: Pick<Channels, 'open' | 'exits'>
   store: Pick<BuyerChannels, 'get'>
   resolve(agentId: string): Listing | undefined
+  /** Undefined: no RPC is configured. */
+  recovery: ChannelSearchDeps | undefined
 }
 
 export function createChannelOperations(
   { mode }: Pick<ChannelOptions, 'mode'>,
-  { channels, store, resolve }: OperationsDeps,
+  { channels, store, resolve, recovery }: OperationsDeps,
 ): ChannelOperations {
   async function leave(given: string, way: 'refund' | 'withdraw'): Promise<void> {
     const id = given.toLowerCase() as Hex
@@ -60,6 +70,10 @@ export function createChannelOperations(
     },
     close: (id) => leave(id, 'refund'),
     withdraw: (id) => leave(id, 'withdraw'),
+    async recover(days, signal) {
+      if (recovery === undefined) throw noRpc()
+      return recoverChannels(days, recovery, signal)
+    },
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { Chain } from '../../chain/chain.ts'
 import type { Catalog } from '../../listings/catalog.ts'
 import type { PaymentChain } from '../../payments/chain-verdict.ts'
 import { createBuyerChannels } from '../../store/buyer-channels.ts'
@@ -12,8 +13,9 @@ type Deps = Omit<ChannelsDeps, 'store' | 'onChain' | 'stats' | 'addrsOf'> & {
   database: LedgerDatabase
   chain: PaymentChain | undefined
   channelReader?: ChannelReader | undefined
+  chainLog?: Pick<Chain, 'request'> | undefined
   measures: Partial<Pick<Measures, 'counts'>>
-  catalog: Pick<Catalog, 'resolve'>
+  catalog: Pick<Catalog, 'resolve' | 'discovered'>
 }
 
 /** A node that opens no channels ends the calls on those that it has, and leaves them. */
@@ -21,7 +23,7 @@ const NONE: ChannelOptions = { mode: 'off', aheadCalls: 0, depositMax: 0n, idleM
 
 /** The payment channels of a buyer, and what its operator does with them. */
 export function channelsOf(options: ChannelOptions = NONE, deps: Deps) {
-  const { chain, channelReader: reader, measures, catalog } = deps
+  const { chain, channelReader: reader, chainLog, measures, catalog } = deps
   const store = createBuyerChannels(deps.database)
   const channels = createChannels(options, {
     ...deps,
@@ -32,6 +34,9 @@ export function channelsOf(options: ChannelOptions = NONE, deps: Deps) {
   })
   return {
     channels,
-    channelOperations: createChannelOperations(options, { channels, store, resolve: catalog.resolve }),
+    channelOperations: createChannelOperations(options, {
+      ...{ channels, store, resolve: catalog.resolve },
+      recovery: chainLog && reader && { ...deps, chain: chainLog, reader, channels, listings: catalog.discovered },
+    }),
   }
 }

@@ -37,14 +37,10 @@ import {
   type Offer,
   usualDeposit,
 } from './offer.ts'
+import { PayeeCalls } from './payee-calls.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
-/** So many calls to one payee in this time are worth a channel. */
-const CALLS_MIN = 5
-const CALLS_MS = 60 * 60 * 1000
-/** Payees whose calls are counted. */
-const PAYEES_MAX = 1_000
 const LOOK_MS = 1_000
 const FUNDS_MS = 5_000
 /** How often all channels are read. */
@@ -89,6 +85,8 @@ export interface Channels {
   load(): Promise<void>
   /** Opens a channel by hand. @throws CodedError */
   open(offer: Offer, amount: bigint | undefined): Promise<Hex>
+  /** Stores a channel that this ledger does not know, and takes it up. @returns false if the ledger knows it */
+  add(channel: StoredChannel): Promise<boolean>
   /** Takes money out of channels. Undefined without an RPC, by which it is seen where the money is. */
   readonly exits: Pick<ChannelExits, 'leave' | 'followed' | 'followAll'> | undefined
   readonly services: readonly Service[]
@@ -103,8 +101,7 @@ class ChannelBook implements Channels {
   readonly #deps: ChannelsDeps
   readonly #signer: ChannelSigner
   readonly #lines = new Map<Hex, ChannelLine>()
-  /** When each payee was called last, by the monotonic clock. */
-  readonly #calls = new Map<string, number[]>()
+  readonly #calls = new PayeeCalls()
   /** Sellers with a deposit under way, or that are left alone until then. */
   readonly #busy = new Map<string, number>()
   #refreshedAt = Number.NEGATIVE_INFINITY
@@ -167,6 +164,12 @@ class ChannelBook implements Channels {
     return this.#deposit(offer, undefined, { reader: onChain.reader, byHand: true, amount })
   }
 
+  async add(channel: StoredChannel): Promise<boolean> {
+    const isNew = await this.#deps.store.putDeposit(channel, (all) => all.every(({ id }) => id !== channel.id))
+    if (isNew) this.#open({ ...channel, inFlight: new Map() })
+    return isNew
+  }
+
   #open(stored: LoadedChannel): void {
     const { store, wallet } = this.#deps
     const { chainId, network } = wallet.asset
@@ -188,13 +191,8 @@ class ChannelBook implements Channels {
 
   /** True if a channel to this payee is worth its transaction. Notes the call. */
   #isWorth(terms: Terms, isWanted: boolean, { payTo } = terms.listed): boolean {
-    const now = monotonicOf(this.#deps.clock)
-    const calls = this.#calls
-    const recent = [...(calls.get(payTo) ?? []).filter((at) => now - at < CALLS_MS), now].slice(-CALLS_MIN)
-    calls.delete(payTo)
-    calls.set(payTo, recent)
-    if (calls.size > PAYEES_MAX) calls.delete(calls.keys().next().value!)
-    return isWanted || channelPrice(terms) < CHEAP || recent.length >= CALLS_MIN
+    const isFrequent = this.#calls.note(payTo, monotonicOf(this.#deps.clock))
+    return isWanted || channelPrice(terms) < CHEAP || isFrequent
   }
 
   /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */

@@ -63,7 +63,8 @@ async function market({ calls = 3, ports = {} as { send?: (call: Call) => void }
   const { id } = (await store.list())[0]!
   for (let made = 0; made < calls; made++) await buyer.execute()
   const row = async () => (await store.get(id))!
-  const operations = createChannelOperations(options, { channels, store, resolve: (agent) => buyer.market.get(agent) })
+  const resolve = (agent: string) => buyer.market.get(agent)
+  const operations = createChannelOperations(options, { channels, store, resolve, recovery: undefined })
   /** Lets the clock run until something holds. */
   const after = (isTrue: () => boolean | Promise<boolean>, stepMs = 20_000) =>
     until(async () => (await isTrue()) || void buyer.clock.advance(stepMs), { timeoutMs: 20_000, everyMs: 20 })

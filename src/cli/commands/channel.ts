@@ -1,6 +1,6 @@
-import { UsdcText } from '../../config/values.ts'
+import { countText, UsdcText } from '../../config/values.ts'
 import { formatPrice } from '../../schema/amount.ts'
-import type { ChannelRecord } from '../../schema/channel-record.ts'
+import { type ChannelRecord, RECOVER_DAYS } from '../../schema/channel-record.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { type Context, command, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
@@ -9,6 +9,9 @@ import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { channelLines, channelStateText } from '../text/channel-text.ts'
 import { age, oneOf, pageOptions, printList, tellMore } from '../text/market-text.ts'
+
+/** A search takes up to some thousand requests to the RPC. */
+const RECOVER_TIMEOUT_MS = 30 * 60_000
 
 const CHANNEL = {
   name: 'id',
@@ -110,6 +113,48 @@ function leaving(how: 'close' | 'withdraw', { summary, details }: { summary: str
       tell(context, await node.leaveChannel(id, how, { signal: context.io.signal }))
     },
   })
+}
+
+export const channelRecover = command({
+  name: 'channel recover',
+  summary: 'Find payment channels of a lost ledger on the chain, and get their money back',
+  details:
+    'Searches the log of the chain for deposits of this wallet. Channels that the ledger does not know are left: the node ' +
+    'signs nothing on them, asks the seller for what is free if it is on the market, and takes the rest out by a ' +
+    'withdrawal, which costs gas. Channels that the ledger knows stay as they are.',
+  examples: ['stoa channel recover', 'stoa channel recover --days 90'],
+  options: {
+    days: option(
+      '--days <n>',
+      `how far back the chain is searched (default: ${RECOVER_DAYS.usual})`,
+      countText(RECOVER_DAYS.max),
+    ),
+  },
+  async run(context, { days = RECOVER_DAYS.usual, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const timeoutMs = RECOVER_TIMEOUT_MS
+    const found = await node.recoverChannels(days, { signal: context.io.signal, timeoutMs })
+    const { recovered, known, empty, older, whole } = found
+    printList(context, recovered, {
+      none: `no channel of this wallet is missing in the ledger: ${known} with money are known, ${empty} are empty`,
+      headings: ['STATE', 'BALANCE', 'CLAIMED', 'FREE', 'CHANNEL'],
+      cells: ({ state, balance, claimed, free, id }) => [state, balance, claimed, free, id],
+      json: found,
+    })
+    if (recovered.length > 0) {
+      context.tell(`the money of ${counted(recovered.length)} is taken out: \`stoa channel show\` tells how far it is`)
+    }
+    if (older.length > 0) {
+      const was = older.length === 1 ? 'was' : 'were'
+      const advice = `give a larger number with --days (up to ${RECOVER_DAYS.max})`
+      context.tell(`${counted(older.length)} ${was} opened before these days: ${advice}`)
+    }
+    if (!whole) context.tell('the RPC did not show all of these days: try another one with --rpc-url of the node')
+  },
+})
+
+function counted(channels: number): string {
+  return channels === 1 ? '1 channel' : `${channels} channels`
 }
 
 /** Resolves a channel id, or the start of an id among the newest channels. @throws UsageError */

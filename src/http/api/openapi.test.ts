@@ -187,6 +187,7 @@ test('what is sent is what the document says', async () => {
     getChannel: { url: `/channels/${channelId}` },
     openChannel: { url: '/channels', method: 'POST', payload: { agent_id: localId, deposit: '0.5' } },
     closeChannel: { url: `/channels/${channelId}/close`, method: 'POST' },
+    recoverChannels: { url: '/channels/recover', method: 'POST', payload: { days: 7 } },
     withdrawFromChannel: { url: `/channels/${channelId}/withdraw`, method: 'POST' },
     getPayment: { url: `/payments/${paymentId}` },
     retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },

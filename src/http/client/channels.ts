@@ -5,6 +5,7 @@ import {
   ChannelRecords,
   ChannelSums,
   type OpenChannel,
+  RecoveredChannels,
 } from '../../schema/channel-record.ts'
 import type { Page } from '../../schema/page.ts'
 import { at, type Options, type PageOptions, type Requests } from './requests.ts'
@@ -17,6 +18,7 @@ export type ChannelCalls = {
   openChannel(asked: z.input<typeof OpenChannel>, options?: Options): Promise<ChannelRecord>
   /** `close` asks the seller first, `withdraw` does not. */
   leaveChannel(id: string, how: 'close' | 'withdraw', options?: Options): Promise<ChannelRecord>
+  recoverChannels(days: number, options?: Options): Promise<RecoveredChannels>
 }
 
 export function channelCalls({ request, linked }: Requests): ChannelCalls {
@@ -29,5 +31,6 @@ export function channelCalls({ request, linked }: Requests): ChannelCalls {
     channelSums: (options) => request('/channels/sums', ChannelSums, options),
     openChannel: (asked, options) => request('/channels', ChannelRecord, options, asked),
     leaveChannel: (id, how, options) => request(at('channels', id, how), ChannelRecord, options, {}),
+    recoverChannels: (days, options) => request('/channels/recover', RecoveredChannels, options, { days }),
   }
 }

@@ -7,6 +7,8 @@ import {
   ChannelRecords,
   ChannelSums,
   OpenChannel,
+  RecoverChannels,
+  RecoveredChannels,
 } from '../../../schema/channel-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
@@ -22,6 +24,7 @@ export function channelRoutes(channels: ChannelsApi, operations: ChannelOperatio
     openChannel(channels, operations),
     closeChannel(channels, operations),
     withdrawFromChannel(channels, operations),
+    recoverChannels(channels, operations),
   ]
 }
 
@@ -113,5 +116,27 @@ const withdrawFromChannel = (channels: ChannelsApi, operations: ChannelOperation
     async handler({ params: { id } }) {
       await operations.withdraw(id)
       return channels.get(id)
+    },
+  })
+
+const recoverChannels = (channels: ChannelsApi, operations: ChannelOperations) =>
+  operation({
+    ...change,
+    id: 'recoverChannels',
+    path: '/channels/recover',
+    summary: 'Find payment channels of a lost ledger on the chain, and get their money back',
+    description:
+      'Searches the log of the chain for deposits of this wallet. Channels that this ledger does not know are left: the ' +
+      'node signs nothing on them, asks the seller for what is free if it is on the market, and takes the rest out by a ' +
+      'withdrawal. Answers when the search is over: a year takes up to some thousand requests to the RPC.',
+    body: RecoverChannels,
+    response: RecoveredChannels,
+    example: { days: 30 },
+    repeatable: true,
+    errors: ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG'],
+    async handler({ body: { days }, signal }) {
+      const { recovered, isWhole: whole, ...counts } = await operations.recover(days, signal)
+      const records = await Promise.all(recovered.map((id) => channels.get(id)))
+      return { recovered: records, ...counts, older: [...counts.older], whole }
     },
   })
