@@ -7,7 +7,8 @@ export class WorkError extends CodedError<WorkRefusal> {
 }
 
 export function revoked(): WorkError {
-  return new WorkError('REVOKED', 'the operator of the seller revoked this worker')
+  const fix = 'who runs the seller can invite it again with `stoa worker invite`'
+  return new WorkError('REVOKED', `the operator of the seller revoked this worker, so it stops: ${fix}`)
 }
 
 /** The worker went away while it ran a task. Another worker may run it. */

@@ -25,7 +25,10 @@ test('a worker that is refused for good ends with the reason', async () => {
   const shop = await openWorkshop()
   const worker = await shop.worker({ paint: async () => 'painted' })
   await shop.roll.revoke(worker.id)
-  await expect(worker.ended).rejects.toMatchObject({ code: 'REVOKED' })
+  await expect(worker.ended).rejects.toMatchObject({
+    code: 'REVOKED',
+    message: expect.stringContaining('stoa worker invite'),
+  })
 })
 
 test('the limits of the seller hold at the worker, whatever its own entry says', async () => {

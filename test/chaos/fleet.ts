@@ -6,6 +6,8 @@ import { judge, type Sums, type Violation } from './judge.ts'
 import type { ChaosNode } from './node.ts'
 
 export type FleetOptions = {
+  /** Decides who is killed when, and where connections are cut. */
+  seed: number
   sellers: number
   buyers: number
   /** Tasks that are wanted, and how many of them at the same time. */
@@ -53,7 +55,7 @@ export async function runFleet(options: FleetOptions): Promise<FleetReport> {
     const load = await FleetLoad.open(world)
     tell(`all processes run after ${seconds(from)} s`)
     await world.refuseCommits(options.refusedShare)
-    const cuts = cutConnections(world, options.cuts)
+    const cuts = cutConnections(world, options)
     const wanted = load.want(options.calls, options.atOnce, CALLS_MS)
     const kills = await killInTurn(world, load, options)
     await wanted
@@ -81,7 +83,7 @@ const nodesOf = ({ seller, buyer }: FleetWorld) => [...seller.nodes, ...buyer.no
 
 /** @returns how often a process was killed */
 async function killInTurn(world: FleetWorld, load: FleetLoad, options: FleetOptions): Promise<number> {
-  const { sellerKills, buyerKills, databaseKills, calls, pauseMs, tell } = options
+  const { seed, sellerKills, buyerKills, databaseKills, calls, pauseMs, tell } = options
   const turns: (ChaosNode | 'database')[] = []
   for (let turn = 0; turn < Math.max(sellerKills, buyerKills); turn += 1) {
     if (turn < databaseKills) turns.push('database')
@@ -89,7 +91,9 @@ async function killInTurn(world: FleetWorld, load: FleetLoad, options: FleetOpti
     if (turn < buyerKills) turns.push(...world.buyer.nodes)
   }
   let kills = 0
-  for (const [turn, target] of turns.entries()) {
+  // Another seed begins with another victim.
+  const begin = (seed - 1) % turns.length
+  for (const [turn, target] of [...turns.slice(begin), ...turns.slice(0, begin)].entries()) {
     // The last are killed while there is still something to do.
     const due = Math.floor((calls * (turn + 1)) / (turns.length + 3))
     while (load.ended < due) await delay(20)
@@ -109,15 +113,15 @@ async function killInTurn(world: FleetWorld, load: FleetLoad, options: FleetOpti
 }
 
 /** @returns how many connections were cut until now */
-function cutConnections({ proxy }: FleetWorld, most: number): () => number {
+function cutConnections({ proxy }: FleetWorld, { seed, cuts }: Pick<FleetOptions, 'seed' | 'cuts'>): () => number {
   let done = 0
   let left = CUT_EACH
   proxy.onMessage(({ type }) => {
     left -= 1
-    if (left > 0 || done >= most || type === '') return 'pass'
+    if (left > 0 || done >= cuts || type === '') return 'pass'
     done += 1
     // Each meets another message of a change, its commit or its answer.
-    left = CUT_EACH + ((done * 37) % 120)
+    left = CUT_EACH + ((done * 37 + (seed - 1) * 53) % 120)
     return 'cut'
   })
   return () => done

@@ -11,7 +11,7 @@ Usage: npm run chaos -- [options]
 
   --seed <n>       one run with this seed (default: 1)
   --seeds <a..b>   a run with each of these
-  --minutes <n>    how long faults happen in each run (default: 5)
+  --minutes <n>    how long faults happen in each run (default: 5); with --fleet, runs follow each other for so long
   --fleet          instead: three processes of a seller and three of a buyer, each side on one ledger in PostgreSQL,
                    64 calls at once; processes and database are killed, connections cut, commits refused
   --keep           leave data directories and logs where they are after a broken rule
@@ -34,12 +34,14 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP)
     return 0
   }
-  if (values.fleet === true) return fleet()
   const [first, last = first] = (values.seeds ?? values.seed ?? '1').split('..').map(Number) as [number, number?]
   const durationMs = Number(values.minutes ?? 5) * 60_000
   if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || !(durationMs >= 10_000)) {
     process.stderr.write(HELP)
     return 2
+  }
+  if (values.fleet === true) {
+    return fleets({ first, last: last!, untilMs: values.minutes === undefined ? 0 : performance.now() + durationMs })
   }
   const settleMs = durationMs < 60_000 ? 60_000 : 240_000
   const reports: Report[] = []
@@ -58,8 +60,19 @@ async function main(argv: readonly string[]): Promise<number> {
   return reports.some(({ violations }) => violations.length > 0) ? 1 : 0
 }
 
-async function fleet(): Promise<number> {
+/** A run with each seed. While there is time, runs with the seeds after the last follow. */
+async function fleets(runs: { first: number; last: number; untilMs: number }): Promise<number> {
+  let code = 0
+  for (let seed = runs.first; seed <= runs.last || performance.now() < runs.untilMs; seed += 1) {
+    tell(`seed ${seed}`)
+    code = Math.max(code, await fleet(seed))
+  }
+  return code
+}
+
+async function fleet(seed: number): Promise<number> {
   const report = await runFleet({
+    seed,
     ...{ sellers: 3, buyers: 3, calls: 400, atOnce: 64, affordable: 320 },
     ...{ sellerKills: 2, buyerKills: 1, pauseMs: 2_000, databaseKills: 1, cuts: 12, refusedShare: 0.03 },
     tell,

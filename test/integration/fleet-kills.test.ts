@@ -5,9 +5,9 @@
 import { expect, test } from 'vitest'
 import { type FleetOptions, runFleet } from '../chaos/fleet.ts'
 
-async function run(options: Omit<FleetOptions, 'tell'>) {
+async function run(options: Omit<FleetOptions, 'tell' | 'seed'>) {
   const lines: string[] = []
-  const report = await runFleet({ ...options, tell: (line) => void lines.push(line) })
+  const report = await runFleet({ seed: 1, ...options, tell: (line) => void lines.push(line) })
   expect(report.violations, lines.join('\n')).toEqual([])
   return report
 }

@@ -66,8 +66,11 @@ async function empty(to: LedgerDatabase, tables: readonly LedgerTable[]): Promis
   const held = await to.query(together(...tables.map(({ name }) => one(`SELECT 1 AS held FROM ${name} LIMIT 1`))))
   const full = tables.filter((_, index) => held[index] !== undefined).map(({ name }) => name)
   if (full.length > 0) {
-    const fix = 'copy into a new data directory or a new database'
-    throw new CodedError('LEDGER_NOT_EMPTY', `the target already holds a ledger (${full.join(', ')}): ${fix}`)
+    const named =
+      full.length > 3 ? `${full.slice(0, 3).join(', ')} and ${full.length - 3} more tables` : full.join(', ')
+    const done = 'if an earlier copy is complete there, start the node on the target'
+    const fix = `${done}; else copy into a new data directory or a new database. Nothing was changed`
+    throw new CodedError('LEDGER_NOT_EMPTY', `the target already holds a ledger (${named}): ${fix}`)
   }
   await to.commit(run(PUT, UNFINISHED_KEY, '1'))
 }
