@@ -1,6 +1,7 @@
 /** The public API for embedding a node in a program of one's own. */
 export type { AgentFunction } from './agents/function-agent.ts'
 export type { ExecuteRequest } from './buying/execute.ts'
+export type { UrlPurchase } from './buying/web/buy-url.ts'
 export { type Config, createConfig, loadConfig } from './config/config.ts'
 export type { Secrets } from './config/secrets.ts'
 export { CodedError } from './lib/errors.ts'

@@ -4,7 +4,6 @@ import { periodic } from '../lib/periodic.ts'
 import { MarketError, maySee } from '../listings/market-error.ts'
 import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
-import type { Listing } from '../schema/listing.ts'
 import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
 import type { KeyedRequest } from '../store/idempotency.ts'
 import type { Order } from '../store/order-row.ts'
@@ -12,6 +11,7 @@ import type { OpenLimits } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type ApprovalRecordDeps, approvalRecords } from './approval-record.ts'
 import { type Budget, refusalOf } from './budget.ts'
+import type { Offered } from './guard.ts'
 
 /** Default of `buyer.approval_minutes`. */
 export const APPROVAL_MINUTES = 60
@@ -40,7 +40,7 @@ export interface Approvals extends Service {
    *
    * @throws MarketError APPROVALS_TOO_MANY, KeyTaken
    */
-  hold(order: Order, listing: Listing, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
+  hold(order: Order, listing: Offered, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
   /** Lists the approvals that the caller may see, newest first. */
   list(status?: ApprovalStatus, caller?: Caller): Promise<ApprovalRecord[]>
   /** @throws MarketError UNKNOWN_APPROVAL */
@@ -57,7 +57,7 @@ export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): A
   const view = async (approval: StoredApproval) => (await views([approval]))[0]!
 
   /** Returns why an order needs an approval. Returns undefined for an order that a limit refuses anyway. */
-  async function reasonFor(order: Order, listing: Listing): Promise<string | undefined> {
+  async function reasonFor(order: Order, listing: Offered): Promise<string | undefined> {
     if (listing.local || listing.price === 0n) return undefined
     const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
     const reason = budget.approvalFor(wanted)

@@ -88,10 +88,12 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   function checkParties({ agentId, sellerId }: SpendingRequest, rules: BudgetRules): void {
     if (rules.deny.length === 0 && rules.allow.length === 0) return
     const names = [agentId, sellerId, didOrNothing(sellerId)]
-    if (rules.deny.some((party) => names.includes(party))) {
+    const onWeb = webNames(sellerId)
+    const isNamed = (party: string) => names.includes(party) || onWeb.includes(party.toLowerCase())
+    if (rules.deny.some(isNamed)) {
       throw new MarketError('SELLER_NOT_ALLOWED', 'the budget denies this seller or agent (stoa budget)')
     }
-    if (rules.allow.length > 0 && !rules.allow.some((party) => names.includes(party))) {
+    if (rules.allow.length > 0 && !rules.allow.some(isNamed)) {
       throw new MarketError('SELLER_NOT_ALLOWED', 'the budget allows other sellers and agents only (stoa budget)')
     }
   }
@@ -213,6 +215,12 @@ function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {
 function least(one: bigint | undefined, other: bigint | undefined): bigint | undefined {
   if (one === undefined || other === undefined) return one ?? other
   return one < other ? one : other
+}
+
+/** A seller over HTTP is named by its host, and by the account that it is paid by. */
+function webNames(sellerId: string): readonly string[] {
+  const url = sellerId.includes('://') ? new URL(sellerId) : undefined
+  return url === undefined ? [] : [url.host, url.hostname, url.hash.slice(1)]
 }
 
 /** A peer id without an Ed25519 key has no DID. */

@@ -15,9 +15,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { risingUuid } from '../lib/rising-uuid.ts'
-import { within } from '../lib/wait.ts'
 import type { Catalog } from '../listings/catalog.ts'
-import { NodeStopping } from '../listings/market-error.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
@@ -32,6 +30,7 @@ import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
+import { createPayees } from '../store/payees.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
@@ -48,6 +47,7 @@ import { channelsOf } from './channels/channels-of.ts'
 import type { ChannelOptions } from './channels/offer.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { executeAgain, type Waiting } from './execute-again.ts'
+import { executions } from './executions.ts'
 import type { Flights } from './flights.ts'
 import { followOthers } from './follow-others.ts'
 import { Orders } from './orders.ts'
@@ -57,10 +57,9 @@ import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
 import { createSendGate } from './send-gate.ts'
 import { createTokens, type Tokens } from './tokens.ts'
 import type { WalletFunds } from './wallet-checks.ts'
+import { type BuyUrlDeps, buyUrl, type UrlPurchase } from './web/buy-url.ts'
+import { WebSellers } from './web/web-sellers.ts'
 import { Workflows } from './workflow/workflows.ts'
-
-/** Time that running executions have to record their state when the node stops. */
-const EXECUTIONS_END_MS = 1_000
 
 type BuyerOptions = {
   callerDid: string
@@ -78,6 +77,8 @@ type BuyerOptions = {
   awaitsSettlement?: boolean | undefined
   /** Default: this node uses no payment channels. */
   channels?: ChannelOptions | undefined
+  /** Origins of own networks from which may be bought. Default: none. */
+  privateOrigins?: readonly string[] | undefined
 }
 
 export type BuyerDeps = {
@@ -112,6 +113,8 @@ export type BuyerDeps = {
 
 export type Buyer = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** Buys from an x402 seller over HTTP. */
+  buyUrl(request: UrlPurchase): Promise<ExecutionResult>
   /** Waits for the outcome of an order, or answers from the ledger. Buys nothing. */
   again(orderId: string, waiting: Waiting): Promise<ExecutionResult | 'given up'>
   agentPurchases: AgentPurchases
@@ -153,12 +156,13 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const approvalStore = createApprovalStore(database)
   const { tokens, budget } = createSpending(options, { ...deps, purchases })
   const sendGate = createSendGate(database, logger)
+  const web = new WebSellers({ asset: deps.asset, privateOrigins: options.privateOrigins ?? [] })
+  const payees = createPayees(database)
   const shared = { clock, logger, purchases, streams, callerDid, sendGate, active, changes, catalog, keys, budget }
 
   const { channels, channelOperations } = channelsOf(options.channels, { ...shared, ...deps })
   const recovery = new Recovery({
-    ...shared,
-    channels,
+    ...{ ...shared, web, channels },
     changed: (orderId) => changes.tell(orderId),
     workers: ledger.orders,
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
@@ -176,24 +180,16 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
   })
   const { wallet, funds, runOwn } = deps
-  const running: RunOrderDeps = {
+  const running: RunOrderDeps & { web: WebSellers } = {
     ...shared,
     ...{ recovery, wallet, funds, trading, tokens, runOwn, openStream, maxWindowSeconds, allowSettleFirst },
-    awaitsSettlement,
-    channels,
+    ...{ awaitsSettlement, channels, web },
   }
   const newId = () => risingUuid(clock.now(), deps.random)
-  const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running })
+  const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running, payees })
   const flights: Flights = new Map()
-  const executing: ExecuteDeps = {
-    ...running,
-    ...shared,
-    recovery,
-    newId,
-    orders,
-    approvals,
-    approvalStore,
-    flights,
+  const executing: ExecuteDeps & BuyUrlDeps = {
+    ...{ ...running, ...shared, payees, recovery, newId, orders, approvals, approvalStore, flights },
     workerOf: ledger.orders.workerOf,
   }
   const agentPurchases = createAgentPurchases({
@@ -221,21 +217,13 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     maxPrice: budget.perCall,
   })
 
-  const following = {
-    ...shared,
-    feed,
-    workflowChanges,
-    store: ledger.orders,
-    orders,
-    recovery,
-    approvals,
-    workflows,
-    channels,
-  }
+  const parts = { orders, recovery, approvals, workflows, channels }
+  const following = { ...shared, ...parts, feed, workflowChanges, store: ledger.orders }
   deps.tail?.listen(followOthers(following))
 
   return {
     execute: (request) => execute(request, executing),
+    buyUrl: (request) => buyUrl(request, executing),
     again: (orderId, waiting) => executeAgain(orderId, waiting, executing),
     agentPurchases,
     quote: (agentId, signal) => quote(agentId, { ...shared, allowSettleFirst }, signal),
@@ -251,7 +239,15 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
       for (const order of await ledger.orders.pending()) orders.enqueue(order.id)
       await workflows.takeOver()
     },
-    services: [unstored.service, recovery, ...channels.services, approvals, orders, workflows, stopOf(active, flights)],
+    services: [
+      unstored.service,
+      recovery,
+      ...channels.services,
+      approvals,
+      orders,
+      workflows,
+      executions(active, flights),
+    ],
   }
 }
 
@@ -273,16 +269,4 @@ function createSpending(
     changed: () => feed.publish('budget', 'budget', () => budget.view()),
   })
   return { tokens, budget }
-}
-
-/** When the node stops, waiting callers get an error. The recovery takes up signed orders at the next start. */
-function stopOf(active: ActiveOrders, flights: Flights): Service {
-  return {
-    name: 'executions',
-    start: async () => {},
-    async stop() {
-      for (const cancel of active.values()) cancel(new NodeStopping())
-      await within(EXECUTIONS_END_MS, Promise.allSettled([...flights.values()].map(({ result }) => result)))
-    },
-  }
 }

@@ -28,14 +28,17 @@ import type { Standing } from '../store/reserve.ts'
 import { type Budget, overBudget } from './budget.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 
+/** What is offered for sale: a listing, or what a seller over HTTP asks now. */
+export type Offered = Pick<Listing, 'id' | 'name' | 'seller_id' | 'price' | 'local' | 'network' | 'buyable'>
+
 /** Why this node cannot buy an agent: it is sold on another network (D37). Own agents run here, unpaid. */
-export function foreignNetwork({ name, network, local, buyable }: Listing): string | undefined {
+export function foreignNetwork({ name, network, local, buyable }: Offered): string | undefined {
   if (local || buyable) return undefined
   return `${name} is sold on ${networkText(network)}, and this node buys only on its own network`
 }
 
 /** @throws MarketError NETWORK_MISMATCH */
-export function checkBuyable(listing: Listing): void {
+export function checkBuyable(listing: Offered): void {
   const reason = foreignNetwork(listing)
   if (reason === undefined) return
   const fix = `to buy it, run a node with --network ${listing.network}`
@@ -54,7 +57,7 @@ export function checkTask(task: string): void {
  *
  * @throws MarketError OVER_PRICE, NETWORK_MISMATCH
  */
-export function permittedPrice(listing: Listing, wanted: bigint | undefined, nodeMax: bigint): bigint {
+export function permittedPrice(listing: Offered, wanted: bigint | undefined, nodeMax: bigint): bigint {
   checkBuyable(listing)
   const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
   if (listing.local || listing.price <= price) return price

@@ -9,11 +9,13 @@ import type { ChannelWish } from '../schema/channel.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
 import { type Order, wishOf } from '../store/order-row.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
+import type { Payees } from '../store/payees.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
 import type { Budget } from './budget.ts'
 import type { Recovery } from './recovery.ts'
 import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
+import type { WebSellers } from './web/web-sellers.ts'
 
 export type NewOrder = {
   agentId: string
@@ -54,13 +56,14 @@ export type OrdersDeps = {
   catalog: Pick<Catalog, 'resolve'>
   replica: Pick<Replica, 'onChange'>
   /** What each order needs to run. */
-  running: RunOrderDeps
+  running: RunOrderDeps & { web: WebSellers }
   active: ActiveOrders
   /** Reports each order that has ended or that this process no longer works on. */
   changes: Changes
   recovery: Pick<Recovery, 'look'>
   budget: Pick<Budget, 'perCall'>
   approvals: Pick<Approvals, 'hold'>
+  payees: Payees
 }
 
 export function canceled(id: string): MarketError {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { orderRecord } from '../ledger/order-record.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { within } from '../lib/wait.ts'
@@ -9,10 +8,10 @@ import type { Page } from '../schema/page.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { OpenLimits, PlacementKey } from '../store/orders.ts'
 import type { Order } from '../store/purchases.ts'
-import { checkBuyable, checkTask, permittedPrice } from './guard.ts'
+import { checkBuyable, checkTask } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
 import { canceled, type NewOrder, type OrderList, type OrdersDeps, pendingOrder } from './order-requests.ts'
-import { orderError, runOrder } from './run-order.ts'
+import { failPlaced, runPlaced, runPlacedOnWeb } from './run-placed.ts'
 
 /** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
 const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
@@ -196,47 +195,15 @@ export class Orders implements Service {
   }
 
   async #run(id: string): Promise<void> {
-    const { purchases, catalog, store, clock, running, budget, approvals, logger } = this.#deps
+    const { purchases, catalog } = this.#deps
     const order = await purchases.order(id)
     if (order?.status !== 'pending' || order.task === undefined) return
+    const { signal } = this.#stopping
+    const { task, web } = order
+    if (web !== undefined) return runPlacedOnWeb({ ...order, task, web }, this.#deps, signal)
     const listing = catalog.resolve(order.agentId)
     if (listing === undefined) return this.#agentIsMissing(order)
-    let price: bigint
-    try {
-      price = permittedPrice(listing, order.price, budget.perCall())
-    } catch (error) {
-      return this.#fail(order, orderError(error))
-    }
-    // The order needs an approval. It goes on when the operator decides.
-    if ((await approvals.hold(order, listing)) !== undefined) return
-    const correlationId = randomUUID()
-    const { signal, end } = this.#beginWork(id)
-    const begun = await store
-      .begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
-      .catch((error: unknown) => {
-        end()
-        throw error
-      })
-    // The order was canceled in the meantime, or another process has begun it.
-    if (begun === undefined) return end()
-    const runnable = { ...begun, price, task: order.task, correlationId }
-    await runOrder(runnable, listing, { signal }, running).catch((error: unknown) => {
-      logger.debug({ err: error, order_id: id, correlation_id: correlationId }, 'a placed order failed')
-    })
-  }
-
-  /** Marks an order as worked on before it is executing, so that a cancellation always finds its run. */
-  #beginWork(id: string): { signal: AbortSignal; end(): void } {
-    const { active, changes } = this.#deps
-    const canceled = new AbortController()
-    active.set(id, (reason) => canceled.abort(reason))
-    return {
-      signal: AbortSignal.any([this.#stopping.signal, canceled.signal]),
-      end() {
-        active.delete(id)
-        changes.tell(id)
-      },
-    }
+    await runPlaced({ ...order, task }, listing, this.#deps, signal)
   }
 
   /** Waits for the agent's listing. A workflow step fails at once instead, because it may have a fallback agent. */
@@ -244,16 +211,10 @@ export class Orders implements Service {
     const { id, agentId, workflowId } = order
     if (workflowId !== undefined) {
       const message = `agent ${agentId} is not on the market now`
-      return this.#fail(order, { code: 'UNKNOWN_AGENT', message, retryable: true })
+      return failPlaced(order, { code: 'UNKNOWN_AGENT', message, retryable: true }, this.#deps)
     }
     const waiting = this.#waiting.get(agentId) ?? new Set()
     this.#waiting.set(agentId, waiting.add(id))
-  }
-
-  async #fail(order: Order, error: Order['error']): Promise<void> {
-    const { purchases, clock, changes } = this.#deps
-    await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
-    changes.tell(order.id)
   }
 
   #agentCame(agentId: string): void {

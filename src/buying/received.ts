@@ -1,11 +1,17 @@
 import type { Logger } from '../lib/logger.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import type { Call } from '../protocols/x402/client.ts'
+import type { WebOrder } from '../schema/web-purchase.ts'
 import type { PurchasePayment, Reservation } from '../store/purchases.ts'
 import type { BoughtOnChannel } from './channels/buy-on-channel.ts'
 import { type Delivery, notesOf, paidFor, readResponse } from './response.ts'
 
-export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: PurchasePayment }
+export type PurchaseResult = Delivery & {
+  reservation: Reservation | undefined
+  paid?: PurchasePayment
+  /** What came with a result over HTTP. */
+  web?: WebOrder
+}
 
 type Asked = { order: { id: string; task: string }; call: Call }
 

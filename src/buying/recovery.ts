@@ -19,9 +19,9 @@ import { notePaidBack } from './paid-back.ts'
 import { formOf } from './purchase.ts'
 import { notesOf, paidFor, readResponse } from './response.ts'
 import { lookAgain, lookAgainWhereDue, type PaymentCheckDeps } from './second-look.ts'
-import type { SendGate } from './send-gate.ts'
 import { ASK_TIMEOUT_MS, inLanes, learnSettlements } from './settlements.ts'
 import { onStream } from './stream-lease.ts'
+import { type SendAgainDeps, sendAgain } from './web/send-again.ts'
 
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
@@ -35,22 +35,22 @@ const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 const NOTHING_CHARGED = { code: 'SELLER_FAILED', message: 'no result came, and nothing was charged' }
 const CHAIN_SILENT = { code: 'SELLER_FAILED', message: 'no result came; the chain could not be asked' }
 
-type RecoveryDeps = PaymentCheckDeps & {
-  streams: StreamPool
-  callerDid: string
-  sendGate?: SendGate | undefined
-  /** Payment channels of this process. */
-  channels?: Pick<Channels, 'line' | 'load'> | undefined
-  /** Orders that this process works on. The recovery does not touch them. */
-  active: { has(orderId: string): boolean }
-  /** The processes that share the ledger. An order is looked after by the one that works on it. */
-  workers: Pick<OrderStore, 'workerOf' | 'askWorker'>
-  addrsOf(agentId: string): readonly string[]
-  /** Returns the seller's own name for an agent. */
-  resourceOf?(agentId: string): string
-  /** The network of this node. Payments on another network wait until the node runs there again (D37). */
-  network: string
-}
+type RecoveryDeps = PaymentCheckDeps &
+  SendAgainDeps & {
+    streams: StreamPool
+    callerDid: string
+    /** Payment channels of this process. */
+    channels?: Pick<Channels, 'line' | 'load'> | undefined
+    /** Orders that this process works on. The recovery does not touch them. */
+    active: { has(orderId: string): boolean }
+    /** The processes that share the ledger. An order is looked after by the one that works on it. */
+    workers: Pick<OrderStore, 'workerOf' | 'askWorker'>
+    addrsOf(agentId: string): readonly string[]
+    /** Returns the seller's own name for an agent. */
+    resourceOf?(agentId: string): string
+    /** The network of this node. Payments on another network wait until the node runs there again (D37). */
+    network: string
+  }
 
 /**
  * Brings every signed purchase without a caller to its end. The process may have died, or the answer may be late. While
@@ -234,6 +234,7 @@ export class Recovery implements Service {
   /** Returns true if the seller's answer is final and nothing is left to do. */
   async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
     const { purchases, clock, streams } = this.#deps
+    if (order.web !== undefined) return sendAgain(order, reservation, this.#deps, this.#stopping.signal)
     const { seller, call, resource, signal } = this.#askOf(order, reservation)
     try {
       const response = await onStream(

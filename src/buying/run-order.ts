@@ -1,4 +1,4 @@
-import { resultFields } from '../ledger/order-record.ts'
+import { resultFields, webPurchase } from '../ledger/order-record.ts'
 import { boughtSettlement, factsOf, noteOf, paymentView } from '../ledger/payment-view.ts'
 import { sessionId } from '../ledger/session-id.ts'
 import type { Changes } from '../lib/changes.ts'
@@ -24,6 +24,9 @@ import { type PurchaseDeps, purchase, type RunnableOrder } from './purchase.ts'
 import type { PurchaseResult } from './received.ts'
 import type { Recovery } from './recovery.ts'
 import type { Tokens } from './tokens.ts'
+import type { WebSold } from './web/asked.ts'
+import { buyOnWeb } from './web/buy-on-web.ts'
+import { UnclearAnswer } from './web/unclear-answer.ts'
 
 export const EXECUTION_MS_MAX = EXECUTION_SECONDS_MAX * 1000
 
@@ -65,7 +68,7 @@ type OrderCall = {
  */
 export async function runOrder(
   order: RunnableOrder,
-  listing: Listing,
+  listing: Listing | WebSold,
   call: OrderCall,
   deps: RunOrderDeps,
 ): Promise<ExecutionResult> {
@@ -86,7 +89,7 @@ export async function runOrder(
   try {
     const bought = await perform(order, listing, { ...call, onSigning, signal: deadline.signal }, deps)
     const { output, outputBytes, notes } = bought
-    const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
+    const ended = { output, outputBytes, notes, updatedAt: deps.clock.now(), ...(bought.web && { web: bought.web }) }
     const completed = { ...order, status: 'completed' as const, ...ended }
     const end = await deps.purchases.finish(completed, bought.paid).then(
       (payment) => ({ isStored: true, payment }),
@@ -142,12 +145,13 @@ async function signedOrUnknown(
 
 async function perform(
   order: RunnableOrder,
-  listing: Listing,
+  listing: Listing | WebSold,
   { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { onSigning(): void },
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   // It was canceled before it could begin.
   signal.throwIfAborted()
+  if ('live' in listing) return buyOnWeb(order, { seller: listing.live, watch, onSigning, hops }, deps, signal)
   const { task: input, correlationId } = order
   const callerId = localCaller(order.tokenId)
   const call: OwnCall = { input, correlationId, callerId, signal, ...(watch && { onOutput: watch.output }) }
@@ -191,6 +195,7 @@ export function resultOf(
     agent_id: listing.id,
     seller_id: listing.seller_id,
     ...resultFields(bought),
+    ...(order.web && { web: webPurchase(order.web) }),
     session_id: sessionId(listing.id, localCaller(order.tokenId)),
     duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
     ...(isStored && { order_id: order.id }),
@@ -256,7 +261,8 @@ function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: 
     return error
   }
   if (isCoded(error, 'StoreError')) return error
-  if (inDoubt) return resultPending(order, error)
+  if (inDoubt)
+    return resultPending(order, { cause: error, why: error instanceof UnclearAnswer ? error.message : undefined })
   if (error instanceof TaskTooLong)
     return new MarketError('INPUT_TOO_LARGE', `${error.message}; nothing was paid`, options)
   if (deadline.passed || error instanceof SellerSilent)

@@ -102,7 +102,8 @@ async function ask(group: OpenPurchase[], deps: SettlementDeps, stopping: AbortS
 async function askable({ orderId }: OpenPurchase, { purchases, resourceOf }: SettlementDeps) {
   const [reservation, order] = await Promise.all([purchases.reservationOf(orderId), purchases.order(orderId)])
   const isPaid = reservation?.state === 'spent' && reservation.txHash === undefined
-  if (!isPaid || order?.status !== 'completed') return undefined
+  // A seller over HTTP cannot be asked without being asked for the run.
+  if (!isPaid || order?.status !== 'completed' || order.web !== undefined) return undefined
   const resource = resourceOf?.(reservation.agentId) ?? reservation.agentId
   // The original node would take the question for a payment.
   if (formOf(resource).wrapped) return undefined

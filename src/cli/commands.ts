@@ -8,6 +8,7 @@ import { agentRegister } from './commands/agent-register.ts'
 import { alarmsDismiss, alarmsList } from './commands/alarms.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './commands/approvals.ts'
 import { budget } from './commands/budget.ts'
+import { buy } from './commands/buy.ts'
 import {
   channelClose,
   channelList,
@@ -65,6 +66,7 @@ export const commands: readonly Command[] = [
   agentTest,
   agentDiscover,
   agentExecute,
+  buy,
   agentImport,
   agentForget,
   agentFeedback,

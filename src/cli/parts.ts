@@ -4,6 +4,7 @@ import type { ChannelCalls } from '../http/client/channels.ts'
 import type { ApiClient } from '../http/client/client.ts'
 import type { MarketCalls } from '../http/client/market.ts'
 import type { OperatorCalls } from '../http/client/operator.ts'
+import type { BuyUrlCall } from '../http/client/requests.ts'
 import type { SourceCalls } from '../http/client/sources.ts'
 import type { StreamCalls } from '../http/client/stream.ts'
 import type { WebhookCalls } from '../http/client/webhooks.ts'
@@ -33,6 +34,8 @@ export type ExecuteRequest = {
   onProgress?: OnProgress
 }
 
+export type BuyUrlRequest = BuyUrlCall & { signal: AbortSignal }
+
 /** What commands need of a node in their own process. `StoaNode` implements it. */
 export interface OwnNode {
   /** Aborts if the node stops because other processes have taken over its work. */
@@ -50,6 +53,7 @@ export interface OwnNode {
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   readonly ownAgents: { keep(definition: AgentDefinition): Promise<Pick<OwnAgent, 'sold_elsewhere'>> }
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  buyUrl(request: BuyUrlRequest): Promise<ExecutionResult>
 }
 
 /** What commands need of a node in another process: its HTTP API. */
@@ -62,7 +66,7 @@ export type RemoteNode = MarketCalls &
   StreamCalls &
   Pick<
     ApiClient,
-    'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'fleet' | 'doors' | 'testDoors' | 'balance'
+    'agents' | 'registerAgent' | 'execute' | 'buyUrl' | 'status' | 'peers' | 'fleet' | 'doors' | 'testDoors' | 'balance'
   >
 
 /** The large dependencies of commands. Tests replace them; everything else is real. */

@@ -137,6 +137,8 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       allowSettleFirst: settings.allowSettleFirst ?? true,
       /** True: a result of a purchase comes with the transaction that settled it. */
       awaitSettlement: settings.awaitSettlement ?? false,
+      /** Origins of own networks from which may be bought over HTTP, also without TLS. */
+      privateOrigins: settings.privateOrigins ?? [],
       channels: {
         /** `auto`: cheap and frequent calls are paid by payment channels. */
         mode: settings.channels ?? ('off' as const),

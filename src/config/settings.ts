@@ -96,6 +96,7 @@ const settingRows = {
   maxWindowSeconds: { key: 'buyer.max_window_seconds', schema: countText(PAYMENT_WINDOW_SECONDS_MAX) },
   allowSettleFirst: { key: 'buyer.allow_settle_first', schema: SwitchText },
   awaitSettlement: { key: 'buyer.await_settlement', schema: SwitchText },
+  privateOrigins: { key: 'buyer.private_origins', schema: OriginList },
   channels: { key: 'buyer.channels', schema: BuyerChannelsText },
   channelAhead: { key: 'buyer.channel_ahead', schema: countText(10_000) },
   channelDepositMaxAtomic: { key: 'buyer.channel_deposit_max', schema: UsdcText },

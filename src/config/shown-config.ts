@@ -48,6 +48,7 @@ const values: Readonly<Record<SettingName, (config: Config) => Setting['value']>
   maxWindowSeconds: ({ buyer }) => buyer.maxWindowSeconds ?? PAYMENT_WINDOW_SECONDS,
   allowSettleFirst: ({ buyer }) => buyer.allowSettleFirst,
   awaitSettlement: ({ buyer }) => buyer.awaitSettlement,
+  privateOrigins: ({ buyer }) => [...buyer.privateOrigins],
   channels: ({ buyer }) => buyer.channels.mode,
   channelAhead: ({ buyer }) => buyer.channels.aheadCalls,
   channelDepositMaxAtomic: ({ buyer }) => price(buyer.channels.depositMax),

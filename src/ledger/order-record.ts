@@ -2,6 +2,7 @@ import { isoTime } from '../lib/clock.ts'
 import { defined } from '../lib/defined.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OrderRecord } from '../schema/order.ts'
+import type { WebOrder, WebPurchase } from '../schema/web-purchase.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { signedPayment } from './payment-view.ts'
 
@@ -26,7 +27,7 @@ export function orderRecord(
     task: order.task ?? null,
     ...(order.output !== undefined && resultFields({ ...order, output: order.output })),
     ...defined({ error, correlation_id: correlationId, payment: reservation && signedPayment(reservation) }),
-    ...defined({ channel: order.channelWish }),
+    ...defined({ channel: order.channelWish, web: order.web && webPurchase(order.web) }),
     ...defined({ approval_id: approvalId, workflow_id: workflowId, step_id: stepId }),
     ...(boughtFor !== undefined && { bought_for: { agent_id: boughtFor.agentId, agent_name: boughtFor.agentName } }),
     ...(order.cancelRequested === true && { cancel_requested: true }),
@@ -43,4 +44,10 @@ export function resultFields(result: Pick<Order, 'outputBytes' | 'notes'> & { ou
     ...(outputBytes !== undefined && { output_base64: Buffer.from(outputBytes).toString('base64') }),
     ...(notes !== undefined && notes.length > 0 && { notes: [...notes] }),
   }
+}
+
+/** What is shown of a purchase over HTTP. Not the headers and the body: they may hold keys of the buyer. */
+export function webPurchase({ request, terms, contentType, receipt }: WebOrder): WebPurchase {
+  const { url, method } = request
+  return { url, method, ...defined({ x402_version: terms?.version, content_type: contentType, receipt }) }
 }

@@ -20,6 +20,8 @@ type MarketErrorCode =
   | 'OVER_PRICE'
   | 'OVER_BUDGET'
   | 'LISTING_MISMATCH'
+  | 'TERMS_REFUSED'
+  | 'URL_REFUSED'
   | 'IMPORT_REFUSED'
   | 'NETWORK_MISMATCH'
   | 'SETTLES_FIRST'
@@ -76,9 +78,10 @@ export class MarketError extends CodedError<MarketErrorCode> {
 /** The payment is signed and its result is still to come. The node keeps asking for it, even if the caller leaves. */
 export function resultPending(
   { id, correlationId }: { id: string; correlationId: string },
-  cause?: unknown,
+  { cause, why }: { cause?: unknown; why?: string | undefined } = {},
 ): MarketError {
-  const still = 'the payment is signed and the node keeps asking the seller for the result'
+  const before = why === undefined ? '' : `${why}; `
+  const still = `${before}the payment is signed and the node keeps asking the seller for the result`
   const how = `order ${id} has it as soon as it comes (stoa order show ${id})`
   return new MarketError('RESULT_PENDING', `${still}; ${how}`, { cause, correlationId, orderId: id })
 }

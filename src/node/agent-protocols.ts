@@ -23,7 +23,7 @@ type AgentProtocolsDeps = PaidRunDeps & {
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime
-  buyer: Pick<Buyer, 'execute' | 'again' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
+  buyer: Pick<Buyer, 'execute' | 'buyUrl' | 'again' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>
   sources: Pick<Sources, 'search'>
@@ -47,6 +47,7 @@ export function createAgentProtocols(options: AgentProtocolsOptions, deps: Agent
       catalogs: deps.sources.search,
       quote: buyer.quote,
       execute: buyer.execute,
+      buyUrl: buyer.buyUrl,
       execution: (orderId, caller) => buyer.orders.get(orderId, caller),
       async budget({ tokenId }) {
         const token = tokenId === undefined ? undefined : await buyer.tokens.record(tokenId)

@@ -2,6 +2,7 @@ import type { AgentFunction } from '../agents/function-agent.ts'
 import type { ChannelOperations } from '../buying/channels/channel-operations.ts'
 import type { ExecuteRequest } from '../buying/execute.ts'
 import type { OrdersApi } from '../buying/orders.ts'
+import type { UrlPurchase } from '../buying/web/buy-url.ts'
 import type { WorkflowsApi } from '../buying/workflow/workflows.ts'
 import type { ChannelsApi } from '../ledger/channels-api.ts'
 import type { LedgerApi } from '../ledger/ledger-api.ts'
@@ -62,6 +63,8 @@ export interface StoaNode {
     options?: { persist?: boolean; run?: AgentFunction | undefined },
   ): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** Buys from an x402 seller over HTTP. The price limit is `maxPriceAtomic`, and that of the node. */
+  buyUrl(request: UrlPurchase): Promise<ExecutionResult>
   /** The agents of this node, for the operator. */
   readonly ownAgents: OperateAgents
   /** Payments received and made, and the executions of own agents. */

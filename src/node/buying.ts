@@ -53,6 +53,7 @@ export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise
       allowSettleFirst: buyer.allowSettleFirst,
       awaitsSettlement: buyer.awaitSettlement,
       channels: buyer.channels,
+      privateOrigins: buyer.privateOrigins,
     },
     {
       ...{ ...deps, ...deps.listings },
@@ -70,6 +71,10 @@ export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise
       execute(request) {
         pace.noteCall()
         return api.execute(request)
+      },
+      buyUrl(request) {
+        pace.noteCall()
+        return api.buyUrl(request)
       },
     },
     streams: { name: 'streams', start: async () => {}, stop: () => api.streams.close() },

@@ -86,6 +86,7 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
     ledger: parts.ledger,
     stats: parts.earnings.stats,
     execute: buyer.execute,
+    buyUrl: buyer.buyUrl,
     orders: buyer.orders,
     channels: { ...parts.channels, ...buyer.channelOperations },
     sessions: buyer.sessions,

@@ -58,7 +58,10 @@ export function x402ReceiptOf({ network, agentId, payer, issuedAt, txHash, resou
   }
 }
 
-type Bought = { network: string; agentId: string; payer: string; payTo: string; isOnChannel?: boolean }
+type Bought = Pick<Delivered, 'network' | 'agentId' | 'payer' | 'resourceUrl'> & {
+  payTo: string
+  isOnChannel?: boolean
+}
 type ReceivedX402Receipt = { ok: true; receipt: SignedX402Receipt } | { ok: false; reason: string }
 
 /** Compares the x402 receipt that a seller sends with the purchase that it is about. Never throws. */
@@ -68,7 +71,8 @@ export function checkX402Receipt(sent: unknown, bought: Bought): ReceivedX402Rec
   const receipt = parsed.data
   const { network, resourceUrl, payer } = receipt.payload
   if (network !== bought.network) return { ok: false, reason: `it is about a payment on ${network}` }
-  if (resourceUrl !== receiptResource(bought.agentId)) return { ok: false, reason: 'it is about another agent' }
+  if (resourceUrl !== (bought.resourceUrl ?? receiptResource(bought.agentId)))
+    return { ok: false, reason: 'it is about another agent' }
   if (!sameAddress(payer, bought.payer)) return { ok: false, reason: 'it names another payer' }
   if (receipt.payload.transaction === '' && bought.isOnChannel !== true) {
     return { ok: false, reason: 'it names no transaction' }

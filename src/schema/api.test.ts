@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { AgentDefinition } from './agent.ts'
-import { Execute, ExecuteAgent, RegisterAgent } from './api.ts'
+import { RegisterAgent } from './api.ts'
+import { Execute, ExecuteAgent } from './execute.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
 import { CreateOrder } from './order.ts'
 

@@ -7,6 +7,7 @@ import { TASK_BYTES_MAX } from './limits.ts'
 import { Listing } from './listing.ts'
 import { NetworkKind } from './network-kind.ts'
 import { Address, Network } from './primitives.ts'
+import { WebPurchase } from './web-purchase.ts'
 
 export const Health = z.object({ status: z.literal('ok') }).meta({ id: 'Health' })
 export type Health = z.infer<typeof Health>
@@ -53,21 +54,6 @@ export const taskFields = {
 }
 
 type TaskNames = { task?: string | undefined; input?: string | undefined }
-type TaskFields = TaskNames & {
-  max_price?: bigint | undefined
-  await_settlement?: boolean | undefined
-  channel?: ChannelWish | undefined
-}
-
-function readTask({ task, input, max_price, await_settlement, channel }: TaskFields, context: z.core.$RefinementCtx) {
-  return {
-    input: taskOf({ task, input }, context),
-    ...(max_price !== undefined && { maxPriceAtomic: max_price }),
-    ...(await_settlement !== undefined && { awaitsSettlement: await_settlement }),
-    ...(channel !== undefined && { channel }),
-  }
-}
-
 /** The task, under either of its two names. */
 export function taskOf({ task, input }: TaskNames, context: z.core.$RefinementCtx): string {
   if (task === undefined && input === undefined) {
@@ -87,27 +73,6 @@ export function agentOf(snake: string | undefined, camel: string | undefined, co
   }
   return snake ?? camel ?? ''
 }
-
-/** POST /agents/{id}/execute. Strict, like every body that spends: a mistyped `max_price` must not be ignored. */
-export const ExecuteAgent = z
-  .strictObject({ agent_id: AgentRef.optional(), ...taskFields })
-  .meta({ id: 'ExecuteAgent', description: 'Give `task` or `input`.' })
-  .transform((body, context) => ({ agent_id: body.agent_id, ...readTask(body, context) }))
-export type ExecuteAgentBody = z.input<typeof ExecuteAgent>
-
-/** The body of POST /execute. */
-export const Execute = z
-  .strictObject({
-    agent_id: AgentRef.optional(),
-    agentId: AgentRef.optional().meta({ description: 'another spelling of `agent_id`' }),
-    ...taskFields,
-  })
-  .meta({ id: 'Execute', description: 'Give `agent_id`, and `input` or `task`.' })
-  .transform((body, context) => ({
-    agent_id: agentOf(body.agent_id, body.agentId, context),
-    ...readTask(body, context),
-  }))
-export type ExecuteBody = z.input<typeof Execute>
 
 // The schemas below are answers of the node. Where money is already spent they describe formats without enforcing them:
 // a result must never be lost to its own schema.
@@ -133,6 +98,7 @@ export const ExecutionResult = z
     order_id: z.string().optional().meta({
       description: 'absent only if nothing was paid and the order could not be stored, for example on a full disk',
     }),
+    web: WebPurchase.optional().meta({ description: 'present if it was bought from an x402 seller over HTTP' }),
     payment: ExecutionPayment.nullable().meta({ description: 'null for a free agent or an own agent' }),
   })
   .meta({ id: 'ExecutionResult', description: 'The result of an execution.' })

@@ -7,6 +7,7 @@ import { ExecutionPayment } from './execution-payment.ts'
 import { IdempotencyKey } from './idempotency.ts'
 import { KEY_HOURS } from './limits.ts'
 import { seekFields } from './page.ts'
+import { WebPurchase } from './web-purchase.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
 export const OrderStatus = z.enum(orderStatuses).meta({
@@ -98,6 +99,7 @@ export const OrderRecord = z
       .object({ agent_id: z.string(), agent_name: z.string() })
       .optional()
       .meta({ description: 'the agent of this node that placed the order for its own work' }),
+    web: WebPurchase.optional().meta({ description: 'present if it was bought from an x402 seller over HTTP' }),
     cancel_requested: z.boolean().optional().meta({
       description: 'the order was canceled while it ran; it stays `executing` until its payment is known',
     }),

@@ -190,4 +190,8 @@ export const migrations: readonly string[] = [
   -- What an order wants of payment channels: 'always' or 'never'. NULL: the rule of the node.
   ALTER TABLE orders ADD COLUMN channel_wish TEXT;
   `,
+  `
+  -- Of an order at an x402 seller over HTTP, as JSON: the request, and what its payment was signed for.
+  ALTER TABLE orders ADD COLUMN web TEXT;
+  `,
 ]

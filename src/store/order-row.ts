@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ChannelWish } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { WebOrder } from '../schema/web-purchase.ts'
 import { toBytes } from './hex.ts'
 import { type Query, run } from './query.ts'
 
@@ -42,6 +43,8 @@ export type Order = {
   boughtFor?: BoughtFor | undefined
   /** What was wanted of payment channels. Undefined: the rule of the node. */
   channelWish?: 'always' | 'never' | undefined
+  /** Set for an order at an x402 seller over HTTP. `agentId` is then the URL. */
+  web?: WebOrder | undefined
 }
 
 /** The wish as an order keeps it. */
@@ -84,6 +87,7 @@ export type OrderRow = {
   for_agent_name: string | null
   for_run: string | null
   channel_wish: 'always' | 'never' | null
+  web: string | null
 }
 
 /**
@@ -93,12 +97,12 @@ export type OrderRow = {
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
     started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name,
-    for_agent, for_agent_name, for_run, for_payment, channel_wish, owner)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    for_agent, for_agent_name, for_run, for_payment, channel_wish, web, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
     agent_name = coalesce(orders.agent_name, excluded.agent_name),
-    seller_name = coalesce(orders.seller_name, excluded.seller_name),
+    seller_name = coalesce(orders.seller_name, excluded.seller_name), web = coalesce(excluded.web, orders.web),
     error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   ELSE excluded.status END
@@ -158,6 +162,7 @@ function put(sql: string, order: Order, process: string): Query<number> {
     order.boughtFor?.run ?? null,
     order.boughtFor?.paymentId === undefined ? null : toBytes(order.boughtFor.paymentId),
     order.channelWish ?? null,
+    order.web === undefined ? null : JSON.stringify(order.web),
     process,
   )
 }
@@ -186,6 +191,7 @@ export function toOrder(row: OrderRow): Order {
     tokenId: row.token_id ?? undefined,
     approvalId: row.approval_id ?? undefined,
     ...(row.channel_wish !== null && { channelWish: row.channel_wish }),
+    ...(row.web !== null && { web: JSON.parse(row.web) as WebOrder }),
     ...(row.for_run !== null && {
       boughtFor: { agentId: row.for_agent!, agentName: row.for_agent_name!, run: row.for_run },
     }),

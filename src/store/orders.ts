@@ -86,7 +86,8 @@ const FRUITLESS = `status IN ('failed', 'cancelled')`
 const OPEN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN}`
 const OWN_COUNT = `SELECT count(*) AS n FROM orders WHERE ${OPEN} AND token_id IS NOT NULL AND token_id = ?`
 const LENGTH = `
-  coalesce(octet_length(task), 0) + coalesce(octet_length(output), 0) + coalesce(octet_length(output_bytes), 0)`
+  coalesce(octet_length(task), 0) + coalesce(octet_length(output), 0) + coalesce(octet_length(output_bytes), 0)
+  + coalesce(octet_length(web), 0)`
 
 export function createOrderStore(database: LedgerDatabase): OrderStore {
   const { process } = database

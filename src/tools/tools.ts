@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { ExecuteRequest } from '../buying/execute.ts'
+import type { UrlPurchase } from '../buying/web/buy-url.ts'
 import type { Receipts } from '../ledger/receipts.ts'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError } from '../listings/market-error.ts'
@@ -12,6 +13,7 @@ import { OrderRecord } from '../schema/order.ts'
 import { pricingText } from '../schema/pricing.ts'
 import {
   type BudgetOutput,
+  BuyInput,
   DiscoverInput,
   ExecuteInput,
   GetAgentInput,
@@ -32,6 +34,7 @@ export type MarketToolsDeps = {
   catalogs: Sources['search']
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  buyUrl(request: UrlPurchase): Promise<ExecutionResult>
   /** @throws MarketError UNKNOWN_ORDER */
   execution(orderId: string, caller: Caller): Promise<OrderRecord>
   budget(caller: Caller): Promise<BudgetOutput>
@@ -101,17 +104,13 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
       const maxPriceAtomic = readPrice(max_price)
       const key = idempotency_key ?? idempotencyKey
       const request = { agentId: agent_id, input: task, maxPriceAtomic, channel, caller, idempotencyKey: key }
-      const result = await deps
-        .execute({ ...request, awaitsSettlement: await_settlement, signal, ...(cancel && { cancel }) })
-        .catch((error: unknown) => heldOf(error, agent_id))
-      if ('held' in result) return { value: result.held }
-      const { session_id: _, ...shown } = result
-      const { seller_id, order_id, payment, output, output_base64 } = result
-      const paid = payment === null ? '0' : payment.amount
-      return {
-        value: { status: 'completed', ...shown, notice: OUTPUT_NOTICE },
-        foreign: { output, output_base64, agent_id, seller_id, order_id, paid, tx_hash: payment?.tx_hash ?? '' },
-      }
+      const wanted = { ...request, awaitsSettlement: await_settlement, signal, ...(cancel && { cancel }) }
+      return resultOf(deps.execute(wanted), agent_id)
+    },
+    async buy_from_url(args, { caller, signal, cancel, idempotencyKey }) {
+      const { max_price, idempotency_key: key = idempotencyKey, ...wanted } = read(BuyInput, args)
+      const request = { ...wanted, maxPriceAtomic: readPrice(max_price), caller, idempotencyKey: key, signal }
+      return resultOf(deps.buyUrl({ ...request, ...(cancel && { cancel }) }), wanted.url)
     },
     async get_execution(args, { caller }) {
       const { order_id } = read(GetExecutionInput, args)
@@ -145,6 +144,18 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         approval: await deps.approval(approvalId),
         notice: `${decide} (or deny), or the node's dashboard. ${then} Do not call execute_agent for it again.`,
       },
+    }
+  }
+
+  async function resultOf(bought: Promise<ExecutionResult>, agentId: string): Promise<ToolResult> {
+    const result = await bought.catch((error: unknown) => heldOf(error, agentId))
+    if ('held' in result) return { value: result.held }
+    const { session_id: _, ...shown } = result
+    const { agent_id, seller_id, order_id, payment, output, output_base64 } = result
+    const paid = payment === null ? '0' : payment.amount
+    return {
+      value: { status: 'completed', ...shown, notice: OUTPUT_NOTICE },
+      foreign: { output, output_base64, agent_id, seller_id, order_id, paid, tx_hash: payment?.tx_hash ?? '' },
     }
   }
 

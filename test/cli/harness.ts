@@ -181,6 +181,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     calls: [] as string[],
     registered: [] as AgentDefinition[],
     executed: [] as Parameters<OwnNode['execute']>[0][],
+    bought: [] as Parameters<OwnNode['buyUrl']>[0][],
   }
   const node: OwnNode = {
     peerId,
@@ -216,6 +217,10 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     },
     async execute(request) {
       seen.executed.push(request)
+      return result()
+    },
+    async buyUrl(request) {
+      seen.bought.push(request)
       return result()
     },
     ...fields,
@@ -301,7 +306,11 @@ const unasked = Object.fromEntries(
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {
-  const seen = { connected: [] as { url: string; token: string | undefined }[], executed: [] as unknown[] }
+  const seen = {
+    connected: [] as { url: string; token: string | undefined }[],
+    executed: [] as unknown[],
+    bought: [] as unknown[],
+  }
   await writeNodeFile(dataDir, {
     pid: process.pid,
     api_url: 'http://127.0.0.1:8424',
@@ -318,6 +327,10 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
     registerAgent: refuse('registerAgent'),
     execute: async (call) => {
       seen.executed.push(call)
+      return result()
+    },
+    buyUrl: async (call) => {
+      seen.bought.push(call)
       return result()
     },
     status: async () => status,

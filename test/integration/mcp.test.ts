@@ -216,7 +216,7 @@ test('D16 a token that may only read finds agents, and can start nothing', async
 test('annotations show which tool spends', async () => {
   const { tools } = await (await overHttp()).listTools()
   for (const { name, annotations } of tools) {
-    const spends = name === 'execute_agent'
+    const spends = name === 'execute_agent' || name === 'buy_from_url'
     expect(annotations).toMatchObject({ readOnlyHint: !spends })
     if (spends) expect(annotations).toMatchObject({ destructiveHint: true, idempotentHint: false, openWorldHint: true })
   }

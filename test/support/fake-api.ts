@@ -193,6 +193,7 @@ export function fakeDeps({
   listings = fakeListings,
   registerAgent = async (definition) => listingOf(definition),
   execute = async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
+  buyUrl = async ({ url, task = '' }) => resultFixture({ agent_id: url, output: task }),
   balance = async () => balanceFixture,
   ...changes
 }: Partial<FakeParts> = {}): ApiDeps {
@@ -213,7 +214,7 @@ export function fakeDeps({
     },
     sources: fakeSources,
     buyer: {
-      ...{ execute, orders, sessions, workflows, tokens, budget, approvals },
+      ...{ execute, buyUrl, orders, sessions, workflows, tokens, budget, approvals },
       channelOperations: {
         open: async () => (await shown.list({ limit: 1 })).items[0]!.id,
         close: done,

@@ -4,8 +4,11 @@ import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/buying
 import { Recovery } from '../../src/buying/recovery.ts'
 import { createSendGate } from '../../src/buying/send-gate.ts'
 import type { WalletFunds } from '../../src/buying/wallet-checks.ts'
+import type { BuyUrlDeps } from '../../src/buying/web/buy-url.ts'
+import { WebSellers } from '../../src/buying/web/web-sellers.ts'
 import { Changes } from '../../src/lib/changes.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import type { ResolveName } from '../../src/lib/pinned-http.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { Wallet } from '../../src/payments/wallet.ts'
 import { type OpenStream, StreamPool } from '../../src/protocols/streams.ts'
@@ -16,6 +19,7 @@ import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
+import { createPayees } from '../../src/store/payees.ts'
 import { createPurchases, type Order, type Purchases, type StoredReservation } from '../../src/store/purchases.ts'
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
@@ -34,6 +38,9 @@ export type TestBuyerOptions = {
   maxPrice?: bigint
   /** How long a call waits while its seller ends no other, in ms. */
   slotStalledMs?: number
+  /** For purchases over HTTP. */
+  privateOrigins?: readonly string[]
+  resolve?: ResolveName
 }
 
 /** A buyer over any kind of stream: the real purchase, store, guard and recovery. */
@@ -42,7 +49,7 @@ export class TestBuyer {
   readonly database: Database
   readonly purchases: Purchases
   readonly streams: StreamPool
-  readonly deps: ExecuteDeps & { channels?: Channels | undefined }
+  readonly deps: ExecuteDeps & BuyUrlDeps & { channels?: Channels | undefined }
   readonly recovery: Recovery
   /** The listings that the buyer knows, by agent id. */
   readonly market = new Map<string, Listing>()
@@ -57,7 +64,9 @@ export class TestBuyer {
     const { clock, purchases, streams, market } = this
     const active: ExecuteDeps['active'] = new Map()
     const changes = new Changes()
+    const web = new WebSellers({ asset: usdc, privateOrigins: options.privateOrigins ?? [], resolve: options.resolve })
     const shared = {
+      web,
       clock,
       logger: silentLogger,
       purchases,
@@ -76,6 +85,7 @@ export class TestBuyer {
     this.deps = {
       ...shared,
       workerOf: orders.workerOf,
+      payees: createPayees(this.database),
       recovery: this.recovery,
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },

@@ -135,7 +135,7 @@ async function execute(
   }
 }
 
-function tellCost(context: Context, { payment, duration_ms, order_id }: ExecutionResult): void {
+export function tellCost(context: Context, { payment, duration_ms, order_id }: ExecutionResult): void {
   const { style } = context
   const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
   const paid = payment === null ? 'free' : chargeText(payment)

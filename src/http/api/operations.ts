@@ -50,7 +50,7 @@ export type ApiParts = {
   ownAgents: OwnAgentsPart
   workers: Pick<WorkerRoll, 'invite' | 'list' | 'revoke'>
   imports: ImportsPart
-  buyer: Pick<Buyer, 'execute'> & {
+  buyer: Pick<Buyer, 'execute' | 'buyUrl'> & {
     orders: OrdersApi
     sessions: Sessions
     workflows: WorkflowsApi

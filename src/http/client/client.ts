@@ -22,7 +22,7 @@ import { ApiError } from './api-error.ts'
 import { type ChannelCalls, channelCalls } from './channels.ts'
 import { type MarketCalls, marketCalls } from './market.ts'
 import { type OperatorCalls, operatorCalls } from './operator.ts'
-import { bodyOf, type ExecuteCall, type Options, type Requests } from './requests.ts'
+import { type BuyUrlCall, bodyOf, type ExecuteCall, type Options, type Requests, urlBodyOf } from './requests.ts'
 import { type SourceCalls, sourceCalls } from './sources.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './stream.ts'
 import { type WebhookCalls, webhookCalls } from './webhooks.ts'
@@ -54,6 +54,7 @@ export type ApiClient = MarketCalls &
     agent(id: string, options?: Options): Promise<Listing>
     registerAgent(definition: RegisterAgent, options?: Options): Promise<RegisteredAgent>
     execute(call: ExecuteCall, options?: Options): Promise<ExecutionResult>
+    buyUrl(call: BuyUrlCall, options?: Options): Promise<ExecutionResult>
     status(options?: Options): Promise<NodeStatus>
     peers(options?: Options): Promise<PeerStatus[]>
     fleet(options?: Options): Promise<Fleet>
@@ -152,6 +153,10 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     execute({ idempotencyKey = randomUUID(), ...task }, call) {
       const keyed = { ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
       return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, bodyOf(task))
+    },
+    buyUrl({ idempotencyKey = randomUUID(), ...wanted }, call) {
+      const keyed = { timeoutMs: EXECUTION_TIMEOUT_MS, ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
+      return request('/execute', ExecutionResult, keyed, urlBodyOf(wanted))
     },
     status: (call) => request('/status', NodeStatus, call),
     peers: (call) => request('/peers', PeerStatuses, call),

@@ -1,7 +1,8 @@
 import type * as z from 'zod'
 import { formatPrice } from '../../schema/amount.ts'
-import type { ExecuteBody } from '../../schema/api.ts'
 import type { ChannelWish } from '../../schema/channel.ts'
+import type { ExecuteBody } from '../../schema/execute.ts'
+import type { Expected, WebMethod } from '../../schema/web-purchase.ts'
 
 export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
@@ -35,6 +36,33 @@ export type ExecuteCall = {
 export function bodyOf({ agentId, input, maxPriceAtomic, awaitsSettlement, channel }: ExecuteCall): ExecuteBody {
   const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
   return { agent_id: agentId, input, max_price, await_settlement: awaitsSettlement, channel }
+}
+
+export type BuyUrlCall = Pick<ExecuteCall, 'maxPriceAtomic' | 'awaitsSettlement' | 'idempotencyKey'> & {
+  url: string
+  task?: string | undefined
+  method?: WebMethod | undefined
+  headers?: Readonly<Record<string, string>> | undefined
+  body?: string | undefined
+  expected?: Expected | undefined
+}
+
+export function urlBodyOf({
+  maxPriceAtomic,
+  awaitsSettlement,
+  expected,
+  headers,
+  ...request
+}: BuyUrlCall): ExecuteBody {
+  const text = (amount: bigint | undefined) => (amount === undefined ? undefined : formatPrice(amount))
+  const { amount, payTo, asset, network } = expected ?? {}
+  return {
+    ...request,
+    ...(headers && { headers: { ...headers } }),
+    max_price: text(maxPriceAtomic),
+    await_settlement: awaitsSettlement,
+    ...(expected && { expected: { price: text(amount), pay_to: payTo, asset, network } }),
+  }
 }
 
 /** Builds a path. Each id is encoded as one segment. */

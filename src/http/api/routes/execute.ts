@@ -1,8 +1,10 @@
 import * as z from 'zod'
 import type { Buyer } from '../../../buying/buyer.ts'
+import type { UrlPurchase } from '../../../buying/web/buy-url.ts'
 import type { Logger } from '../../../lib/logger.ts'
-import { AgentParams, Execute, ExecuteAgent, ExecutionResult } from '../../../schema/api.ts'
+import { AgentParams, ExecutionResult } from '../../../schema/api.ts'
 import type { ChannelWish } from '../../../schema/channel.ts'
+import { Execute, ExecuteAgent } from '../../../schema/execute.ts'
 import { TASK_BYTES_MAX } from '../../../schema/limits.ts'
 import { HttpError, type ProblemCode } from '../../server/problem.ts'
 import { type Call, type Operation, operation } from '../operation.ts'
@@ -14,6 +16,8 @@ const errors: readonly ProblemCode[] = [
   'OVER_PRICE',
   'OVER_BUDGET',
   'LISTING_MISMATCH',
+  'TERMS_REFUSED',
+  'URL_REFUSED',
   'SETTLES_FIRST',
   'CHANNEL_NEEDED',
   'NETWORK_MISMATCH',
@@ -63,7 +67,7 @@ const shared = {
   errors,
 } as const
 
-export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Operation[] {
+export function executeRoutes(buyer: Pick<Buyer, 'execute' | 'buyUrl'>, logger: Logger): Operation[] {
   type Context = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
   function execute(agentId: string, task: Task, call: Context) {
     const { input } = task
@@ -75,6 +79,12 @@ export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Op
     const request = { ...task, agentId, caller, idempotencyKey, signal }
     if (!wantsStream(headers.accept)) return buyer.execute(request)
     return progressStream((onProgress) => buyer.execute({ ...request, onProgress }), { caller, logger })
+  }
+  function buyFromUrl(wanted: Omit<UrlPurchase, 'signal'>, call: Context) {
+    const { caller, idempotencyKey, signal, headers } = call
+    const request = { ...wanted, caller, idempotencyKey, signal }
+    if (!wantsStream(headers.accept)) return buyer.buyUrl(request)
+    return progressStream((onProgress) => buyer.buyUrl({ ...request, onProgress }), { caller, logger })
   }
   return [
     operation({
@@ -99,9 +109,12 @@ export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Op
       ...shared,
       id: 'execute',
       path: '/execute',
+      summary: 'Execute an agent, or buy from a URL',
+      description: `${shared.description} With \`url\` instead of \`agent_id\` it buys from an x402 seller over HTTP: scheme \`exact\`, versions 2 and 1. The terms come from the live answer of the seller.`,
       body: Execute,
       example: { agent_id: 'q5v7gtn3jhb2kxw4', input: 'Summarize: …', max_price: '0.05' },
       handler(call) {
+        if ('url' in call.body) return buyFromUrl(call.body, call)
         const { agent_id: id, ...task } = call.body
         return execute(id, task, call)
       },

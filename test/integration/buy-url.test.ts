@@ -1,0 +1,110 @@
+/** T41 D54: buying from x402 sellers over HTTP, those of others and Stoa's own, with money on a real chain. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { call } from '../support/api-calls.ts'
+import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
+import { startExpressSeller, type WebSeller } from '../support/web-seller.ts'
+
+const NEVER = new AbortController().signal
+let devnet: Devnet
+let seller: TestNode
+let express: WebSeller
+let buyer: TestNode
+const asked: string[] = []
+
+beforeAll(async () => {
+  devnet = await startDevnet()
+  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey, public: { port: 0 } })
+  express = await startExpressSeller({
+    facilitatorUrl: devnet.facilitatorUrl,
+    payTo: devnet.wallets.seller.address,
+    answer({ body }, response) {
+      asked.push(body)
+      response.json({ said: JSON.parse(body).task })
+    },
+  })
+  const privateOrigins = [express.origin, new URL(seller.publicUrl).origin]
+  buyer = await startTestNode({ devnet, walletKey: devnet.wallets.buyer.privateKey, buyer: { privateOrigins } })
+})
+afterAll(async () => {
+  await buyer?.stop()
+  await seller?.stop()
+  await express?.stop()
+  await devnet?.stop()
+})
+
+const money = () =>
+  Promise.all([devnet.wallets.buyer, devnet.wallets.seller].map(({ address }) => devnet.chain.balanceOf(address)))
+async function moved(work: () => Promise<unknown>): Promise<bigint[]> {
+  const before = await money()
+  await work()
+  const after = await money()
+  return [before[0]! - after[0]!, after[1]! - before[1]!]
+}
+
+test('buys from @x402/express: one order, one payment, and the result as it came', async () => {
+  let result: Awaited<ReturnType<typeof buyer.node.buyUrl>> | undefined
+  const paid = await moved(async () => {
+    result = await buyer.node.buyUrl({ url: express.url, task: 'hello', maxPriceAtomic: 20_000n, signal: NEVER })
+  })
+  expect(paid).toEqual([10_000n, 10_000n])
+  expect(result).toMatchObject({
+    agent_id: express.url,
+    seller_id: `${express.origin}#${devnet.wallets.seller.address.toLowerCase()}`,
+    output: '{"said":"hello"}',
+    web: { url: express.url, method: 'POST', x402_version: 2, content_type: 'application/json; charset=utf-8' },
+    payment: { amount: '0.01', tx_hash: expect.stringMatching(/^0x[0-9a-f]{64}$/) },
+  })
+  expect(result!.notes).toBeUndefined()
+  expect(asked).toEqual(['{"task":"hello"}'])
+  const order = await until(async () => {
+    const found = await buyer.node.orders.get(result!.order_id!)
+    return found.payment?.book === 'paid' ? found : undefined
+  })
+  expect(order).toMatchObject({ status: 'completed', agent_id: express.url, payment: { settlement: 'settled' } })
+})
+
+test('buys an agent of a Stoa seller, with its receipts', async () => {
+  const { id } = await seller.node.registerAgent(
+    { name: 'echo', description: 'Says it again', price: 30_000n },
+    { persist: false, run: async (task) => `${task}!` },
+  )
+  const url = `${seller.publicUrl}/x402/${id}`
+  const before = await money()
+  const result = await buyer.node.buyUrl({ url, task: 'hello', signal: NEVER })
+  expect(result).toMatchObject({
+    output: 'hello!',
+    web: { receipt: { payload: { resourceUrl: url } } },
+    payment: { amount: '0.03' },
+  })
+  expect(result.notes).toBeUndefined()
+  const after = await money()
+  expect([before[0]! - after[0]!, after[1]! - before[1]!]).toEqual([30_000n, 30_000n])
+  const { items } = await buyer.node.receipts.list({ limit: 10 })
+  expect(items.find(({ agent_id }) => agent_id === url)).toMatchObject({ status: 'valid' })
+})
+
+test('POST /execute takes a URL, and a repeat with the same key buys nothing', async () => {
+  const body = { url: express.url, task: 'keyed', max_price: '0.02', expected: { price: '0.01' } }
+  const send = () => call(buyer.url, '/execute', { body, headers: { 'idempotency-key': 'one-key' } })
+  const paid = await moved(async () => {
+    const first = await send()
+    const second = await send()
+    expect([first.status, second.status]).toEqual([200, 200])
+    expect((second.body as { order_id: string }).order_id).toBe((first.body as { order_id: string }).order_id)
+  })
+  expect(paid).toEqual([10_000n, 10_000n])
+})
+
+test('signs nothing above the limit of the caller, or for other terms than expected', async () => {
+  const buy = (more: object) => buyer.node.buyUrl({ url: express.url, task: 'no', signal: NEVER, ...more })
+  const paid = await moved(async () => {
+    await expect(buy({ maxPriceAtomic: 9_999n })).rejects.toMatchObject({ code: 'OVER_PRICE' })
+    await expect(buy({ expected: { amount: 9_999n } })).rejects.toMatchObject({ code: 'TERMS_REFUSED' })
+    await expect(buy({ expected: { payTo: `0x${'1'.repeat(40)}` } })).rejects.toMatchObject({ code: 'TERMS_REFUSED' })
+    await expect(buy({ expected: { network: 'eip155:1' } })).rejects.toMatchObject({ code: 'TERMS_REFUSED' })
+  })
+  expect(paid).toEqual([0n, 0n])
+  expect(asked).not.toContain('{"task":"no"}')
+})
