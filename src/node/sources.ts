@@ -33,9 +33,10 @@ export function createNodeSources(config: Config, secrets: Secrets, deps: NodeSo
     isListed: (id) => catalog.resolve(id) !== undefined,
     bearing: deps.search.bearing,
     measured(url) {
-      // The agent of an order at a URL is that URL.
-      const known = deps.measures.share(url)
-      return known && { share: known.share, stats: deps.measures.stats(url) }
+      // The agent of an order at a URL is that URL without its query.
+      const { origin, pathname } = new URL(url)
+      const known = deps.measures.share(origin + pathname)
+      return known && { share: known.share, stats: deps.measures.stats(origin + pathname) }
     },
   })
 }

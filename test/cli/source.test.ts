@@ -9,7 +9,13 @@ const found: SourceResults = {
   entries: [
     {
       ...{ id: `url_${'0'.repeat(40)}`, origin: 'catalog', sources: ['cdp'], type: 'http', method: 'POST' },
-      ...{ url: 'https://weather.example/now', name: 'Weather', description: 'Of today', tags: [], score: 1 },
+      ...{
+        url: "https://weather.example/now?it=';reboot;'",
+        name: 'Weather',
+        description: 'Of today',
+        tags: [],
+        score: 1,
+      },
       listed: {
         price: '0.02',
         price_atomic: '20000',
@@ -85,7 +91,10 @@ test('agent discover --sources shows entries apart from agents, and which catalo
   expect(agents).toContain('1 agent')
   expect(agents).not.toContain('https://weather.example')
   expect(entries).toContain(
-    'catalog  Weather  0.01 USDC  answers, 120 ms\n  url     POST https://weather.example/now\n',
+    'catalog  Weather  0.01 USDC  answers, 120 ms\n  url     POST https://weather.example/now?it=',
+  )
+  expect(entries).toContain(
+    'buy     stoa buy \'https://weather.example/now?it=%27;reboot;%27\' --task "…" --max-price 0.01 --pay-to 0x1111111111111111111111111111111111111111\n',
   )
   expect(entries).toContain('other failed: it did not answer in 6 s; what it said 2 min ago is shown')
   expect(entries).toContain('claims  12 payers in 30 days (as the catalog says)')

@@ -64,6 +64,33 @@ test.each([true, false])(
   },
 )
 
+test('an entry is bought by its URL at its live terms, and what this node measured then shows', async () => {
+  const bazaar = await startBazaar([item])
+  const node = await buyer({
+    sources: [{ url: bazaar.url, name: 'bazaar', allow_private: 'true' }],
+    buyer: { privateOrigins: [new URL(seller.publicUrl).origin] },
+  })
+  const api = apiOf(node)
+  const find = async () => (await api.searchSources({ q: 'weather', probe: true })).entries[0]!
+  const { url, expected } = await find()
+  const buy = async (changes: object) => {
+    const body = JSON.stringify({ url, task: 'hello', expected: { ...expected, ...changes } })
+    const answer = await fetch(`${node.url}/execute`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
+    return { status: answer.status, body: await answer.text() }
+  }
+  for (const changes of [{ price: '0.009' }, { pay_to: `0x${'2'.repeat(40)}` }, { network: 'eip155:8453' }]) {
+    const refused = await buy(changes)
+    expect(refused).toMatchObject({ status: 402, body: expect.stringContaining('nothing was signed') })
+  }
+  expect((await find()).stats).toBeUndefined()
+  expect(await buy({})).toMatchObject({ status: 200, body: expect.stringContaining('hello') })
+  expect((await find()).stats).toMatchObject({ calls: 1, success_rate: 1 })
+})
+
 test('T38: an entry is no agent: not in a list, not by its id or name, and to no peer', async () => {
   const bazaar = await startBazaar([item])
   const node = await buyer({ sources: [{ url: bazaar.url, allow_private: 'true' }], openai: { enabled: true } })

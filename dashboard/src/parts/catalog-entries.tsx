@@ -4,6 +4,7 @@ import { useResource } from '../api/resource.ts'
 import type { CatalogEntry, CatalogSearch, CatalogSource } from '../api/types.ts'
 import { duration, money, networkName, percent, sentence, short } from '../format.ts'
 import { Badge, Section, type Tone } from './bits.tsx'
+import { copyText } from './clipboard.ts'
 import { Icon } from './icon.tsx'
 import { Loading, Problem } from './states.tsx'
 import type { FilterProps } from './typed.tsx'
@@ -93,6 +94,11 @@ function Entry({ entry: given }: { entry: CatalogEntry }) {
         {alike !== undefined && <span className="tag warn">looks like the agent {alike.name}</span>}
         <Badge state={state} tone={tones[state]} />
         <strong>{price === undefined ? 'no price in USDC' : `${money(price)} USDC`}</strong>
+        {expected !== undefined && (
+          <button type="button" onClick={() => copyText(buyCommand(entry, expected), 'command that buys it')}>
+            Copy command<span className="hidden"> that buys {name ?? url}</span>
+          </button>
+        )}
         {state === 'unchecked' && (
           <button type="button" onClick={ask}>
             Check<span className="hidden"> {name ?? url}</span>
@@ -108,6 +114,15 @@ function Entry({ entry: given }: { entry: CatalogEntry }) {
       {error !== undefined && <p className="catalog-note">{error.message}</p>}
     </li>
   )
+}
+
+/** For a shell: a quote in a URL must not end the text, since a stranger wrote it. */
+function buyCommand(
+  { url, method }: CatalogEntry,
+  { price, pay_to: payTo }: NonNullable<CatalogEntry['expected']>,
+): string {
+  const how = method === 'GET' ? '--method GET' : '--task "…"'
+  return `stoa buy '${url.replaceAll("'", '%27')}' ${how} --max-price ${price} --pay-to ${payTo}`
 }
 
 function facts({ listed, expected, latency_ms: latency, stats, claims, last_updated: seen }: CatalogEntry): string[] {

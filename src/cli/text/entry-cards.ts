@@ -1,5 +1,5 @@
 import { networkText } from '../../schema/network-kind.ts'
-import type { SourceEntry, SourceResults } from '../../schema/source.ts'
+import type { SourceEntry, SourceResults, SourceTerms } from '../../schema/source.ts'
 import type { Context } from '../command.ts'
 import { printableLine } from './terminal-text.ts'
 
@@ -45,6 +45,7 @@ function card(entry: SourceEntry, { style }: Context): string[] {
     ...(entry.last_updated === undefined ? [] : [`  seen    ${entry.last_updated} (as the catalog says)`]),
     ...standingLines(entry),
     ...(entry.description === undefined ? [] : [`  ${dim(printableLine(entry.description, WIDTH - 2))}`]),
+    ...(expected === undefined ? [] : [`  buy     ${buyCommand(entry, expected)}`]),
     ...(entry.reason === undefined ? [] : [yellow(`  not buyable: ${printableLine(entry.reason, 200)}`)]),
     ...(alike === undefined
       ? []
@@ -53,6 +54,12 @@ function card(entry: SourceEntry, { style }: Context): string[] {
           yellow(`          ${alike.id}`),
         ]),
   ]
+}
+
+/** For a shell: a quote in a URL must not end the text, since a stranger wrote it. */
+function buyCommand({ url, method }: SourceEntry, { price, pay_to: payTo }: SourceTerms): string {
+  const how = method === 'GET' ? '--method GET' : '--task "…"'
+  return `stoa buy '${printableLine(url, 2048).replaceAll("'", '%27')}' ${how} --max-price ${price} --pay-to ${payTo}`
 }
 
 function stateText({ state, latency_ms: latency }: SourceEntry): string {
