@@ -62,7 +62,7 @@ test('every command accepts these flags, except commands that work on files and 
   expect(without.toSorted()).toEqual(
     [
       ...['agent config add', 'agent config list', 'agent config remove'],
-      ...['completion', 'init', 'ledger adopt', 'ledger copy', 'logs', 'start', 'stop', 'worker'],
+      ...['completion', 'init', 'ledger adopt', 'ledger copy', 'logs', 'sell', 'start', 'stop', 'worker'],
     ].toSorted(),
   )
 })
