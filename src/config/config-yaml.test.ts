@@ -30,7 +30,7 @@ api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hos
 public: {host: 0.0.0.0, port: 8425, url: https://agents.example/, tls_cert: /tls/cert.pem, tls_key: /tls/key.pem, trusted_proxies: [127.0.0.1, 10.0.0.0/8]}
 facilitator: {headers_env: X-Api-Key=F_KEY, fallbacks: [https://second.example, https://third.example]}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
-  approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, await_settlement: true, channels: auto,
+  approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, await_settlement: true, private_origins: ["http://127.0.0.1:4021"], channels: auto,
   channel_ahead: 5, channel_deposit_max: 0.5, channel_idle_hours: 48, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, drain_seconds: 30, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a],
@@ -86,6 +86,7 @@ log: {level: warn}
     maxWindowSeconds: 300,
     allowSettleFirst: false,
     awaitSettlement: true,
+    privateOrigins: ['http://127.0.0.1:4021'],
     channels: 'auto',
     channelAhead: 5,
     channelDepositMaxAtomic: 500_000n,

@@ -108,3 +108,27 @@ test('signs nothing above the limit of the caller, or for other terms than expec
   expect(paid).toEqual([0n, 0n])
   expect(asked).not.toContain('{"task":"no"}')
 })
+
+test('lists, books and receipts of the API show purchases over HTTP, and an approval lets the order run', async () => {
+  const host = new URL(express.origin).host
+  for (const path of ['/orders', '/payments', '/receipts', '/stats', '/metrics', '/budget']) {
+    const { status } = await fetch(buyer.url + path)
+    expect([path, status]).toEqual([path, 200])
+  }
+  await call(buyer.url, '/budget', { method: 'PUT', body: { auto_approve_below: '0.005' } })
+  const body = { url: express.url, task: 'ask first' }
+  const { status, body: problem } = await call(buyer.url, '/execute', { body })
+  expect([status, (problem as { code: string }).code]).toEqual([402, 'APPROVAL_REQUIRED'])
+  const { approval_id, order_id } = problem as { approval_id: string; order_id: string }
+  expect(asked).not.toContain('{"task":"ask first"}')
+  await call(buyer.url, `/approvals/${approval_id}/approve`, { method: 'POST', body: {} })
+  const order = await until(async () => {
+    const found = await buyer.node.orders.get(order_id)
+    return found.status === 'completed' ? found : undefined
+  })
+  expect(order).toMatchObject({ agent_name: `${host}/run`, seller_name: host, output: '{"said":"ask first"}' })
+  await call(buyer.url, '/budget', { method: 'PUT', body: { auto_approve_below: null, deny: [host] } })
+  await expect(buyer.node.buyUrl({ url: express.url, task: 'denied', signal: NEVER })).rejects.toMatchObject({
+    code: 'SELLER_NOT_ALLOWED',
+  })
+})

@@ -109,8 +109,24 @@ function hintsFor(path: string): Hints {
 }
 
 const broken = fc.string({ unit: 'binary' })
+/** Fields that do not go together: a body is also written without those of one side. */
+const exclusive: Record<string, readonly string[][]> = {
+  '/execute': [
+    ['url', 'method', 'headers', 'body', 'expected'],
+    ['agent_id', 'agentId', 'channel'],
+  ],
+}
+function without(schema: JsonSchema, names: readonly string[]): JsonSchema {
+  const named = schema.$ref === undefined ? schema : (schemas[String(schema.$ref).split('/').at(-1)!] as JsonSchema)
+  const left = Object.entries((named.properties ?? {}) as JsonSchema).filter(([name]) => !names.includes(name))
+  return { ...named, properties: Object.fromEntries(left) }
+}
+
 function payloadFor(path: string, schema: JsonSchema | undefined): fc.Arbitrary<string> {
-  const body = schema === undefined ? value : fromSchema(schema, { schemas, hints: hintsFor(path), wrong: value })
+  const options = { schemas, hints: hintsFor(path), wrong: value }
+  const parts = schema === undefined ? [] : (exclusive[path] ?? []).map((names) => without(schema, names))
+  const whole = { arbitrary: schema === undefined ? value : fromSchema(schema, options), weight: 1 }
+  const body = fc.oneof(whole, ...parts.map((part) => ({ arbitrary: fromSchema(part, options), weight: 4 })))
   return mostly(
     body.map((json) => JSON.stringify(json) ?? 'null'),
     broken,
