@@ -192,8 +192,9 @@ test('a handler that throws resets its stream and harms no other', async () => {
     if (calls === 1) throw new Error('a bug')
     stream.addEventListener('message', (event) => stream.send(event.data))
   })
+  // One address: with more, a stream that ends at once is opened again at another.
   await expect(
-    buyer.openStream(whereIs(seller), ECHO, within(5000)).then((stream) => ask(stream, 'one')),
+    buyer.openStream(whereIs(seller, 'tcp'), ECHO, within(5000)).then((stream) => ask(stream, 'one')),
   ).rejects.toThrow()
   expect(await ask(await buyer.openStream(whereIs(seller), ECHO, within(5000)), 'two')).toBe('two')
 })
