@@ -55,8 +55,11 @@ export async function runWorker(options: WorkerOptions, ports: WorkerPorts, sign
     const host = await createDialHost({ identity, version: stoaVersion() })
     await host.start()
     try {
-      const dial = (attempt: AbortSignal) =>
-        seller.dial((known) => host.openStream({ peerId: peer, addrs: known }, WORK_PROTOCOL, attempt))
+      const dial = (attempt: AbortSignal) => {
+        // The process of before has ended the work or refuses it, and may do so again.
+        host.leave()
+        return seller.dial((known) => host.openStream({ peerId: peer, addrs: known }, WORK_PROTOCOL, attempt))
+      }
       const onWelcome = (name: string, said: readonly string[]) => {
         const unknown = names.filter((agent) => said.includes(agent))
         onReady({ peerId: host.peerId, sellerId: peer, name, agents: names, unknown })

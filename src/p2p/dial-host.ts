@@ -17,7 +17,7 @@ import type { Identity } from './identity.ts'
 import { takeBackAfterEnd } from './libp2p-fixes/half-closed.ts'
 import type { Inside } from './libp2p-fixes/inside.ts'
 import { createRelayTransport } from './libp2p-fixes/relay-transport.ts'
-import { addressesOf, startAnywhere } from './multiaddrs.ts'
+import { addressesOf, inOwnOrder } from './multiaddrs.ts'
 import { ping as pingOver } from './ping.ts'
 
 const OPEN_MS_MAX = 30_000
@@ -31,23 +31,23 @@ interface DialHost extends Service {
   readonly peerId: string
   /** @throws CodedError `PEER_UNREACHABLE`, `PROTOCOL_UNSUPPORTED` */
   openStream(peer: { peerId: string; addrs: readonly string[] }, protocol: string, signal: AbortSignal): Promise<Stream>
+  /** Ends the connection. The next one begins with the address after it: another process of the peer may answer there. */
+  leave(): void
 }
 
 type DialServices = { identify: Identify; ping: Ping; inside: Pick<Inside['transportManager'], 'dial'> }
 
 /**
- * A peer of several processes is dialed at a random one of them, so that workers spread.
+ * A peer of several processes is dialed at them in an order of this host, so that workers spread.
  *
  * @param options.version of stoa, which the peer is told
- * @param options.random from 0 to less than 1
  */
-export async function createDialHost(options: {
-  identity: Identity
-  version: string
-  random?: () => number
-}): Promise<DialHost> {
-  const { identity, version, random } = options
+export async function createDialHost(options: { identity: Identity; version: string }): Promise<DialHost> {
+  const { identity, version } = options
   const closing = new AbortController()
+  /** The address that answered last. */
+  let last: Multiaddr | undefined
+  const dialed = new WeakMap<Connection, Multiaddr>()
   const libp2p = await createLibp2p<DialServices>({
     start: false,
     privateKey: identity.privateKey,
@@ -60,7 +60,11 @@ export async function createDialHost(options: {
     services: { identify: identify(), ping: ping(), inside: ({ transportManager }) => transportManager },
   })
   // Not `libp2p.dial`, which tries one address after another and waits for each.
-  const dialOne = (address: Multiaddr, signal: AbortSignal) => libp2p.services.inside.dial(address, { signal })
+  const dialOne = async (address: Multiaddr, signal: AbortSignal) => {
+    const connection = await libp2p.services.inside.dial(address, { signal })
+    dialed.set(connection, address)
+    return connection
+  }
   libp2p.addEventListener('connection:open', ({ detail }) => void watch(detail, closing.signal))
 
   return {
@@ -71,12 +75,19 @@ export async function createDialHost(options: {
       closing.abort(new Error('the host is stopping'))
       await libp2p.stop()
     },
+    leave() {
+      for (const connection of libp2p.getConnections()) connection.abort(new Error('the stream over it has ended'))
+    },
     async openStream({ peerId, addrs }, protocol, outer) {
       const signal = AbortSignal.any([outer, AbortSignal.timeout(OPEN_MS_MAX)])
       try {
         const open = libp2p.getConnections(peerIdFromString(peerId)).find(({ status }) => status === 'open')
-        const addresses = startAnywhere(addressesOf(peerId, addrs), random).slice(0, ADDRESSES_DIALED_MAX)
+        const order = inOwnOrder(addressesOf(peerId, addrs), identity.peerId, last)
+        // If none answers from there on, the next attempt begins with the first: a long list is dialed in part only.
+        last = undefined
+        const addresses = order.slice(0, ADDRESSES_DIALED_MAX)
         const connection = open ?? (await dialFirst(addresses, dialOne, DIAL, signal))
+        last = dialed.get(connection)
         if (connection.remotePeer.toString() !== peerId) {
           connection.abort(new Error('another peer answered'))
           throw new Error(`${connection.remotePeer} answered at ${connection.remoteAddr}`)

@@ -4,6 +4,7 @@ import {
   addressesOf,
   announceable,
   bestFirst,
+  inOwnOrder,
   mergeAddresses,
   namesIn,
   parseAnnounce,
@@ -141,4 +142,21 @@ test('the addresses of several processes are merged so that a short list names e
   const merged = mergeAddresses([first, second])
   expect(merged).toEqual([at('9.9.9.9', 1), at('8.8.8.8', 2), quic, at('127.0.0.1', 1)])
   expect(mergeAddresses([])).toEqual([])
+})
+
+test('each dialer has an order of its own: public addresses first, and dialers spread over those of equal rank', () => {
+  const near = multiaddr('/ip4/192.168.0.1/tcp/1')
+  const open = ['5.5.5.1', '5.5.5.2', '5.5.5.3'].map((ip) => multiaddr(`/ip4/${ip}/tcp/1`))
+  const all = [near, ...open]
+  const first = Array.from({ length: 30 }, (_, n) => inOwnOrder(all, `worker ${n}`)[0]!)
+  for (const address of open) expect(first.filter((one) => one === address).length).toBeGreaterThan(4)
+  const order = inOwnOrder(all, 'a worker')
+  expect(order.at(-1)).toBe(near)
+  expect(inOwnOrder([...all].reverse(), 'a worker')).toEqual(order)
+  // Without one of them the others keep their order.
+  const left = all.filter((address) => address !== order[1])
+  expect(inOwnOrder(left, 'a worker')).toEqual([order[0], order[2], order[3]])
+  expect(inOwnOrder(all, 'a worker', order[1])).toEqual([order[2], order[3], order[0], order[1]])
+  expect(inOwnOrder(all, 'a worker', order[3])).toEqual(order)
+  expect(inOwnOrder(all, 'a worker', multiaddr('/ip4/5.5.5.9/tcp/1'))).toEqual(order)
 })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { isLinkLocal, isLoopback, isPrivate } from '@libp2p/utils'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
@@ -152,6 +153,22 @@ export function startAnywhere(addresses: readonly Multiaddr[], random: () => num
   const equal = addresses.filter((address) => rankOf(address) === rankOf(first))
   const start = equal[Math.floor(random() * equal.length)]!
   return [start, ...addresses.filter((address) => address !== start)]
+}
+
+/**
+ * The best addresses first, and those of equal rank in an order of the one who dials, which is the same at each start: so
+ * the workers of a seller with several processes spread over them.
+ *
+ * @param after the address that was dialed before. The order goes on after it, and comes to it last.
+ */
+export function inOwnOrder(addresses: readonly Multiaddr[], dialer: string, after?: Multiaddr): Multiaddr[] {
+  const weight = (address: Multiaddr) => createHash('sha256').update(`${dialer} ${address}`).digest('hex')
+  const order = addresses
+    .map((address) => ({ address, weight: weight(address) }))
+    .sort((a, b) => rankOf(a.address) - rankOf(b.address) || (a.weight < b.weight ? -1 : 1))
+    .map(({ address }) => address)
+  const at = after === undefined ? -1 : order.findIndex((address) => address.equals(after))
+  return [...order.slice(at + 1), ...order.slice(0, at + 1)]
 }
 
 /**

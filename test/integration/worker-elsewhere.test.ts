@@ -1,13 +1,15 @@
 /** ADR-28: an agent of workers at a seller of two processes, and a worker that is connected to one of them. */
-import { readFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
+import { addressesOf, inOwnOrder } from '../../src/p2p/multiaddrs.ts'
 import type { Fleet } from '../../src/schema/fleet.ts'
 import type { InvitedWorker, WorkerRecord } from '../../src/schema/worker.ts'
 import { ask } from '../support/api-calls.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
-import { killNodeProcesses } from '../support/node-process.ts'
+import { killNodeProcesses, type NodeProcess } from '../support/node-process.ts'
 import { openSellerProcesses } from '../support/seller-processes.ts'
 import { until } from '../support/until.ts'
 import { killWorkerProcesses, startWorkerProcess } from '../support/worker-process.ts'
@@ -91,3 +93,43 @@ test('a worker goes on with a process that came after its invitation, when those
   await worker.kill('SIGKILL')
   await (await startWorkerProcess({ dataDir, token, agents })).joined()
 }, 180_000)
+
+test('workers with tokens of one process spread over both, and one whose process ends goes to the other', async () => {
+  const painter = { name: 'painter', description: 'paints', price: 0, worker: true }
+  const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+  const running = [await shop.start('a'), await shop.start('b')]
+  const [one, two] = running as [NodeProcess, NodeProcess]
+  const homes = running.map(({ ready }) => ready.addresses)
+  const agents = [{ ...painter, worker: undefined, command: ['/bin/cat'] }]
+  const workers = []
+  for (const home of homes) {
+    const dataDir = await testDir()
+    await keyThatBegins(home, homes.flat(), { seller: shop.seller, path: join(dataDir, 'worker.key') })
+    const { token } = await ask<InvitedWorker>(one.ready.api_url, '/workers', { body: {} })
+    const worker = await startWorkerProcess({ dataDir, token, agents })
+    await worker.joined()
+    workers.push(worker)
+  }
+  const connected = async () => {
+    const known = await ask<WorkerRecord[]>(two.ready.api_url, '/workers')
+    return known.flatMap(({ state, processes = [] }) => (state === 'connected' ? processes : []))
+  }
+  await until(async () => new Set(await connected()).size === 2, WAIT)
+  one.child.kill('SIGKILL')
+  await one.exited
+  await workers[0]!.joined(2)
+  await until(async () => (await connected()).length === 2 && new Set(await connected()).size === 1, WAIT)
+}, 180_000)
+
+/** Writes the key of a worker that begins with one of these addresses. */
+async function keyThatBegins(
+  at: readonly string[],
+  all: readonly string[],
+  { seller, path }: { seller: string; path: string },
+): Promise<void> {
+  for (;;) {
+    const { peerId } = await loadOrCreateIdentity(path)
+    if (at.includes(String(inOwnOrder(addressesOf(seller, all), peerId)[0]))) return
+    await rm(path)
+  }
+}
