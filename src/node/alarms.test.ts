@@ -135,6 +135,24 @@ test('T33: that trading has stopped is the first alarm, with why and what to do'
   ])
 })
 
+test('a change that the database could not write is an alarm until the node knows of none, and again after that', async () => {
+  let refused: string | undefined = 'db.example:5432/stoa has a full disk'
+  const { alarms } = bench(undefined, {
+    status: () => ({
+      connected_peers: 1,
+      agents: { local: 1, known: 1 },
+      reachability: { state: 'public', addresses: [], relays: [] },
+      ...(refused !== undefined && { refused_change: refused }),
+    }),
+  })
+  const [alarm] = await alarms.list()
+  expect(alarm).toMatchObject({ id: 'change_refused', severity: 'bad', text: expect.stringContaining('stoa doctor') })
+  // Where the ledger is, only the operator reads.
+  expect(JSON.stringify(alarm)).not.toContain('db.example')
+  refused = undefined
+  expect(await alarms.list()).toEqual([])
+})
+
 test('a count is read once for all who ask at the same time, and again after it could not be read', async () => {
   const store = createAlarmStore(openDatabase({ path: ':memory:' }))
   let reads = 0

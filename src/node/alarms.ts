@@ -13,7 +13,7 @@ import type { StoredChannel } from '../store/buyer-channels.ts'
 import { channelAlarms } from './channel-alarms.ts'
 import { type Differences, namesText } from './differences.ts'
 import { exitAlarms } from './exit-alarms.ts'
-import { type AlarmStatus, stoppedTrading, unreached } from './state-alarms.ts'
+import { type AlarmStatus, refusedChange, stoppedTrading, unreached } from './state-alarms.ts'
 
 type AlarmsDeps = {
   clock: Clock
@@ -60,7 +60,7 @@ const HELD_MS = 10 * 60_000
 /** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
 const states: readonly AlarmKind[] = [
   ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
-  ...(['unreachable', 'no_peers'] as const),
+  ...(['change_refused', 'unreachable', 'no_peers'] as const),
   ...(['channel_withdrawal', 'channel_claim_failing', 'channel_claim_late', 'channel_lost'] as const),
   ...(['channel_stopped', 'channel_exit_failing', 'channel_exit_pending', 'channel_deposit_pending'] as const),
 ]
@@ -81,6 +81,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
     ])
     const found = [
       ...stoppedTrading(deps.status()),
+      ...refusedChange(deps.status()),
       ...unpaid,
       ...stuck,
       ...brokenAgents(deps.agents()),

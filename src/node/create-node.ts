@@ -36,6 +36,7 @@ import { createOwnAgentsApi } from './own-agents-api.ts'
 import { createPublicDoor } from './public-door.ts'
 import { createReporting } from './reporting.ts'
 import { createHosting, createSelling } from './selling.ts'
+import { toldStart } from './slow-start.ts'
 import { createNodeSources } from './sources.ts'
 import { createStoaNode } from './stoa-node.ts'
 import { createTrust } from './trust.ts'
@@ -60,7 +61,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const url = secrets.database?.url
     const owner = url === undefined ? undefined : await knownOwner(config, secrets)
     databases = await openDatabases(config.dataDir, { logger, url, wait, owner })
-    return await assemble(config, secrets, await layFoundation(config, secrets, ports, databases), lock)
+    const built = layFoundation(config, secrets, ports, databases).then((base) => assemble(config, secrets, base, lock))
+    return await toldStart(built, { ...databases, logger })
   } catch (error) {
     await databases?.close()
     lock.release()

@@ -165,3 +165,27 @@ test('how far the database is away is the middle of several answers, and its dam
   expect(without('database')).toMatchObject({ state: 'fail' })
   expect(without('ledger')).toMatchObject({ state: 'skip', text: 'not known: the database is away' })
 })
+
+test('a database that answers slowly is told as slow, with how long it takes, and what needs it is still checked', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const slowly = <T>(answer: () => Promise<T>): Promise<T> =>
+    new Promise<void>((resolve) => setTimeout(resolve, 500)).then(answer)
+  const slow = {
+    process: database.process,
+    query: (query) => slowly(() => database.query(query)),
+    commit: (change) => slowly(() => database.commit(change)),
+  } as Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
+  const sight = { alive: [], ended: [], roles: [] }
+  const of = await found({ server: 'db.example:5432/stoa', database: slow, sight })
+  expect(of('database')).toMatchObject({
+    state: 'warn',
+    text: expect.stringMatching(/^db\.example:5432\/stoa answers in \d{3,} ms and takes changes, but is slow/),
+    fix: expect.stringContaining('near the database'),
+  })
+  expect([of('ledger'), of('processes'), of('settlement')].map((check) => check?.state)).toEqual(['ok', 'ok', 'ok'])
+
+  const stuck = { ...slow, commit: () => new Promise<never>(() => {}) }
+  const without = await found({ server: 'db.example:5432/stoa', database: stuck, sight })
+  expect(without('database')).toMatchObject({ state: 'fail', text: expect.stringContaining('it took no change') })
+  expect(without('processes')).toMatchObject({ state: 'ok' })
+})

@@ -3,20 +3,18 @@ import type { Config } from '../config/config.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type Finding, fail, findWithin, ok, skip, warn } from '../lib/finding.ts'
 import { checkOpenFiles } from '../lib/open-files.ts'
-import { within } from '../lib/wait.ts'
+import type { AlarmRecord } from '../schema/alarm.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { DoorTests } from '../schema/doors.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
-import type { LedgerLatency } from '../store/latency.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { FleetSight } from '../store/postgres/processes.ts'
-import { nothing, one } from '../store/query.ts'
-import { StoreError } from '../store/store-error.ts'
 import type { WorkerRoll } from '../workers/worker-roll.ts'
 import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
 import { type ChannelChecksDeps, checkChannels } from './channel-checks.ts'
+import { type DatabaseCheckDeps, lookAtDatabase } from './database-check.ts'
 import { findingsOf } from './door-tests.ts'
 import { checkProcesses, checkWorkers } from './fleet-checks.ts'
 import type { NodeCondition } from './node-views.ts'
@@ -24,50 +22,48 @@ import { checkPublicDoor, type PublicDoorState } from './public-checks.ts'
 import { soldByOthers } from './siblings.ts'
 
 const CHECK_MS_MAX = 4000
-/** For a database that does not answer at all. Reads wait longer than whoever asks for a diagnosis. */
-const DATABASE_MS_MAX = 2500
-/** A paid call waits for several round trips to the database. */
-const LATENCY_MS_MAX = 20
-/** Answers of the database that are timed. */
-const SAMPLES = 7
 
 const START_WORKER =
   'run stoa worker on a machine whose agents.yaml has an agent of this name; stoa worker invite makes its join token'
 
-type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> & {
-  config: Config
-  clock: Clock
-  fetch: typeof fetch
-  agents(): OwnAgent[]
-  condition(): NodeCondition
-  status(): Promise<NodeStatus>
-  alarms: Pick<Alarms, 'list'>
-  /** Where the ledger is, if it is in PostgreSQL, and a change of nothing. */
-  server: string | undefined
-  database: Pick<LedgerDatabase, 'query' | 'commit' | 'process'>
-  latency?(): Pick<LedgerLatency, 'refused'> | undefined
-  isShared: boolean
-  /** The processes of this seller as they are now. */
-  sight(): Promise<FleetSight>
-  workers: Pick<WorkerRoll, 'list'>
-  /** Undefined: nobody buys over HTTP. */
-  publicDoor(): PublicDoorState | undefined
-  testDoors(): Promise<DoorTests>
-}
+type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> &
+  DatabaseCheckDeps & {
+    config: Config
+    clock: Clock
+    fetch: typeof fetch
+    agents(): OwnAgent[]
+    condition(): NodeCondition
+    status(): Promise<NodeStatus>
+    alarms: Pick<Alarms, 'list'>
+    database: Pick<LedgerDatabase, 'process'>
+    isShared: boolean
+    /** The processes of this seller as they are now. */
+    sight(): Promise<FleetSight>
+    workers: Pick<WorkerRoll, 'list'>
+    /** Undefined: nobody buys over HTTP. */
+    publicDoor(): PublicDoorState | undefined
+    testDoors(): Promise<DoorTests>
+  }
 
 /** Checks the node with the settings and keys it runs with. Changes nothing. */
 export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promise<Diagnosis> {
   const { config, clock, fetch } = deps
   const agents = deps.agents()
   const around: Surroundings = { config, clock, fetch, sells: agents.some(({ price }) => price > 0n) }
-  const database = ofDatabase(deps)
+  const { isThere, finding: database } = lookAtDatabase(deps)
   type Look = (signal: AbortSignal) => Promise<Finding | Finding[]>
-  /** A check that needs the ledger has nothing to say while the database is away. */
+  /** A check that needs the ledger has nothing to say while the database is away. One that is slow leaves it time. */
   const there = (look: Look): Look => {
-    return async (stop) => ((await database).state === 'fail' ? skip('not known: the database is away') : look(stop))
+    return async (stop) => ((await isThere) ? look(stop) : skip('not known: the database is away'))
+  }
+  let alarms: Promise<AlarmRecord[]> | undefined
+  /** Read once, since each reading asks the ledger several times. */
+  const listed = () => {
+    alarms ??= deps.alarms.list()
+    return alarms
   }
   const table: [id: string, title: string, look: Look][] = [
-    ['ledger', 'Ledger', async () => ofLedger(deps, (await database).state === 'fail')],
+    ['ledger', 'Ledger', async () => ofLedger(deps, !(await isThere))],
     ['database', 'Database', () => database],
     ['processes', 'Processes', there((stop) => ofProcesses(deps, stop))],
     [
@@ -83,9 +79,9 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
-    ['settlement', 'Settlement', there(() => ofSettlement(deps))],
+    ['settlement', 'Settlement', there(() => ofSettlement(deps, listed()))],
     ['channels', 'Payment channels', there((stop) => checkChannels(deps, stop))],
-    ['failures', 'Failing agents', there(() => ofFailures(deps))],
+    ['failures', 'Failing agents', there(() => ofFailures(listed()))],
   ]
   const found = await Promise.all(
     table.map(async ([id, title, look]) => {
@@ -101,41 +97,6 @@ function ofLedger({ condition }: DiagnosisDeps, isAway: boolean): Finding {
   if (trading?.state !== 'stopped' && isAway) return skip('not known: the database is away')
   if (trading?.state !== 'stopped') return ok('undamaged, and no other node is known to use it')
   return fail(`this node does not trade: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
-}
-
-/** Reads, and commits a change of nothing: that shows whether the ledger is still held. What needs room shows a full disk. */
-async function ofDatabase({ server, database, latency }: DiagnosisDeps): Promise<Finding> {
-  if (server === undefined) return skip('the ledger is in stoa.db')
-  const fix = 'see docs/operations.md, PostgreSQL; the node goes on when the database is back'
-  try {
-    let ms = 0
-    const looked = async () => {
-      ms = await medianMs(() => database.query(one('SELECT 1 AS one')))
-      await database.commit(nothing(undefined))
-    }
-    if (!(await within(DATABASE_MS_MAX, looked()))) {
-      return fail(`${server} is away: no answer within ${DATABASE_MS_MAX / 1000} s`, fix)
-    }
-    const refused = latency?.()?.refused
-    if (refused !== undefined) return fail(`a change was refused within the last minute: ${refused.message}`, fix)
-    const text = `${server} answers in ${ms.toFixed(ms < 10 ? 1 : 0)} ms and takes changes`
-    if (ms <= LATENCY_MS_MAX) return ok(text)
-    return warn(`${text}: each paid call waits for several answers`, 'run the node near the database')
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error
-    return fail(error.message, fix)
-  }
-}
-
-/** One answer may have waited for a busy process, or for a new connection. */
-async function medianMs(ask: () => Promise<unknown>): Promise<number> {
-  const taken: number[] = []
-  while (taken.length < SAMPLES) {
-    const since = performance.now()
-    await ask()
-    taken.push(performance.now() - since)
-  }
-  return taken.sort((a, b) => a - b)[Math.floor(SAMPLES / 2)]!
 }
 
 async function ofProcesses({ isShared, sight, database }: DiagnosisDeps, signal: AbortSignal): Promise<Finding[]> {
@@ -189,9 +150,10 @@ function ofPeers({ config, condition }: DiagnosisDeps): Finding {
 }
 
 /** Reads the alarms. Dismissed alarms are known and not reported. */
-async function ofSettlement({ status, alarms }: DiagnosisDeps): Promise<Finding | Finding[]> {
-  const unpaid = (await alarms.list()).filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
-  if (unpaid.length === 0) return ok(`${(await status()).settlement.pending} pending`)
+async function ofSettlement({ status }: DiagnosisDeps, alarms: Promise<AlarmRecord[]>): Promise<Finding | Finding[]> {
+  const [{ settlement }, found] = await Promise.all([status(), alarms])
+  const unpaid = found.filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
+  if (unpaid.length === 0) return ok(`${settlement.pending} pending`)
   return unpaid.map(({ id, title, text, amount }) => {
     return warn(
       `${title}, ${amount} USDC. ${text}`,
@@ -200,8 +162,8 @@ async function ofSettlement({ status, alarms }: DiagnosisDeps): Promise<Finding 
   })
 }
 
-async function ofFailures({ alarms }: DiagnosisDeps): Promise<Finding | Finding[]> {
-  const failing = (await alarms.list()).filter(({ kind }) => kind === 'agent_failing')
+async function ofFailures(alarms: Promise<AlarmRecord[]>): Promise<Finding | Finding[]> {
+  const failing = (await alarms).filter(({ kind }) => kind === 'agent_failing')
   if (failing.length === 0) return ok('none')
   return failing.map(({ id, title, text }) => warn(title, `${text} stoa alarms dismiss ${id} hides this warning`))
 }

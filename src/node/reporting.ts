@@ -117,7 +117,13 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   tail.listen({ changed: ({ record }) => record === 'webhook' && reload(), missed: reload })
   const seen = { ...deps, catalog, network: config.network, walletAddress: wallet.address, name: config.nodeName }
   /** The alarms are derived from it. */
-  const condition = () => ({ ...nodeCondition(seen, deps.uptime.ms), ...fleetStatus(deps.fleet.sight(), isShared) })
+  const condition = () => {
+    const refused = deps.latency()?.refused
+    return {
+      ...{ ...nodeCondition(seen, deps.uptime.ms), ...fleetStatus(deps.fleet.sight(), isShared) },
+      ...(refused && { refused_change: refused.message }),
+    }
+  }
   const agents = () => deps.ownAgents.list()
   /** Another process has the worker, for example. */
   const troubledAgents = () => agents().filter(({ sold_elsewhere: isSold }) => isSold !== true)

@@ -4,7 +4,10 @@ import type { NodeStatus } from '../schema/api.ts'
 /* Alarms about the state of a node. */
 
 type StateAlarm = Omit<AlarmRecord, 'dismissed_at'>
-export type AlarmStatus = Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
+export type AlarmStatus = Pick<
+  NodeStatus,
+  'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading' | 'refused_change'
+>
 
 export function stoppedTrading({ trading }: AlarmStatus): StateAlarm[] {
   if (trading?.state !== 'stopped') return []
@@ -12,6 +15,18 @@ export function stoppedTrading({ trading }: AlarmStatus): StateAlarm[] {
   const text = `${sentence(trading.reason ?? 'Its ledger cannot be trusted')}. ${sentence(trading.fix ?? 'See the log')}.`
   return [
     { ...{ id: 'trading_stopped', kind: 'trading_stopped', severity: 'bad', title, text, count: 1 }, mark: 'now' },
+  ]
+}
+
+/** The reason names the database, which who may read alarms may not know. */
+export function refusedChange({ refused_change: reason }: AlarmStatus): StateAlarm[] {
+  if (reason === undefined) return []
+  const title = 'The database of the ledger does not take changes'
+  const text =
+    'It could not write a change within the last minute, for example because its disk is full. Calls that need such a change fail ' +
+    'or wait. stoa doctor says why. This alarm ends a minute after the last such change.'
+  return [
+    { ...{ id: 'change_refused', kind: 'change_refused', severity: 'bad', title, text, count: 1 }, mark: 'holds' },
   ]
 }
 

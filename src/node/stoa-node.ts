@@ -18,9 +18,10 @@ import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 import type { Uptime } from './node-views.ts'
 import type { Selling } from './selling.ts'
+import { toldStart } from './slow-start.ts'
 import type { Trust } from './trust.ts'
 
-type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' | 'logger'> & {
+type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed' | 'lost' | 'logger' | 'server' | 'latency'> & {
   listings: Listings
   search: Search
   sources: Sources
@@ -65,7 +66,7 @@ export function createStoaNode(config: Config, parts: Parts): StoaNode {
       return publicDoor?.url
     },
     async start() {
-      await stack.start()
+      await toldStart(stack.start(), parts)
       uptime.begin()
       await writeNodeFile(config.dataDir, {
         pid: process.pid,

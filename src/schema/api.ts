@@ -194,6 +194,9 @@ export const NodeStatus = z
         description:
           'present while the database of the ledger does not answer: `settlement`, `alarms`, `processes` and `workers` are as they were before',
       }),
+    refused_change: z.string().optional().meta({
+      description: 'present for a minute after the database of the ledger could not write a change: why',
+    }),
   })
   .meta({ id: 'NodeStatus' })
 export type NodeStatus = z.infer<typeof NodeStatus>

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { openDatabase } from './database.ts'
 import { measured } from './latency.ts'
 import { nothing, one } from './query.ts'
@@ -23,7 +23,9 @@ test('only the last ones count', async () => {
   await database.close()
 })
 
-test('a change that could not be written is remembered, and one that breaks a rule is not', async () => {
+test('a change that could not be written is remembered for a minute, and one that breaks a rule is not', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   const ledger = openDatabase({ path: ':memory:' })
   let error = new StoreError('STORE_REFUSED', 'no')
   const { database, latency } = measured({ ...ledger, commit: () => Promise.reject(error) })
@@ -31,6 +33,9 @@ test('a change that could not be written is remembered, and one that breaks a ru
   expect(latency().refused).toBeUndefined()
   error = new StoreError('STORE_WRITE_FAILED', 'the disk is full')
   await expect(database.commit(nothing(undefined))).rejects.toBe(error)
+  vi.advanceTimersByTime(59_000)
   expect(latency().refused).toBe(error)
+  vi.advanceTimersByTime(2_000)
+  expect(latency().refused).toBeUndefined()
   await ledger.close()
 })

@@ -1,5 +1,6 @@
 import { databaseAddress } from '../config/database-url.ts'
 import type { Logger } from '../lib/logger.ts'
+import { toldWait } from '../lib/told-wait.ts'
 import { pause } from '../lib/wait.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import type { FoundLedger } from './postgres/look.ts'
@@ -56,11 +57,17 @@ export async function openServerLedger(
     ending.abort(error)
   }
   const open = (waiting: { takeMs?: number; signal?: AbortSignal }) =>
-    openPostgres({ address: url, onLost, isAlone, ...(check && { check }), ...waiting })
-  let isWaiting = false
+    openPostgres({ address: url, onLost, isAlone, ...(check && { check }), doing, ...waiting })
+  let [isWaiting, done] = [false, '']
+  const doing = (what: string) => {
+    done = what
+  }
+  /** Who waits for another process knows it. */
+  const reason = () => (isWaiting ? undefined : `this process waits for PostgreSQL at ${server}: ${done}`)
   for (;;) {
     try {
-      const database = await open(isWaiting ? { takeMs: Number.POSITIVE_INFINITY, signal: wait!.signal } : {})
+      const opening = open(isWaiting ? { takeMs: Number.POSITIVE_INFINITY, signal: wait!.signal } : {})
+      const database = await toldWait(opening, { logger, reason })
       return { database, server, lost: ending.signal }
     } catch (error) {
       if (!(error instanceof StoreError) || wait === undefined || wait.signal.aborted) throw error

@@ -11,7 +11,8 @@ import { openLedger } from '../../src/store/open-ledger.ts'
 import { all, one, run } from '../../src/store/query.ts'
 import type { WaitForLedger } from '../../src/store/server-ledger.ts'
 import { cli } from '../cli/harness.ts'
-import { createTestDatabase } from '../support/test-postgres.ts'
+import { startPostgresProxy } from '../support/postgres-proxy.ts'
+import { createTestDatabase, testPostgres } from '../support/test-postgres.ts'
 
 const owner = { seller: '12D3KooWone', wallet: '0xAA', network: 'eip155:84532' }
 const EXCHANGE = `
@@ -183,4 +184,25 @@ test('stoa doctor says what is wrong with the database, and takes nothing', asyn
   expect(await look(url)).toMatch(/^warn: .*process \d+ has the ledger alone/)
   await alone.close()
   expect(await look(url)).toMatch(/^ok/)
+})
+
+test('a start that waits for a slow database says so in its log, with what it does there', async () => {
+  const { host, port } = await testPostgres()
+  const proxy = await startPostgresProxy({ host, port })
+  onTestFinished(() => proxy.close())
+  const database = await createTestDatabase()
+  onTestFinished(() => database.drop())
+  // It is let in and greeted. Then nothing more comes.
+  let answers = 0
+  proxy.onMessage(({ from, type }) => {
+    if (from === 'server' && type === 'Z') answers += 1
+    return answers > 2 ? 'hold' : 'pass'
+  })
+  const told = Promise.withResolvers<string>()
+  const logger = { ...silentLogger, warn: (_: unknown, text: string) => told.resolve(text) }
+  const opening = openDatabases(await testDir(), { logger, url: database.address(proxy.port) })
+  expect(await told.promise).toMatch(/^this process waits for PostgreSQL at 127\.0\.0\.1:\d+\/test_\w+: it looks what/)
+  proxy.onMessage(() => 'pass')
+  await proxy.release()
+  await (await opening).close()
 })

@@ -21,6 +21,8 @@ export type PostgresProxy = {
   onMessage(decide: (message: PassingMessage) => Fate): void
   /** Lets go what is held. Resolves once a server whose client has gone has taken it, and closed. */
   release(): Promise<void>
+  /** Delays each direction from now on. */
+  slow(delayMs: number): void
   /** Cuts all connections. */
   cut(): void
   /** Bytes in both directions. */
@@ -35,6 +37,7 @@ export async function startPostgresProxy({ host, port, delayMs = 0 }: Target): P
   let decide: (message: PassingMessage) => Fate = () => 'pass'
   let count = 0
   let bytes = 0
+  let delay = delayMs
   const held: (() => Promise<void>)[] = []
   const sockets = new Set<Socket>()
 
@@ -65,7 +68,7 @@ export async function startPostgresProxy({ host, port, delayMs = 0 }: Target): P
     const counted = (size: number) => {
       bytes += size
     }
-    const shared = { connection, fateOf, held, counted, delayMs }
+    const shared = { connection, fateOf, held, counted, delayMs: () => delay }
     forward({ ...shared, from: 'client', source: client, sink: upstream })
     forward({ ...shared, from: 'server', source: upstream, sink: client })
   })
@@ -76,6 +79,9 @@ export async function startPostgresProxy({ host, port, delayMs = 0 }: Target): P
       decide = chosen
     },
     release: async () => void (await Promise.all(held.splice(0).map((go) => go()))),
+    slow: (ms) => {
+      delay = ms
+    },
     cut: () => {
       for (const socket of sockets) socket.destroy()
     },
@@ -95,7 +101,7 @@ type Direction = {
   fateOf(message: PassingMessage): Fate
   held: (() => Promise<void>)[]
   counted(size: number): void
-  delayMs: number
+  delayMs(): number
 }
 
 function forward({ from, connection, source, sink, fateOf, held, counted, delayMs }: Direction): void {
@@ -105,8 +111,9 @@ function forward({ from, connection, source, sink, fateOf, held, counted, delayM
   let waiting: Buffer[] | undefined
   const send = (bytes: Buffer) => {
     counted(bytes.length)
-    if (delayMs === 0 || from === 'client') sink.write(bytes)
-    else setTimeout(() => sink.destroyed || sink.write(bytes), delayMs)
+    const ms = delayMs()
+    if (ms === 0 || from === 'client') sink.write(bytes)
+    else setTimeout(() => sink.destroyed || sink.write(bytes), ms)
   }
   source.on('data', (chunk: Buffer) => {
     rest = Buffer.concat([rest, chunk])

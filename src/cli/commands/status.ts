@@ -97,6 +97,9 @@ function statusLines(state: Shown, url: string, style: Style): string[] {
       : []),
     ...openFilesRow(state, yellow),
     ...(state.database === undefined ? [] : [['Database', red(`away: ${printableLine(state.database.reason, 300)}`)]]),
+    ...(state.refused_change === undefined
+      ? []
+      : [['Changes', red(`refused within the last minute: ${printableLine(state.refused_change, 300)}`)]]),
     ['Settlement', `${settlement.pending} pending${state.database === undefined ? '' : ', when last known'}`],
     ...(state.channels === undefined ? [] : [['Channels', channelsText(state.channels)]]),
     ...fleetRows(state, yellow),

@@ -47,6 +47,14 @@ export const fleetFamilies: readonly Family[] = [
     ({ latency }) => quantiles(latency()),
   ),
   gauge(
+    'stoa_database_refuses',
+    '1 if the database could not write a change within the last minute, for example on a full disk. Only with PostgreSQL.',
+    ({ latency }) => {
+      const seen = latency()
+      return seen === undefined ? [] : one(seen.refused === undefined ? 0 : 1)
+    },
+  ),
+  gauge(
     'stoa_workers',
     'Workers that have joined this seller: connected to one of its processes, or away.',
     async (from) => {

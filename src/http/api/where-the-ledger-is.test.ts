@@ -28,7 +28,7 @@ function doors() {
   const feed = new Feed<NodeEvents>({ life: 'test' })
   const database = { state: 'away', reason: away().message } as const
   const trading = { state: 'stopped', code: 'STORE_IN_USE', reason: `others have taken over in ${PLACE}` } as const
-  const status = async () => ({ ...statusFixture, database, trading })
+  const status = async () => ({ ...statusFixture, database, trading, refused_change: `${PLACE} has a full disk` })
   const server = fakeServer({
     ...{ tokens: { ...deps.buyer.tokens, identify }, execute: failing, events: feed },
     orders: { ...deps.buyer.orders, list: failing },

@@ -29,6 +29,8 @@ type PostgresOptions = {
   isAlone?: boolean
   /** Called before anything is changed in the database. What it throws is thrown. */
   check?(found: FoundLedger): Promise<void>
+  /** Called with what is done next, for people. */
+  doing?(what: string): void
   /** Called once, when others have ended this process. */
   onLost?(error: StoreError): void
   /** How long what is asked for waits while the database is away. */
@@ -67,14 +69,18 @@ export async function openPostgres(options: PostgresOptions): Promise<LedgerData
   const settings = readSettings(options.address)
   const connecting = { settings, connectMs, answerMs, ...(options.traffic && { traffic: options.traffic }) }
   const reach = () => connect(connecting)
-  const { place, isAlone = false } = options
+  const { place, isAlone = false, doing = () => {} } = options
   const holder = new Holder({ settings, leaseMs, isAlone, ...(place !== undefined && { place }) })
   const reachToWrite = () => connect({ ...connecting, writer: holder.id })
+  doing('it connects')
   const connection = await reachToWrite()
   try {
+    doing('it looks what is there')
     const found = await lookAt(connection, settings)
     await options.check?.(found)
+    doing('it brings the tables up to date, for which it may wait for other processes')
     await migrate(connection, { settings })
+    doing('it joins the processes of the ledger')
     await take(holder, connection, options)
   } catch (error) {
     connection.destroy()

@@ -18,8 +18,8 @@ export function alarmRoutes(alarms: AlarmsPart): Operation[] {
       path: '/alarms',
       summary: 'What needs a person, grouped, the most urgent first',
       description:
-        'Payments that were never settled, settlement that fails, agents that cannot run or fail often, and a node ' +
-        'that no peer can reach. A token of `execute` or `spend` sees no alarms: they concern the node and all who ' +
+        'Payments that were never settled, settlement that fails, agents that cannot run or fail often, a database ' +
+        'that does not take changes, and a node that no peer can reach. A token of `execute` or `spend` sees no alarms: they concern the node and all who ' +
         'use it.',
       scope: 'read',
       query: AlarmQuery,
