@@ -1,5 +1,5 @@
 /** ADR-38: a process that loses the machine of a paid run leaves the payment to another process of its seller. */
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { AgentError, NoMachine } from '../../src/agents/runtime.ts'
 import { agentId } from '../support/payments.ts'
 import { TestBuyer } from '../support/test-buyer.ts'
@@ -90,6 +90,37 @@ test('without another process that sells the agent, the run has failed', async (
   first.addAgent({ isSoldElsewhere: () => false })
   expect(await buy()).toBe('EXECUTION_FAILED')
 })
+
+test.each(['before the first look', 'between two looks'])(
+  'D32 who asks for the result gets that of the other process, also if it claims the payment %s',
+  async (when) => {
+    const { sellers, first, second, buy, again, result } = await opened()
+    await buy()
+    const gate = Promise.withResolvers<string>()
+    second.work = () => gate.promise
+    const { payments } = first.deps
+    const [get, isElsewhere] = [payments.get.bind(payments), payments.isElsewhere.bind(payments)]
+    let sent: Promise<unknown> | undefined
+    const claimed = async () => {
+      sent ??= again(second)
+      await until(() => second.runs.length === 1)
+    }
+    vi.spyOn(payments, 'get').mockImplementationOnce(async (id) => {
+      if (when === 'before the first look') await claimed()
+      const left = await get(id)
+      await claimed()
+      return left
+    })
+    vi.spyOn(payments, 'isElsewhere').mockImplementation(async (id) => {
+      const isRunThere = await isElsewhere(id)
+      if (isRunThere) gate.resolve('painted')
+      return isRunThere
+    })
+    const asked = await result(first)
+    gate.resolve('painted')
+    expect([asked, await sent, runsOf(sellers)]).toEqual(['painted', 'painted', 2])
+  },
+)
 
 test('T5 another peer, and a payment for another agent, does not take what was left', async () => {
   const { second, buy, again, state } = await opened()

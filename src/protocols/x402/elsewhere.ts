@@ -21,13 +21,22 @@ export async function untilHere(
   { payments, waitMs = WAIT_MS }: ElsewhereDeps,
 ): Promise<StoredPayment> {
   const deadline = performance.now() + waitMs
+  let seen = stored
+  let isSeenAgain = false
   for (let looks = 1; ; looks++) {
-    if (!mayRun(stored) || !(await payments.isElsewhere(stored.id))) break
+    if (!mayRun(seen) || !(await payments.isElsewhere(seen.id))) {
+      const latest = (await payments.get(seen.id)) ?? seen
+      // A process may have left the payment, and another one may have claimed it since: that one is asked about too.
+      if (latest.state !== 'authorized' || isSeenAgain) return latest
+      seen = latest
+      isSeenAgain = true
+      continue
+    }
+    isSeenAgain = false
     if (performance.now() >= deadline) throw underWay()
     await pause(doubledMs(looks, PAUSE), signal)
     signal.throwIfAborted()
   }
-  return (await payments.get(stored.id)) ?? stored
 }
 
 /** The error for a payment that another process of this seller has under way. */
