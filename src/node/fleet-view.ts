@@ -86,5 +86,6 @@ const rounded = (ms: number) => Math.round(ms * 100) / 100
 function stateOf({ silentMs, report }: LedgerProcess): FleetProcess['state'] {
   if (silentMs > SILENT_MS_MAX) return 'silent'
   if (report === undefined) return 'starting'
-  return report.isDraining ? 'draining' : 'selling'
+  if (report.isDraining) return 'draining'
+  return report.agents.length === 0 ? 'ready' : 'selling'
 }

@@ -7,7 +7,7 @@ const Latency = z
   .object({ p50_ms: ms, p99_ms: ms, count: z.int().min(0).meta({ description: 'how many were measured lately' }) })
   .meta({ id: 'Latency', description: 'How long this process waited for the database, of what it asked for lately.' })
 
-const processStates = ['starting', 'selling', 'draining', 'silent'] as const
+const processStates = ['starting', 'selling', 'ready', 'draining', 'silent'] as const
 const FleetProcess = z
   .object({
     id: z.string().meta({ description: 'changes at each start' }),
@@ -15,7 +15,7 @@ const FleetProcess = z
     answering: z.boolean().meta({ description: 'true for the process that gives this answer' }),
     state: z.enum(processStates).meta({
       description:
-        '`draining`: it stops and takes no new calls; `silent`: it has not been heard of for a while, and ends with its lease',
+        '`ready`: it runs and sells nothing; `draining`: it stops and takes no new calls; `silent`: it has not been heard of for a while, and ends with its lease',
     }),
     version: z.string().optional(),
     schema: z.int().optional().meta({ description: 'version of the tables of the ledger that it was made for' }),

@@ -185,6 +185,7 @@ test('status shows the processes and workers of a seller, and how long the datab
   )
   expect(stdout).toMatch(/a1b2c3d4 +selling +1\.0\.0 +2 +1 +19 s +right +one, process 7 \(answers here\) \/ip4\/203/)
   expect(stdout).toMatch(/e5f6a7b8 +draining +0\.9\.0 +1 +0 +14 s +\+3600 s +two, process 9 \(housekeeping\)/)
+  expect(stdout).toMatch(/c9d0e1f2 +sells nothing +1\.0\.0 +0 +0 +15 s +three, process 4/)
   expect(stdout).toMatch(/4fJm0q2pYb1x +connected +1 of 4 +gpu-1: Painter/)
   expect(JSON.parse((await cli(['status', '--json'], options)).stdout)).toEqual({ ...status, ...shared, fleet })
   // A token that may only read sees the status all the same.

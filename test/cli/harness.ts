@@ -157,6 +157,10 @@ export const fleet: Fleet = {
       ...{ started_at: '2026-11-23T10:00:00.000Z', lease_seconds: 14, running: 1, agents: [] },
       ...{ addresses: [], clock_ahead_ms: 3_600_000 },
     },
+    {
+      ...{ id: 'c9d0e1f2-0000', place: 'three, process 4', answering: false, state: 'ready', version: '1.0.0' },
+      ...{ started_at: '2026-11-23T10:00:00.000Z', lease_seconds: 15, running: 0, agents: [], addresses: [] },
+    },
   ],
   ended: [],
   missing: 1,

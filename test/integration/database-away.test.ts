@@ -34,7 +34,7 @@ test.each<Fate>(['cut', 'hold'])(
     type Shown = NodeStatus & { fleet: Fleet }
     const before = await until(async () => {
       const shown = await ask<Shown>('status')
-      return shown.fleet.processes[0]?.state === 'selling' ? shown : undefined
+      return shown.fleet.processes[0]?.state === 'ready' ? shown : undefined
     })
     expect(before.database).toBeUndefined()
     expect(before.market?.peer_id).not.toBe(before.peer_id)

@@ -109,7 +109,7 @@ test('every metric that the board and the alerts name is in a scrape, and every 
 test('a node alone is a fleet of one, and fires no alert of fleets', async () => {
   const text = await scrape(seller)
   expect(sampleOf(text, 'stoa_processes{state="selling"}')).toBe(1)
-  for (const state of ['starting', 'draining', 'silent'])
+  for (const state of ['starting', 'ready', 'draining', 'silent'])
     expect(sampleOf(text, `stoa_processes{state="${state}"}`)).toBe(0)
   expect(sampleOf(text, 'stoa_processes_missing')).toBe(0)
   expect(sampleOf(text, 'stoa_process_versions')).toBe(1)

@@ -10,6 +10,7 @@ const CLOCK_MS_MAX = 5_000
 const tones: Record<FleetProcess['state'], Tone> = {
   starting: 'busy',
   selling: 'good',
+  ready: 'good',
   draining: 'warn',
   silent: 'bad',
 }

@@ -40,7 +40,13 @@ function processCells(process: FleetProcess, roles: readonly string[]): string[]
   const { id, answering, state, version, running, agents, lease_seconds: lease, clock_ahead_ms: ahead } = process
   const here = [...(answering ? ['answers here'] : []), ...roles].join(', ')
   return [
-    ...[id.slice(0, ID_LENGTH), state, version ?? '', `${running}`, `${agents.length}`],
+    ...[
+      id.slice(0, ID_LENGTH),
+      state === 'ready' ? 'sells nothing' : state,
+      version ?? '',
+      `${running}`,
+      `${agents.length}`,
+    ],
     ...[lease === undefined ? '' : `${lease} s`, clockText(ahead)],
     [process.place, ...(here === '' ? [] : [`(${here})`]), ...process.addresses.slice(0, 1)].join(' '),
   ]

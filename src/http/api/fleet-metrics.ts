@@ -1,7 +1,13 @@
 import type { FleetProcess } from '../../schema/fleet.ts'
 import { type Family, gauge, type MetricSources, one, type Value } from './metric-family.ts'
 
-const states = ['starting', 'selling', 'draining', 'silent'] as const satisfies readonly FleetProcess['state'][]
+const states = [
+  'starting',
+  'selling',
+  'ready',
+  'draining',
+  'silent',
+] as const satisfies readonly FleetProcess['state'][]
 
 const own = ({ fleet }: MetricSources) => fleet().processes.find(({ answering }) => answering)
 const seconds = (ms: number | undefined) => (ms === undefined ? [] : one(ms / 1000))
