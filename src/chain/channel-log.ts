@@ -49,8 +49,11 @@ export async function findChannels(
   const isSeen = await searchLogs(search, { rpc: { call: request }, window: createLogWindow() }, signal)
   const terms = new Map<Hex, ChannelConfig>()
   const used = new Set<Hex>()
+  let isWhole = isSeen && deposits.size < DEPOSITS_MAX
   for (const hash of deposits) {
     const receipt = parseReceipt(await request('eth_getTransactionReceipt', [hash], signal))
+    // An RPC with several nodes may ask one that lags behind.
+    if (receipt === undefined) isWhole = false
     for (const log of receipt?.succeeded === true ? receipt.logs : []) {
       if (log.address !== batchSettlementAddress.toLowerCase()) continue
       const [event, channel] = log.topics
@@ -61,7 +64,7 @@ export async function findChannels(
     }
   }
   const older = [...used].filter((channel) => !terms.has(channel))
-  return { terms, older, isWhole: isSeen && deposits.size < DEPOSITS_MAX }
+  return { terms, older, isWhole }
 }
 
 function topicOf(address: Hex): Hex {

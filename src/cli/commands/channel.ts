@@ -121,7 +121,8 @@ export const channelRecover = command({
   details:
     'Searches the log of the chain for deposits of this wallet. Channels that the ledger does not know are left: the node ' +
     'signs nothing on them, asks the seller for what is free if it is on the market, and takes the rest out by a ' +
-    'withdrawal, which costs gas. Channels that the ledger knows stay as they are.',
+    'withdrawal, which costs gas. Channels that the ledger knows stay as they are. Another node with the same wallet has ' +
+    'channels that this ledger does not know: they would be left too.',
   examples: ['stoa channel recover', 'stoa channel recover --days 90'],
   options: {
     days: option(

@@ -128,7 +128,7 @@ const recoverChannels = (channels: ChannelsApi, operations: ChannelOperations) =
     description:
       'Searches the log of the chain for deposits of this wallet. Channels that this ledger does not know are left: the ' +
       'node signs nothing on them, asks the seller for what is free if it is on the market, and takes the rest out by a ' +
-      'withdrawal. Answers when the search is over: a year takes up to some thousand requests to the RPC.',
+      'withdrawal. Channels of another node with the same wallet would be left too. Answers when the search is over: a year takes up to some thousand requests to the RPC.',
     body: RecoverChannels,
     response: RecoveredChannels,
     example: { days: 30 },
