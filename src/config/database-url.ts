@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { bareHost } from '../lib/bare-host.ts'
 import { nearest } from './config-error.ts'
 
 /** How TLS is used (store/postgres/settings.ts). `prefer` and `allow` are missing: they go on in the clear without a word. */
@@ -48,7 +49,7 @@ export const DatabaseUrlText = z.string().transform((text, context): string => {
 /** What may be shown of a URL that `DatabaseUrlText` has accepted. */
 export function databaseAddress(text: string): DatabaseAddress {
   const url = new URL(text)
-  const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname).replace(/^\[(.*)\]$/, '$1')
+  const host = url.searchParams.get('host') ?? bareHost(decodeURIComponent(url.hostname))
   const port = url.searchParams.get('port') ?? (url.port || '5432')
   return { host, port: Number(port), database: decodeURIComponent(url.pathname.slice(1)) }
 }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isAbsolute } from 'node:path'
 import * as z from 'zod'
+import { bareHost } from '../lib/bare-host.ts'
 import { parsePrice } from '../schema/amount.ts'
 import { type Hex, networks } from '../schema/primitives.ts'
 
@@ -207,7 +208,7 @@ function parseUrl(text: string): URL | undefined {
 }
 
 function parseHost(text: string): string | undefined {
-  const host = text.replace(/^\[(.*)\]$/, '$1')
+  const host = bareHost(text)
   if (isIP(host) !== 0) return host
   const labels = /^(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*$/
   return host.length <= 253 && labels.test(host) && !/^[0-9.]+$/.test(host) ? host.toLowerCase() : undefined

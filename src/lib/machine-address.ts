@@ -1,5 +1,6 @@
-import { lookup as lookupName } from 'node:dns'
-import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { BlockList, isIP } from 'node:net'
+import { bareHost } from './bare-host.ts'
+import { checkedLookup } from './checked-lookup.ts'
 import { CodedError } from './errors.ts'
 
 /** Where clouds tell a machine its own keys, and addresses that are valid on one cable only. No service is sold there. */
@@ -15,20 +16,14 @@ for (const prefix of ['64:ff9b::', '::', '::ffff:']) ofTheMachine.addSubnet(`${p
 
 /** @throws CodedError for an address of the machine itself, as it stands in a URL */
 export function checkHost(hostname: string): void {
-  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = bareHost(hostname)
   if (isOfTheMachine(host)) throw refused(host)
 }
 
-/** Resolves a name for the connection itself, so that the address cannot change between check and use. */
-export const lookupOutside: LookupFunction = (hostname, options, callback) => {
-  lookupName(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error !== null) return callback(error, '', 0)
-    if (addresses.some(({ address }) => isOfTheMachine(address))) return callback(refused(hostname), '', 0)
-    const [first] = addresses
-    if (options.all === true) (callback as unknown as (error: null, list: typeof addresses) => void)(null, addresses)
-    else callback(null, first!.address, first!.family)
-  })
-}
+/** Resolves a name that a connection asks for. A name with one address of the machine itself is refused entirely. */
+export const lookupOutside = checkedLookup((addresses, hostname) =>
+  addresses.some(isOfTheMachine) ? refused(hostname) : undefined,
+)
 
 /** @internal Exported for its test. */
 export function isOfTheMachine(address: string): boolean {

@@ -1,6 +1,8 @@
 import { lookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import type { Client } from 'undici'
+import { bareHost } from './bare-host.ts'
+import { giveAddresses } from './checked-lookup.ts'
 import { CodedError } from './errors.ts'
 import { isPublicAddress } from './public-address.ts'
 
@@ -55,7 +57,7 @@ const systemResolve: ResolveName = (name) => lookup(name, { all: true })
  * @throws CodedError ADDRESS_NOT_PUBLIC, or the error of the lookup
  */
 export async function pinnedHttp(origin: string, options: PinOptions, signal: AbortSignal): Promise<PinnedHttp> {
-  const host = new URL(origin).hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = bareHost(new URL(origin).hostname)
   const addresses = await checkedAddresses(host, options, signal)
   const { Client } = await import('undici')
   const client = new Client(origin, {
@@ -100,9 +102,7 @@ async function limited<T>(work: Promise<T>, outer: AbortSignal): Promise<T> {
 function always(addresses: readonly Address[]): LookupFunction {
   return (_name, options, callback) => {
     const fitting = addresses.filter(({ family }) => !options.family || options.family === family)
-    const [first] = fitting.length === 0 ? addresses : fitting
-    if (options.all === true) (callback as unknown as (error: null, list: readonly Address[]) => void)(null, addresses)
-    else callback(null, first!.address, first!.family)
+    giveAddresses(options.all === true || fitting.length === 0 ? addresses : fitting, options, callback)
   }
 }
 

@@ -1,6 +1,7 @@
-import { lookup as lookupName } from 'node:dns'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP } from 'node:net'
 import type { Dispatcher } from 'undici'
+import { bareHost } from './bare-host.ts'
+import { checkedLookup } from './checked-lookup.ts'
 import { CodedError } from './errors.ts'
 import { isPublicAddress } from './public-address.ts'
 
@@ -25,22 +26,14 @@ export async function loadDispatcher({ publicOnly }: Reach): Promise<Dispatcher>
 
 /** Refuses a URL with a private IP address. A connection to an address resolves no name. @throws ADDRESS_NOT_PUBLIC */
 export function refusePrivate(url: string, { publicOnly }: Reach): void {
-  const host = new URL(url).hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = bareHost(new URL(url).hostname)
   if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw notPublic(host)
 }
 
-const lookupPublic: LookupFunction = (hostname, options, callback) => {
-  lookupName(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error !== null) return callback(error, '', 0)
-    const [first] = addresses
-    // A name with one private address is refused entirely.
-    if (first === undefined || !addresses.every(({ address }) => isPublicAddress(address))) {
-      return callback(notPublic(hostname), '', 0)
-    }
-    if (options.all === true) (callback as unknown as (error: null, list: typeof addresses) => void)(null, addresses)
-    else callback(null, first.address, first.family)
-  })
-}
+/** A name with one private address is refused entirely. */
+const lookupPublic = checkedLookup((addresses, hostname) =>
+  addresses.length > 0 && addresses.every(isPublicAddress) ? undefined : notPublic(hostname),
+)
 
 function notPublic(host: string): CodedError {
   return new CodedError(

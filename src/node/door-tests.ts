@@ -1,3 +1,4 @@
+import { bareHost } from '../lib/bare-host.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import { isoTime } from '../lib/clock.ts'
 import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
@@ -145,7 +146,8 @@ export class DoorTests {
     if (found.state !== 'ok') return found
     const { hostname } = new URL(url)
     if (seen.certificateEndsAt === undefined) {
-      const isLocal = hostname === 'localhost' || (/^[0-9.]+$|^\[/.test(hostname) && !isPublicAddress(bare(hostname)))
+      const isLocal =
+        hostname === 'localhost' || (/^[0-9.]+$|^\[/.test(hostname) && !isPublicAddress(bareHost(hostname)))
       const reason = isLocal
         ? 'only machines of this network reach this address: public.url is not set to one outside'
         : 'over plain http: anybody between can change the terms, and clients refuse to pay'
@@ -168,10 +170,6 @@ function headerOf({ headers }: Answer): string | undefined {
 function otherAnswer({ status, headers }: Answer, wanted: string): Finding {
   const isMoved = status >= 300 && status < 400 && headers.location !== undefined
   return fail(`answers ${status} and not ${wanted}${isMoved ? ': clients do not follow redirects' : ''}`, PROXY)
-}
-
-function bare(hostname: string): string {
-  return hostname.replace(/^\[(.*)\]$/, '$1')
 }
 
 /** The tests as the doctor shows them: all that are right are one line. */

@@ -1,34 +1,22 @@
 /** Services that are sold as agents: MCP tools and HTTP operations that attack the seller, and tasks that attack the service (T39). */
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { RequestListener } from 'node:http'
+import { afterEach, expect, test } from 'vitest'
 import { createRuntimeFactory } from '../../src/agents/create-runtime.ts'
 import { hostAgent } from '../../src/agents/hosted-agent.ts'
 import type { AgentError } from '../../src/agents/runtime.ts'
 import { patientFetch } from '../../src/lib/http.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import { AgentDefinition } from '../../src/schema/agent.ts'
-import { type SoldApi, startSoldApi } from '../support/sold-api.ts'
-import { type SoldMcp, soldMcpProgram, startSoldMcp } from '../support/sold-mcp.ts'
+import { soldMcpProgram, startSoldMcp } from '../support/sold-mcp.ts'
+import { useSoldServices } from '../support/sold-services.ts'
 import { until } from '../support/until.ts'
 
 const KEY = 'pet-key-123456'
 const env: Record<string, string | undefined> = { PATH: process.env.PATH, PET_KEY: KEY, HOME_SECRET: 'home-secret-1' }
-let mcp: SoldMcp
-let api: SoldApi
 let logged: string[] = []
-const stops: (() => void)[] = []
+const { services, serve } = useSoldServices()
 
-beforeAll(async () => {
-  mcp = await startSoldMcp()
-  api = await startSoldApi()
-})
-afterAll(async () => {
-  await mcp?.[Symbol.asyncDispose]()
-  await api?.[Symbol.asyncDispose]()
-})
 afterEach(() => {
-  for (const stop of stops.splice(0)) stop()
   logged = []
 })
 
@@ -47,22 +35,17 @@ const failure = (agent: Agent, task: object | string, signal?: AbortSignal): Pro
     (output) => expect.fail(`gave ${output.slice(0, 200)}`),
     (error: AgentError) => error,
   )
-const tool = (name: string, more: object = {}) => host({ mcp_tool: { url: mcp.url, tool: name }, ...more })
+const tool = (name: string, more: object = {}) => host({ mcp_tool: { url: services.mcp.url, tool: name }, ...more })
 const operation = (path: string, more: object = {}, fields: object = {}) =>
   host({
-    operation: { method: 'GET', url: `${api.url}/v1${path}`, key: { in: 'header', name: 'X-Api-Key' }, ...more },
+    operation: {
+      method: 'GET',
+      url: `${services.api.url}/v1${path}`,
+      key: { in: 'header', name: 'X-Api-Key' },
+      ...more,
+    },
     ...{ api_key_env: 'PET_KEY', ...fields },
   })
-
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  stops.push(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
 
 test('a tool does its task over HTTP and on stdio: text, structures and pictures', async () => {
   expect(await run(await tool('forecast'), { city: 'Rome', days: 2 })).toBe('Rome: sun for 2 days')
@@ -82,12 +65,12 @@ test('isError is a failed run, and its text stays with the operator', async () =
 
 test('a task that does not fit is refused before the service is asked', async () => {
   const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
-  const agent = await host({ mcp_tool: { url: mcp.url, tool: 'forecast', input_schema: schema } })
-  const before = mcp.headers.length
+  const agent = await host({ mcp_tool: { url: services.mcp.url, tool: 'forecast', input_schema: schema } })
+  const before = services.mcp.headers.length
   for (const task of ['weather?', '{}', '{"city":1}', '{"city":"a","__proto__":{"admin":true}}']) {
     expect(await failure(agent, task)).toMatchObject({ code: 'AGENT_FAILED' })
   }
-  expect(mcp.headers.length).toBe(before)
+  expect(services.mcp.headers.length).toBe(before)
   expect(({} as Record<string, unknown>).admin).toBeUndefined()
 })
 
@@ -104,10 +87,10 @@ test('a server that was away is found again', async () => {
 test('a canceled run ends its call at the server, and its program', async () => {
   const stop = new AbortController()
   const canceled = failure(await tool('hang'), {}, stop.signal)
-  await until(() => mcp.calls.some(([name]) => name === 'hang'))
+  await until(() => services.mcp.calls.some(([name]) => name === 'hang'))
   stop.abort()
   expect((await canceled).code).toBe('AGENT_CANCELLED')
-  await until(() => mcp.calls.some(([name]) => name === 'hang ended'))
+  await until(() => services.mcp.calls.some(([name]) => name === 'hang ended'))
 })
 
 test('a tool that never ends is ended by the limit of the agent', async () => {
@@ -164,7 +147,7 @@ test('T12 a task reaches no other path, header, host or query of the service', a
       { name: 'q', in: 'query' },
     ],
   })
-  const before = api.asked.length
+  const before = services.api.asked.length
   const refused = [
     ...['../admin', '..', '.', '%2e%2e%2fadmin', '..%2fadmin', 'a/../../admin', '\\..\\admin', 'a\r\nHost: x'].map(
       (name) => ({ name }),
@@ -175,22 +158,22 @@ test('T12 a task reaches no other path, header, host or query of the service', a
     { name: 'a', q: { admin: 'true' } },
   ]
   for (const task of refused) expect(await failure(agent, task)).toMatchObject({ code: 'AGENT_FAILED' })
-  expect(api.asked.length).toBe(before)
+  expect(services.api.asked.length).toBe(before)
   for (const name of ['@evil.example', 'x?admin=1#y', '..;x', 'ü &=+']) {
     await run(agent, { name, q: 'a&admin=true#x', 'X-Trace': 'ok' })
-    const { url, headers } = api.asked.at(-1)!
+    const { url, headers } = services.api.asked.at(-1)!
     expect(url).toBe(`/v1/names/${encodeURIComponent(name)}?q=a%26admin%3Dtrue%23x`)
-    expect(headers).toMatchObject({ host: new URL(api.url).host, 'x-trace': 'ok', 'x-api-key': KEY })
+    expect(headers).toMatchObject({ host: new URL(services.api.url).host, 'x-trace': 'ok', 'x-api-key': KEY })
   }
 })
 
 test('T21 the key of a service goes to the service, and into no log, error or result', async () => {
   const inQuery = await host({
-    operation: { method: 'GET', url: `${api.url}/none`, key: { in: 'query', name: 'key' } },
+    operation: { method: 'GET', url: `${services.api.url}/none`, key: { in: 'query', name: 'key' } },
     api_key_env: 'PET_KEY',
   })
   const failed = await failure(inQuery, {})
-  expect(api.asked.at(-1)!.url).toBe(`/none?key=${KEY}`)
+  expect(services.api.asked.at(-1)!.url).toBe(`/none?key=${KEY}`)
   const gone = await host({
     operation: { method: 'GET', url: 'http://127.0.0.1:1/', key: { in: 'query', name: 'key' } },
     api_key_env: 'PET_KEY',

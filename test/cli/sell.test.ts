@@ -1,33 +1,17 @@
 /** `stoa sell` in a terminal and in scripts, with real services (T39). */
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { readAgentsFile } from '../../src/config/agents-yaml.ts'
-import { type SoldApi, startSoldApi } from '../support/sold-api.ts'
-import { type SoldMcp, soldMcpProgram, startSoldMcp } from '../support/sold-mcp.ts'
+import { soldMcpProgram } from '../support/sold-mcp.ts'
+import { useSoldServices } from '../support/sold-services.ts'
 import { keys, openTerminal } from '../support/terminal.ts'
 import { cli, runningNode, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
 const stoa = new URL('../../bin/stoa.js', import.meta.url).pathname
 const KEY = 'pet-key-123456'
-let mcp: SoldMcp
-let api: SoldApi
-const stops: (() => void)[] = []
-
-beforeAll(async () => {
-  mcp = await startSoldMcp()
-  api = await startSoldApi()
-})
-afterAll(async () => {
-  await mcp?.[Symbol.asyncDispose]()
-  await api?.[Symbol.asyncDispose]()
-})
-afterEach(() => {
-  for (const stop of stops.splice(0)) stop()
-})
+const { services, serve, stopServers } = useSoldServices()
 
 const file = () => join(dataDir(), 'agents.yaml')
 const sell = (...argv: string[]) =>
@@ -35,19 +19,9 @@ const sell = (...argv: string[]) =>
 const agents = () => readAgentsFile(file())
 const untouched = async () => expect(await readFile(file(), 'utf8').catch(() => 'none')).toBe('none')
 
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  stops.push(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
 test('tools of an MCP server become agents: found, tested, written', async () => {
   const run = await sell(
-    mcp.url,
+    services.mcp.url,
     '--tool',
     'forecast',
     '--tool',
@@ -72,14 +46,14 @@ test('tools of an MCP server become agents: found, tested, written', async () =>
   expect(await agents()).toMatchObject([
     {
       ...{ name: 'Forecast', price: 10_000n, tags: ['weather'] },
-      mcp_tool: { url: mcp.url, tool: 'forecast', input_schema: { required: ['city'] } },
+      mcp_tool: { url: services.mcp.url, tool: 'forecast', input_schema: { required: ['city'] } },
     },
     { name: 'paint' },
   ])
 })
 
 test('T10 texts of a service reach the terminal and the listing without controls', async () => {
-  const run = await sell(mcp.url, '--tool', 'forecast', '--price', '0', '--yes')
+  const run = await sell(services.mcp.url, '--tool', 'forecast', '--price', '0', '--yes')
   expect(run.code).toBe(0)
   expect(run.stderr + run.stdout).not.toMatch(/(?!\n)[\p{Cc}\u202e]/u)
   const [{ description } = { description: '' }] = await agents()
@@ -108,9 +82,9 @@ test('a program after -- is an MCP server, and its agent starts it without a she
 
 test('operations of an OpenAPI document become agents, from its URL, from JSON and from YAML', async () => {
   const flags = ['--api-key-env', 'PET_KEY', '--operation', 'getPet', '--price', '0.02', '--yes']
-  const run = await sell(`${api.url}/openapi.json`, ...flags)
+  const run = await sell(`${services.api.url}/openapi.json`, ...flags)
   expect(run.stderr).toContain('found an OpenAPI document, Pets 2, with 10 operations')
-  expect(run.stderr).toContain(`calls go to ${api.url}/v1`)
+  expect(run.stderr).toContain(`calls go to ${services.api.url}/v1`)
   expect(run.code).toBe(0)
   expect(run.stderr + run.stdout + (await readFile(file(), 'utf8'))).not.toContain(KEY)
   const path = join(dataDir(), 'pets.yaml')
@@ -118,18 +92,21 @@ test('operations of an OpenAPI document become agents, from its URL, from JSON a
   const second = await sell(
     path,
     '--server',
-    `${api.url}/v1/`,
+    `${services.api.url}/v1/`,
     ...['--api-key-env', 'PET_KEY', '--price', '0', '--yes', '--no-test'],
   )
   expect(second).toMatchObject({ code: 0, stderr: expect.stringContaining('was not tested: --no-test') })
   expect(await agents()).toMatchObject([
-    { name: 'Get a pet', operation: { url: `${api.url}/v1/pets/{petId}`, key: { in: 'header', name: 'X-Api-Key' } } },
-    { name: 'GET /cats', operation: { url: `${api.url}/v1/cats` } },
+    {
+      name: 'Get a pet',
+      operation: { url: `${services.api.url}/v1/pets/{petId}`, key: { in: 'header', name: 'X-Api-Key' } },
+    },
+    { name: 'GET /cats', operation: { url: `${services.api.url}/v1/cats` } },
   ])
 })
 
 test('what may change something runs only if the seller says so', async () => {
-  const before = api.asked.length
+  const before = services.api.asked.length
   const flags = [
     '--api-key-env',
     'PET_KEY',
@@ -141,16 +118,16 @@ test('what may change something runs only if the seller says so', async () => {
     '0',
     '--yes',
   ]
-  const run = await sell(`${api.url}/openapi.json`, ...flags, '--json')
+  const run = await sell(`${services.api.url}/openapi.json`, ...flags, '--json')
   expect(JSON.parse(run.stdout).tests).toMatchObject([{ state: 'skipped' }, { state: 'skipped' }])
-  expect(api.asked.length).toBe(before)
-  const again = await sell(`${api.url}/openapi.json`, ...flags, '--name', 'B', '--test-changes')
+  expect(services.api.asked.length).toBe(before)
+  const again = await sell(`${services.api.url}/openapi.json`, ...flags, '--name', 'B', '--test-changes')
   expect(again.code).toBe(0)
-  expect(api.asked.slice(before).map(({ method }) => method)).toEqual(['POST', 'DELETE'])
+  expect(services.api.asked.slice(before).map(({ method }) => method)).toEqual(['POST', 'DELETE'])
 })
 
 test('a test run that fails writes nothing, and says why', async () => {
-  const run = await sell(mcp.url, '--tool', 'forecast', '--tool', 'fail', '--price', '0', '--yes')
+  const run = await sell(services.mcp.url, '--tool', 'forecast', '--tool', 'fail', '--price', '0', '--yes')
   expect(run).toMatchObject({ code: 1, stdout: '' })
   expect(run.stderr).toMatch(/fail failed with \{\}: the tool behind this agent gave no result/)
   expect(run.stderr).toMatch(/1 of 2 test runs failed: nothing was written/)
@@ -158,7 +135,7 @@ test('a test run that fails writes nothing, and says why', async () => {
 })
 
 test('a second time, the agent is there already: nothing is changed, and comments stay', async () => {
-  const flags = [mcp.url, '--tool', 'forecast', '--yes']
+  const flags = [services.mcp.url, '--tool', 'forecast', '--yes']
   await writeFile(
     file(),
     '# mine\nagents:\n  - name: Echo # keep\n    description: d\n    price: 0.10\n    model: builtin/echo\n',
@@ -166,29 +143,29 @@ test('a second time, the agent is there already: nothing is changed, and comment
   expect((await sell(...flags, '--price', '0.01')).code).toBe(0)
   const written = await readFile(file(), 'utf8')
   expect(written).toMatch(/^# mine\nagents:\n {2}- name: Echo # keep\n[\s\S]*price: 0\.10\n/)
-  const calls = mcp.calls.length
+  const calls = services.mcp.calls.length
   const again = await sell(...flags, '--price', '5')
   expect(again).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(/already has an agent "Forecast", which is left as it is/),
   })
   expect(await readFile(file(), 'utf8')).toBe(written)
-  expect(mcp.calls.length).toBe(calls)
+  expect(services.mcp.calls.length).toBe(calls)
 })
 
 test('--dry-run prints entries that agents.yaml takes, runs nothing and writes nothing', async () => {
-  const calls = mcp.calls.length
-  const run = await sell(mcp.url, '--all', '--price', '0.01', '--dry-run')
+  const calls = services.mcp.calls.length
+  const run = await sell(services.mcp.url, '--all', '--price', '0.01', '--dry-run')
   expect(run.code).toBe(0)
   await untouched()
-  expect(mcp.calls.length).toBe(calls)
+  expect(services.mcp.calls.length).toBe(calls)
   await writeFile(file(), run.stdout)
   expect(await agents()).toHaveLength(7)
 })
 
 test('a running node is told of: it takes the agents at its next start', async () => {
   await runningNode(dataDir())
-  const run = await sell(mcp.url, '--tool', 'forecast', '--price', '0', '--yes')
+  const run = await sell(services.mcp.url, '--tool', 'forecast', '--price', '0', '--yes')
   expect(run.stderr).toContain('restart it to apply the change')
 })
 
@@ -223,7 +200,7 @@ test.each([
   [['--yes', '--price', '0', '--all', '--sample', '{}'], /write <tool>=<task>/],
   [['--yes', '--price', '0', '--as', 'openapi'], /--as openapi: HTTP 40/],
 ])('flags that do not fit are named: %j', async (argv, line) => {
-  const run = await sell(mcp.url, ...argv)
+  const run = await sell(services.mcp.url, ...argv)
   expect(run.stderr).toMatch(line)
   expect(run.code).toBe(2)
   await untouched()
@@ -231,7 +208,7 @@ test.each([
 
 test('nobody there is told as such', async () => {
   const url = await serve(() => {})
-  for (const stop of stops.splice(0)) stop()
+  stopServers()
   expect(await sell(url, '--price', '0', '--yes')).toMatchObject({
     code: 6,
     stderr: expect.stringContaining('ECONNREFUSED'),
@@ -299,7 +276,7 @@ test.each([
 
 test('in a terminal it asks for tools, name, text, price and each test run that may change something', async () => {
   const environment = { NODE_DATA_DIR: dataDir() }
-  const terminal = openTerminal([stoa, 'sell', mcp.url], { environment, rows: 60, columns: 120 })
+  const terminal = openTerminal([stoa, 'sell', services.mcp.url], { environment, rows: 60, columns: 120 })
   const answer = async (question: string, typed: string) => {
     await terminal.shows(question)
     terminal.type(typed)

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
-import { countText, UsdcText } from '../../config/values.ts'
+import { UsdcText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import { orAborted, pause, poll } from '../../lib/wait.ts'
 import type { ExecutionResult } from '../../schema/api.ts'
@@ -18,9 +18,8 @@ import { settlementText, withDeadline, writeResult } from '../text/market-text.t
 import { showProgress } from '../text/show-progress.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
-import { channelOptions, channelWish, keyOption, readTask, taskOptions } from './task.ts'
+import { channelOptions, channelWish, keyOption, readTask, taskOptions, WAIT_SECONDS, waitOptions } from './task.ts'
 
-const TIMEOUT_SECONDS = 600
 /** How long a short-lived node searches for the agent. */
 const FIND_MS_MAX = 20_000
 /** Time to learn of another agent with the same name. */
@@ -53,11 +52,7 @@ export const agentExecute = command({
     ...channelOptions,
     stream: flag('--stream', 'show the output while the agent works; with --json, one JSON object per line'),
     ...keyOption('task'),
-    timeout: option(
-      '--timeout <seconds>',
-      `stop waiting after this time (default: ${TIMEOUT_SECONDS})`,
-      countText(86_400),
-    ),
+    ...waitOptions,
   },
   argument: {
     name: 'stdin',
@@ -68,7 +63,7 @@ export const agentExecute = command({
   },
   async run(
     context,
-    { agentId, task, input, maxPrice, awaitSettlement, channel, stream = false, timeout = TIMEOUT_SECONDS, ...rest },
+    { agentId, task, input, maxPrice, awaitSettlement, channel, stream = false, timeout = WAIT_SECONDS, ...rest },
     dash,
   ) {
     const { idempotencyKey, noChannel: _, ...flags } = rest

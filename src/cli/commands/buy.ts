@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { countText, UsdcText } from '../../config/values.ts'
+import { UsdcText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import { orAborted } from '../../lib/wait.ts'
 import type { ExecutionResult } from '../../schema/api.ts'
@@ -14,9 +14,7 @@ import { oneOf, withDeadline, writeResult } from '../text/market-text.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { tellCost } from './agent-execute.ts'
-import { keyOption, readTask, taskOptions } from './task.ts'
-
-const TIMEOUT_SECONDS = 600
+import { keyOption, readTask, taskOptions, WAIT_SECONDS, waitOptions } from './task.ts'
 
 export const buy = command({
   name: 'buy',
@@ -53,11 +51,7 @@ export const buy = command({
       'wait until the chain shows the payment (default: the result comes first)',
     ),
     ...keyOption('task'),
-    timeout: option(
-      '--timeout <seconds>',
-      `stop waiting after this time (default: ${TIMEOUT_SECONDS})`,
-      countText(86_400),
-    ),
+    ...waitOptions,
   },
   argument: {
     name: 'url',
@@ -66,7 +60,7 @@ export const buy = command({
   },
   async run(
     context,
-    { task, input, method, body, header, maxPrice, payTo, awaitSettlement, timeout = TIMEOUT_SECONDS, ...rest },
+    { task, input, method, body, header, maxPrice, payTo, awaitSettlement, timeout = WAIT_SECONDS, ...rest },
     url,
   ) {
     const { idempotencyKey, ...flags } = rest

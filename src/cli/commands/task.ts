@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { countText } from '../../config/values.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { orAborted } from '../../lib/wait.ts'
 import type { ChannelWish } from '../../schema/channel.ts'
@@ -27,6 +28,13 @@ export function keyOption(what: 'order' | 'task' | 'workflow') {
     ),
   } as const
 }
+
+/** How long a caller waits for a result, if it does not say. */
+export const WAIT_SECONDS = 600
+
+export const waitOptions = {
+  timeout: option('--timeout <seconds>', `stop waiting after this time (default: ${WAIT_SECONDS})`, countText(86_400)),
+} as const
 
 /** Reads the task from exactly one of --task, --input and `-`. */
 export async function readTask(

@@ -2,6 +2,7 @@ import type { McpOffer } from '../../agents/services/mcp-tools.ts'
 import type { ApiOperation } from '../../agents/services/openapi.ts'
 import { isObject, type JsonObject, wordsOnly } from '../../agents/services/plain-schema.ts'
 import { sampleTask, taskText } from '../../agents/services/sample-task.ts'
+import { bareHost } from '../../lib/bare-host.ts'
 import { isPublicAddress } from '../../lib/public-address.ts'
 import { X402_EXTENSION } from '../../schema/a2a.ts'
 import { type McpTool, Operation } from '../../schema/agent-service.ts'
@@ -91,7 +92,7 @@ function isExpected(server: string, from: string | undefined): boolean {
   const url = URL.parse(server)
   if (url === null) return false
   if (from !== undefined) return url.origin === new URL(from).origin
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = bareHost(url.hostname)
   const isNamed = /\.[a-z][a-z0-9-]*$/i.test(host) && !/\.(?:local|localhost|internal|lan|home|arpa)$/i.test(host)
   return isNamed || isPublicAddress(host)
 }

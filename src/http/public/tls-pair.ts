@@ -2,6 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
+import { bareHost } from '../../lib/bare-host.ts'
 import { isoTime, type UnixMs } from '../../lib/clock.ts'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 
@@ -44,7 +45,7 @@ export async function readTlsPair(files: TlsFiles, now: UnixMs): Promise<TlsPair
 
 /** Whether the certificate is for the host that clients dial. */
 export function isForHost({ certificate }: Pick<TlsPair, 'certificate'>, url: string): boolean {
-  const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
+  const host = bareHost(new URL(url).hostname)
   return (isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)) !== undefined
 }
 

@@ -1,6 +1,7 @@
-import { lookup as lookupName } from 'node:dns'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP } from 'node:net'
 import type { Stream } from '@libp2p/interface'
+import { bareHost } from '../../lib/bare-host.ts'
+import { checkedLookup } from '../../lib/checked-lookup.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type Glance, type GlanceOptions, glance } from '../../lib/glance.ts'
 import type { Service } from '../../lib/lifecycle.ts'
@@ -92,7 +93,7 @@ export function createDoorLooks(deps: DoorLooksDeps): Service {
     const url = addressOf(asked)
     const listed = deps.listedTerms(agentId, peerId)
     if (url === undefined || site === undefined || listed === undefined || listed.amount === 0n) return 'refused'
-    const host = bare(url.hostname)
+    const host = bareHost(url.hostname)
     const isHttps = url.port === ''
     // Another port is asked only where the peer itself is.
     const mayReach = (address: string) => isPublicAddress(address) && (isHttps || siteOf(address) === site)
@@ -133,22 +134,11 @@ function addressOf({ agent_id: agentId, url: text }: DoorLook): URL | undefined 
     : undefined
 }
 
-/** Resolves a name, once, for the connection itself. A name with one address that may not be reached is unknown. */
-function lookupAmong(mayReach: (address: string) => boolean): LookupFunction {
-  return (hostname, options, callback) => {
-    lookupName(hostname, { ...options, all: true }, (error, addresses) => {
-      const [first] = addresses ?? []
-      if (error !== null || first === undefined || !addresses.every(({ address }) => mayReach(address))) {
-        return callback(error ?? new Error('the name leads nowhere'), '', 0)
-      }
-      if (options.all === true) (callback as unknown as (error: null, list: typeof addresses) => void)(null, addresses)
-      else callback(null, first.address, first.family)
-    })
-  }
-}
-
-function bare(hostname: string): string {
-  return hostname.replace(/^\[(.*)\]$/, '$1')
+/** A name with one address that may not be reached is unknown. */
+function lookupAmong(mayReach: (address: string) => boolean) {
+  return checkedLookup((addresses) =>
+    addresses.length > 0 && addresses.every(mayReach) ? undefined : new Error('the name leads nowhere'),
+  )
 }
 
 /** Asks a peer to look. @throws the stream's error, the signal's reason, or an error for an answer that is none */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
+import { bareHost } from '../../lib/bare-host.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { StoreError } from '../store-error.ts'
 
@@ -37,7 +38,7 @@ export function readSettings(address: string): PostgresSettings {
     throw refused('it is not of the form postgres://user:password@host:5432/database')
   }
   const { searchParams: parameters } = url
-  const host = parameters.get('host') ?? decoded(url.hostname.replace(/^\[(.+)\]$/, '$1'))
+  const host = parameters.get('host') ?? decoded(bareHost(url.hostname))
   if (host === '') throw refused('it names no host')
   const user = parameters.get('user') ?? decoded(url.username)
   if (user === '') throw refused('it names no user')
