@@ -15,6 +15,19 @@ export function monotonicOf(clock: Clock): number {
   return clock.monotonic?.() ?? clock.now()
 }
 
+/** A moment of this process. The wall clock may be set, and the monotonic one may stand still while the machine sleeps. */
+export type Moment = { wall: UnixMs; monotonic: number }
+
+export function momentOf(clock: Clock): Moment {
+  return { wall: clock.now(), monotonic: monotonicOf(clock) }
+}
+
+/** How long ago a moment was, in ms, by the clock that says more. Infinity: the wall clock was set back, and says nothing. */
+export function sinceMs(moment: Moment, clock: Clock): number {
+  const wallMs = clock.now() - moment.wall
+  return wallMs < 0 ? Number.POSITIVE_INFINITY : Math.max(wallMs, monotonicOf(clock) - moment.monotonic)
+}
+
 /** NTP corrects a clock in smaller steps. */
 const JUMP_MIN_MS = 1_000
 

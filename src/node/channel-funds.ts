@@ -1,4 +1,4 @@
-import { type Clock, monotonicOf } from '../lib/clock.ts'
+import { type Clock, momentOf, monotonicOf } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ChannelDeposits } from '../payments/channels/channel-deposits.ts'
 import type { ChannelFunds } from '../payments/channels/channel-funds.ts'
@@ -50,7 +50,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
       const outcome = await deposits.deposit({ config, voucher, deposit })
       if (outcome.kind === 'refused') throw new ChannelRefused('refused', outcome.reason)
       if (outcome.kind === 'pending') throw new ChannelRefused('balance', `not on the chain yet: ${outcome.reason}`)
-      await kept.seen(channelId, outcome.onChain, clock.now())
+      await kept.seen(channelId, outcome.onChain, momentOf(clock))
       return { txHash: outcome.txHash }
     },
 

@@ -97,5 +97,14 @@ export async function channelMarket({
       onTestFinished(() => current.stop())
       return current
     },
+    /** The seller goes on without its ledger. */
+    async loseLedger() {
+      await seller.stop()
+      const next = await new TestSeller({ ...parts, clock: seller.clock }).start()
+      next.addAgent(agent)
+      onTestFinished(() => next.stop())
+      current = next
+      return next
+    },
   }
 }

@@ -1,5 +1,5 @@
 import type { ChannelState } from '../../src/chain/batch-settlement.ts'
-import { systemClock } from '../../src/lib/clock.ts'
+import { type Moment, systemClock } from '../../src/lib/clock.ts'
 import type { KeptChannel, KeptChannels } from '../../src/payments/channels/kept-channels.ts'
 import { type SellerChannel, seenOnChain, signRefund } from '../../src/payments/channels/seller-channel.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
@@ -24,7 +24,7 @@ export class TestKept implements KeptChannels {
     return [...this.entries.values()]
   }
 
-  async seen(id: Hex, onChain: ChannelState, at: number): Promise<void> {
+  async seen(id: Hex, onChain: ChannelState, { monotonic: at }: Moment): Promise<void> {
     const entry = this.entries.get(id)
     if (entry === undefined || at < entry.seenAt || !entry.isOwn) return
     entry.channel = seenOnChain(entry.channel, onChain)

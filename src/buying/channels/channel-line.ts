@@ -1,4 +1,5 @@
 import { largest, smallest } from '../../lib/bigints.ts'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { voucherDigest } from '../../payments/channel-digests.ts'
 import {
@@ -26,6 +27,8 @@ import type { WaitingCall, WantedCall } from './wanted-call.ts'
 
 /** Calls that share one voucher at most. */
 const TURN_MAX = 256
+/** Calls whose charge is remembered: as many as wait to be stored at most (ledger/unstored-ends.ts). */
+const COUNTED_MAX = 10_000
 
 type LineDeps = {
   store: Pick<BuyerChannels, 'raiseMark' | 'adopt'>
@@ -52,6 +55,8 @@ export class ChannelLine {
   #channel: BuyerChannel
   readonly #deps: LineDeps
   readonly #waiting: WaitingCall[] = []
+  /** The number of each call's charge. A result that could not be stored is asked for again, and comes with its charge. */
+  readonly #counted = new BoundedMap<string, number>(COUNTED_MAX)
   #isTurning = false
   #marking: Promise<void> = Promise.resolve()
   /** Whether the seller has answered for this channel, so that it knows its terms. */
@@ -110,9 +115,7 @@ export class ChannelLine {
 
   /**
    * The payment of a call that is in flight, with a voucher that covers all of them. If the deposits do not, because a
-   * withdrawal has begun or a refund was given, the result is asked for with a lower one.
-   *
-   * @throws StoreError
+   * withdrawal has begun or a refund was given, the result is asked for with a lower one. @throws StoreError
    */
   async again(asked: bigint): Promise<ChannelPayment> {
     const plan = () => planCalls({ ...this.#channel, stopped: undefined }, [], 0n)
@@ -151,12 +154,15 @@ export class ChannelLine {
   count(call: string, counted: Omit<Parameters<typeof countStated>[1], 'call'>, now: number): void {
     this.#isKnown = true
     this.usedAt = now
+    const { seq = 0 } = counted.charge ?? {}
+    if (this.#counted.get(call) === seq) return
     this.#set(countStated(this.#channel, { call, ...counted }))
+    this.#counted.set(call, seq)
   }
 
   /** Counts a call as in flight that was reserved, and may have been sent. */
   hold(call: string, asked: bigint): void {
-    if (this.#channel.inFlight.has(call)) return
+    if (this.#channel.inFlight.has(call) || this.#counted.has(call)) return
     this.#channel = { ...this.#channel, inFlight: new Map(this.#channel.inFlight).set(call, asked) }
   }
 
@@ -275,8 +281,8 @@ export class ChannelLine {
 
   #sign(ceiling: bigint): SignedVoucher {
     const voucher = { channelId: this.id, maxClaimableAmount: ceiling }
-    if (ceiling > this.#channel.mark)
-      throw new Error(`a ceiling of ${ceiling} is above the mark of ${this.#channel.mark}`)
+    const { mark } = this.#channel
+    if (ceiling > mark) throw new Error(`a ceiling of ${ceiling} is above the mark of ${mark}`)
     return { ...voucher, signature: this.#deps.signer.sign(voucherDigest(voucher, this.#deps.chainId)) }
   }
 
@@ -286,8 +292,8 @@ export class ChannelLine {
   }
 
   #set(next: BuyerChannel): void {
-    const isNew = this.#channel.stopped === undefined && next.stopped !== undefined
+    const { stopped } = this.#channel
     this.#channel = next
-    if (isNew) this.#deps.stopped(this, next.stopped!)
+    if (stopped === undefined && next.stopped !== undefined) this.#deps.stopped(this, next.stopped)
   }
 }

@@ -1,6 +1,6 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
-import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import { type Clock, momentOf, monotonicOf } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -167,7 +167,7 @@ export class ChannelKeeper implements Service {
   async #claim(due: readonly KeptChannel[], signal: AbortSignal): Promise<void> {
     if (due.length === 0) return
     const { logger, reader, kept, relay, clock } = this.#deps
-    const at = clock.now()
+    const at = momentOf(clock)
     const claims = await claimChannels(
       due.map(({ channel }) => channel),
       {

@@ -1,5 +1,5 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
-import type { Clock } from '../../lib/clock.ts'
+import { type Clock, momentOf } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -42,7 +42,7 @@ export class ChannelReadings {
     const read = all.filter((one) => this.#isRead(one))
     for (let from = 0; from < read.length; from += BATCH_MAX) {
       const batch = read.slice(from, from + BATCH_MAX)
-      const at = clock.now()
+      const at = momentOf(clock)
       const states = await this.#deps.reader.channels(
         batch.map(({ channel }) => channel.id),
         signal,

@@ -1,5 +1,5 @@
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
-import type { Clock } from '../../lib/clock.ts'
+import { type Clock, momentOf } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { Lanes } from '../../lib/lane.ts'
 import type { SignedVoucher } from '../../schema/channel.ts'
@@ -39,7 +39,7 @@ export function createChannelRefunds(deps: RefundsDeps): ChannelRefunds {
   const lanes = new Lanes()
 
   async function look(id: Hex, signal: AbortSignal): Promise<ChannelState> {
-    const at = deps.clock.now()
+    const at = momentOf(deps.clock)
     const [onChain] = await deps.reader.channels([id], signal)
     await deps.kept.seen(id, onChain!, at)
     return onChain!

@@ -421,10 +421,31 @@ describe('the seller', () => {
     expect(spendableOf(paid)).toBe(60n)
     const second = signRefund(paid, all)!
     expect(second.refund).toEqual({ nonce: 1n, amount: 60n })
-    // A reorganization has taken the first one back: it will come again, and its nonce gets no other amount.
-    expect(signRefund(seenOnChain(second.channel, onChain(100n)), all)!.refund).toEqual(second.refund)
+    expect(signRefund(seenOnChain(second.channel, { ...onChain(60n), refundNonce: 1n }), all)!.refund).toEqual(
+      second.refund,
+    )
     expect(signRefund(seenOnChain(paid, { ...onChain(0n), refundNonce: 1n }), all)).toBeUndefined()
     expect(signRefund(sellerWith(90n), { amountMin: 101n })).toBeUndefined()
+  })
+
+  test('sells nothing and signs no refund while a reorganization has taken back more than one', () => {
+    const all = { amountMin: 1n }
+    const first = signRefund(sellerWith(90n), { ...all, wanted: 40n })!
+    const second = signRefund(seenOnChain(first.channel, { ...onChain(60n), refundNonce: 1n }), {
+      ...all,
+      wanted: 30n,
+    })!
+    const calling = takeVoucher(second.channel, voucherOf(100n))
+    expect(shortageOf(calling, 30n)).toBeUndefined()
+    // Anyone can send both again, and what the first one named is forgotten: no call may count on any of it.
+    const before = seenOnChain(calling, onChain(100n))
+    expect(shortageOf(before, 1n)).toBe('withdrawal')
+    // A signature for the first number would be a second amount for it, and one for the second is refused by the contract.
+    expect(signRefund(before, all)).toBeUndefined()
+    const again = seenOnChain(before, { ...onChain(60n), refundNonce: 1n })
+    expect(signRefund(again, all)!.refund).toEqual({ nonce: 1n, amount: 30n })
+    expect(shortageOf(again, 30n)).toBeUndefined()
+    expect(shortageOf(again, 31n)).toBe('withdrawal')
   })
 
   test('that has lost records takes what the chain and an honest buyer know of them', () => {
@@ -434,6 +455,8 @@ describe('the seller', () => {
     // A count above the voucher could not be claimed, and a lower one never lowers a sum.
     expect(takeCount(restored, { total: 81n, seq: 5 })).toBe(restored)
     expect(takeCount(restored, { total: 29n, seq: 5 })).toBe(restored)
+    // All was claimed: the sum is known, and the number is not.
+    expect(takeCount(restored, { total: 30n, seq: 3 })).toMatchObject({ charged: 30n, seq: 3 })
   })
 })
 

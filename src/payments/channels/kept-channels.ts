@@ -1,5 +1,5 @@
 import type { ChannelState } from '../../chain/batch-settlement.ts'
-import type { UnixMs } from '../../lib/clock.ts'
+import type { Moment, UnixMs } from '../../lib/clock.ts'
 import type { ChannelPayment } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelRefund, RefundAsk, SellerChannel } from './seller-channel.ts'
@@ -25,7 +25,7 @@ export interface KeptChannels {
   /** The channels of all processes. */
   list(): Promise<KeptChannel[]>
   /** Takes in a reading of the chain that began at `at`. Does nothing for a channel that another living process has. */
-  seen(id: Hex, onChain: ChannelState, at: UnixMs): Promise<void>
+  seen(id: Hex, onChain: ChannelState, at: Moment): Promise<void>
   /**
    * Takes in a channel of which this seller knows nothing yet, because no call was made on it.
    *

@@ -1,5 +1,5 @@
 import type { ChannelState } from '../../chain/batch-settlement.ts'
-import type { Clock, UnixMs } from '../../lib/clock.ts'
+import type { Clock, Moment, UnixMs } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { backoffMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
@@ -47,7 +47,7 @@ export class OpenChannel {
   readonly #gone: (channel: OpenChannel) => void
   #record: StoredSellerChannel
   #sums: ChannelSums
-  #seenAt: UnixMs | undefined
+  #seenAt: Moment | undefined
   #seen: ChannelState | undefined
   #asks: Ask[] = []
   #ends: End[] = []
@@ -75,7 +75,7 @@ export class OpenChannel {
   }
 
   /** When this process has read the channel on the chain. Undefined: never. */
-  get seenAt(): UnixMs | undefined {
+  get seenAt(): Moment | undefined {
     return this.#seenAt
   }
 
@@ -91,9 +91,10 @@ export class OpenChannel {
     return this.#asks.length + this.#ends.length + this.#refunds.length
   }
 
-  /** Takes in a reading of the chain. It counts from the next turn on. */
-  seen(state: ChannelState, at: UnixMs): void {
-    if (this.#seenAt !== undefined && at < this.#seenAt) return
+  /** Takes in a reading of the chain that began at `at`. It counts from the next turn on. */
+  seen(state: ChannelState, at: Moment): void {
+    // A wall clock that was set back must not hide what came after it: a withdrawal, say.
+    if (this.#seenAt !== undefined && at.monotonic < this.#seenAt.monotonic) return
     this.#seenAt = at
     this.#seen = state
     this.#work()
@@ -275,7 +276,7 @@ export class OpenChannel {
   #recordOf({ peerId, channel }: ChannelSums): StoredSellerChannel {
     const { onChain, best, charged, seq, refund } = channel
     const now = this.#deps.clock.now()
-    const seenAt = this.#seenAt ?? this.#record.seenAt
+    const seenAt = this.#seenAt?.wall ?? this.#record.seenAt
     const owedSince = unclaimedOf(channel) > 0n ? (this.#record.owedSince ?? now) : undefined
     return { ...this.#record, peerId, onChain, seenAt, best, charged, seq, refund, owedSince, usedAt: now }
   }

@@ -67,13 +67,15 @@ export function takeVoucher(channel: SellerChannel, voucher: SignedVoucher): Sel
  * @internal Exported for its test.
  */
 export function takeCount(channel: SellerChannel, { total, seq }: Pick<Charge, 'total' | 'seq'>): SellerChannel {
-  if (total <= channel.charged || total > ceilingOf(channel) || seq <= channel.seq || seq > SEQ_MAX) return channel
+  // An equal sum is news too: the chain shows what was claimed, and not how many charges that were.
+  if (total < channel.charged || total > ceilingOf(channel) || seq <= channel.seq || seq > SEQ_MAX) return channel
   return { ...channel, charged: total, seq }
 }
 
 /** What calls may cost in all: the escrow that nobody but this seller can take. */
 export function spendableOf(channel: Pick<SellerChannel, 'onChain' | 'refund'>): bigint {
-  const { balance, withdrawal } = channel.onChain
+  const { balance, totalClaimed, withdrawal } = channel.onChain
+  if (isRefundForgotten(channel)) return totalClaimed
   // After its delay the payer can end a withdrawal at any moment, so what it names has left already. So has what a
   // signed refund names: anyone can send it.
   return largest(balance - (withdrawal?.amount ?? 0n) - (openRefund(channel)?.amount ?? 0n), 0n)
@@ -82,6 +84,14 @@ export function spendableOf(channel: Pick<SellerChannel, 'onChain' | 'refund'>):
 /** The signed refund that the chain does not show yet. */
 function openRefund({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund'>): ChannelRefund | undefined {
   return refund !== undefined && refund.nonce >= onChain.refundNonce ? refund : undefined
+}
+
+/**
+ * True if a reorganization has taken back a refund before the last one, too. Anyone can send it again, and its amount is not
+ * known any more.
+ */
+function isRefundForgotten({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund'>): boolean {
+  return refund !== undefined && refund.nonce > onChain.refundNonce
 }
 
 /** @internal Exported for its test. */
@@ -94,7 +104,8 @@ export type RefundAsk = {
 
 /**
  * Gives back what is free, or `wanted` if that is less. While a refund is open it is the same refund again: two amounts
- * for one nonce would leave it to others which of them happens. Undefined: too little is free.
+ * for one nonce would leave it to others which of them happens. Undefined: too little is free, or an earlier refund is
+ * not on the chain any more.
  *
  * @internal Exported for its test.
  */
@@ -102,6 +113,7 @@ export function signRefund(
   channel: SellerChannel,
   { wanted, amountMin }: RefundAsk,
 ): { channel: SellerChannel; refund: ChannelRefund } | undefined {
+  if (isRefundForgotten(channel)) return undefined
   const open = openRefund(channel)
   if (open !== undefined) return { channel, refund: open }
   const free = refundableOf(channel)

@@ -1,5 +1,5 @@
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
-import type { Clock, UnixMs } from '../../lib/clock.ts'
+import { type Clock, momentOf, monotonicOf, sinceMs } from '../../lib/clock.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { ChannelConfig } from '../../schema/channel.ts'
@@ -120,7 +120,7 @@ export class SellerChannels implements Service, KeptChannels {
     })
   }
 
-  async seen(id: Hex, onChain: ChannelState, at: UnixMs = this.#deps.clock.now()): Promise<void> {
+  async seen(id: Hex, onChain: ChannelState, at = momentOf(this.#deps.clock)): Promise<void> {
     if (!this.#open.has(id) && this.#listed.get(id) === chainFacts(onChain)) return
     ;(await this.#own(id))?.seen(onChain, at)
   }
@@ -225,13 +225,14 @@ export class SellerChannels implements Service, KeptChannels {
   /** Stores a channel that has deposits. Undefined: it has none. */
   async #adopt(id: Hex, config: ChannelConfig, peerId: string): Promise<OpenChannel | undefined> {
     const { store, clock, asset } = this.#deps
-    const at = clock.now()
+    const at = momentOf(clock)
+    const { wall } = at
     const onChain = await this.#looks.look(id, this.#stopping.signal)
     if (onChain.balance === 0n) return undefined
     const { charged, seq, best } = openAtSeller(id, config, onChain)
     const record: StoredSellerChannel = {
-      ...{ id, network: asset.network, config, peerId, onChain, seenAt: at, best, charged, seq },
-      ...{ owedSince: undefined, createdAt: at, usedAt: at },
+      ...{ id, network: asset.network, config, peerId, onChain, seenAt: wall, best, charged, seq },
+      ...{ owedSince: undefined, createdAt: wall, usedAt: wall },
     }
     const { perPeerMax, max } = this.#limits
     const added = await store.add(record, { perPeerMax, max })
@@ -269,25 +270,24 @@ export class SellerChannels implements Service, KeptChannels {
     const { clock } = this.#deps
     const freshMs = Math.min((channel.channel.config.withdrawDelay * 1000) / 3, FRESH_MS_MAX)
     const { seenAt } = channel
-    const ageMs = seenAt === undefined ? Number.POSITIVE_INFINITY : clock.now() - seenAt
-    // A clock that was set back says nothing about the age.
-    if (ageMs >= 0 && ageMs < freshMs / 2) return
+    const ageMs = seenAt === undefined ? Number.POSITIVE_INFINITY : sinceMs(seenAt, clock)
+    if (ageMs < freshMs / 2) return
     const looked = this.#look(channel, signal)
-    if (ageMs < 0 || ageMs >= freshMs) return await looked
+    if (ageMs >= freshMs) return await looked
     looked.catch((err: unknown) => this.#deps.logger.debug({ err }, 'could not read a channel ahead of time'))
   }
 
   async #look(channel: OpenChannel, signal: AbortSignal): Promise<void> {
-    const at = this.#deps.clock.now()
+    const at = momentOf(this.#deps.clock)
     channel.seen(await this.#looks.look(channel.id, signal), at)
   }
 
   /** Reads the chain again if it may show a new deposit. */
   async #isSeenAgain(channel: OpenChannel, signal: AbortSignal): Promise<boolean> {
     const { seenAt } = channel
-    if (seenAt !== undefined && Math.abs(this.#deps.clock.now() - seenAt) < AGAIN_MS) return false
+    if (seenAt !== undefined && monotonicOf(this.#deps.clock) - seenAt.monotonic < AGAIN_MS) return false
     const before = channel.channel.onChain.balance
-    const at = this.#deps.clock.now()
+    const at = momentOf(this.#deps.clock)
     const state = await this.#looks.look(channel.id, signal)
     channel.seen(state, at)
     return state.balance > before

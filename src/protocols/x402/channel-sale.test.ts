@@ -41,6 +41,21 @@ test('a call on a channel is run, charged and answered, without a challenge and 
   expect(chain.looks).toBe(1)
 })
 
+test('hazard 4.17: a clock that was set back hides no withdrawal', async () => {
+  const { seller, buyer, peer, chain } = await openChannel()
+  expect(told(await buyer.call(peer, PRICE))).toBe('re: task')
+  seller.clock.jump(-60 * 60_000)
+  chain.set(buyer.id, DEPOSIT, { withdrawal: { amount: DEPOSIT - PRICE, initiatedAt: 1 } })
+  expect(refusal(await buyer.call(peer, 2n * PRICE))).toBe('withdrawal')
+  // Nor does a machine that slept: there the monotonic clock stands still.
+  chain.set(buyer.id, DEPOSIT)
+  seller.clock.advance(10 * 60_000)
+  expect(told(await buyer.call(peer, 2n * PRICE))).toBe('re: task')
+  chain.set(buyer.id, DEPOSIT, { withdrawal: { amount: DEPOSIT - 2n * PRICE, initiatedAt: 1 } })
+  seller.clock.jump(60 * 60_000)
+  expect(refusal(await buyer.call(peer, 3n * PRICE))).toBe('withdrawal')
+})
+
 test('calls of one turn share one voucher and one signature, and are charged one by one', async () => {
   const { seller, buyer, peer } = await openChannel()
   await buyer.call(peer, PRICE)
