@@ -21,12 +21,13 @@ import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
 import type { Order } from '../store/purchases.ts'
 import { askUntilKnown, sendElsewhere } from './ask-again.ts'
+import { refusalOf } from './budget.ts'
 import { buyOnChannel } from './channels/buy-on-channel.ts'
 import { neededLine } from './channels/channel-only.ts'
 import type { Channels } from './channels/channels.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
-import { Guard, type GuardDeps, type Terms } from './guard.ts'
+import { channelPrice, Guard, type GuardDeps, type Terms } from './guard.ts'
 import { outcomeOf } from './outcome.ts'
 import { type Ask, FIRST_ASK, isReferral, nextAsk } from './processes-asked.ts'
 import { type PurchaseResult, received, receivedOnChannel } from './received.ts'
@@ -53,7 +54,7 @@ export type PurchaseDeps = GuardDeps & {
   /** How long to wait for the answer after the payment window ends, in ms. */
   afterWindowMs?: number
   /** Payment channels of this node. Undefined: each call is paid for by itself. */
-  channels?: Pick<Channels, 'lineFor' | 'obstacle' | 'aheadOf'> | undefined
+  channels?: Pick<Channels, 'lineFor' | 'obstacle' | 'failure' | 'aheadOf'> | undefined
   /** True if results of this node's purchases wait for their settlement. Default: false (D46). */
   awaitsSettlement?: boolean | undefined
 }
@@ -99,9 +100,7 @@ export async function purchase(
   const { awaitsSettlement = deps.awaitsSettlement ?? false } = callers
   const call = { ...callOf(order, terms, deps), awaitsSettlement }
   const bought: Purchase = { order, terms, call, guard, deadline, ...callers }
-  const line = terms.isOnChannelsOnly
-    ? await neededLine({ terms, wish: order.channelWish }, deps.channels, deadline.signal)
-    : deps.channels?.lineFor(terms, order.channelWish)
+  const line = await lineOf({ order, terms }, deps, deadline.signal)
   const onChannel = line && (await buyOnChannel({ ...bought, line }, deps))
   if (onChannel !== undefined) {
     faultPoint('buyer:answered')
@@ -120,6 +119,15 @@ export async function purchase(
   }
   faultPoint('buyer:answered')
   return received(response, { ...bought, reservation: guard.reservation }, deps.logger)
+}
+
+/** The channel that pays a call. Money is locked only for calls that this node would pay. */
+async function lineOf({ order, terms }: Pick<Purchase, 'order' | 'terms'>, deps: PurchaseDeps, signal: AbortSignal) {
+  const { channelWish: wish } = order
+  const wanted = { agentId: terms.agentId, sellerId: terms.seller.peerId, amount: channelPrice(terms) }
+  const refusal = () => refusalOf(order, wanted, deps)
+  if (terms.isOnChannelsOnly) return neededLine({ terms, wish, refusal }, deps.channels, signal)
+  return deps.channels?.lineFor(terms, wish, refusal)
 }
 
 function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Terms, deps: PurchaseDeps) {

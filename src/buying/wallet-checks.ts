@@ -26,8 +26,11 @@ type WalletCheckDeps = {
 }
 
 export interface WalletFunds {
-  /** @throws MarketError INSUFFICIENT_FUNDS if the chain shows less than the amount */
-  check(amount: bigint, signal: AbortSignal): Promise<void>
+  /**
+   * @param what for people, before the amount. Default: what a call costs
+   * @throws MarketError INSUFFICIENT_FUNDS if the chain shows less than the amount
+   */
+  check(amount: bigint, signal: AbortSignal, what?: string): Promise<void>
 }
 
 /**
@@ -56,7 +59,7 @@ export function createWalletChecks(deps: WalletCheckDeps, balance = createBalanc
   }
 
   return {
-    async check(amount, signal) {
+    async check(amount, signal, what) {
       try {
         if (known === undefined || monotonicOf(clock) - known.at >= CODE_FRESH_MS) {
           const bounded = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS_MAX)])
@@ -76,7 +79,7 @@ export function createWalletChecks(deps: WalletCheckDeps, balance = createBalanc
           `${why}: USDC would refuse the payment, and nothing was signed. ${advice}`,
         )
       }
-      await balance.check(amount, signal)
+      await balance.check(amount, signal, what)
     },
   }
 }
@@ -103,7 +106,7 @@ function createBalanceCheck(deps: WalletCheckDeps): WalletFunds {
   }
 
   return {
-    async check(amount, signal) {
+    async check(amount, signal, what = 'this call costs') {
       const isFresh = monotonicOf(clock) - known.at < BALANCE_FRESH_MS
       if (isFresh && known.left >= amount) {
         known.left -= amount
@@ -116,7 +119,7 @@ function createBalanceCheck(deps: WalletCheckDeps): WalletFunds {
         return
       }
       const holds = `the wallet ${address} holds ${usdc(balance)} on ${networkText(asset.network)}`
-      const missing = `this call costs ${usdc(amount)}: ${usdc(amount - balance)} are missing, and nothing was signed`
+      const missing = `${what} ${usdc(amount)}: ${usdc(amount - balance)} are missing, and nothing was signed`
       const faucet = networkKind(asset.network) === 'test' ? `; ${FAUCET} gives test USDC` : ''
       throw new MarketError('INSUFFICIENT_FUNDS', `${holds}, and ${missing}. Send USDC to ${address}${faucet}`)
     },

@@ -61,7 +61,7 @@ test('the defaults are the documented ones (D3, D4, D16, D33)', () => {
     allowSettleFirst: true,
     awaitSettlement: false,
     privateOrigins: [],
-    channels: { mode: 'off', aheadCalls: 10, depositMax: 1_000_000n, idleMs: 86_400_000 },
+    channels: { mode: 'auto', opensByRule: true, aheadCalls: 10, depositMax: 1_000_000n, idleMs: 86_400_000 },
   })
   expect(config.seller).toMatchObject({ settleFirst: false, keepListed: false })
 })

@@ -82,6 +82,9 @@ export type Config = ReturnType<typeof createConfig>
 /** Fills in the defaults. A setting without a default may be undefined. @throws ConfigError for settings that do not fit together */
 export function createConfig(settings: Settings & { dataDir: string }) {
   const network = settings.network ?? 'eip155:84532'
+  const rpcUrl = settings.rpcUrl ?? rpcUrls[network]
+  /** Nobody believes a deposit without reading the chain. */
+  const channels = rpcUrl === undefined ? ('off' as const) : ('auto' as const)
   return {
     /** Absolute path. */
     dataDir: settings.dataDir,
@@ -89,7 +92,7 @@ export function createConfig(settings: Settings & { dataDir: string }) {
     /** Where the HTTP side is reached from elsewhere. No slash at the end. */
     publicUrl: settings.publicUrl,
     network,
-    rpcUrl: settings.rpcUrl ?? rpcUrls[network],
+    rpcUrl,
     facilitatorUrl: settings.facilitatorUrl ?? facilitatorUrls[network],
     /** Facilitators to use, in this order, if the first cannot be reached. */
     facilitatorFallbacks: settings.facilitatorFallbacks ?? [],
@@ -141,7 +144,9 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       privateOrigins: settings.privateOrigins ?? [],
       channels: {
         /** `auto`: cheap and frequent calls are paid by payment channels. */
-        mode: settings.channels ?? ('off' as const),
+        mode: settings.channels ?? channels,
+        /** False for a node of one command, which could not look after a channel: it opens one only if a call wants it. */
+        opensByRule: true as boolean,
         /** Calls that a voucher may cover ahead, at a seller with a good record. */
         aheadCalls: settings.channelAhead ?? 10,
         /** The most that is deposited at one seller. */
@@ -164,7 +169,7 @@ export function createConfig(settings: Settings & { dataDir: string }) {
       unsettledMaxAtomic: settings.unsettledMaxAtomic,
       checkFundsFromAtomic: settings.checkFundsFromAtomic,
       /** `auto`: payment channels are offered where an RPC is configured. */
-      channels: settings.sellerChannels ?? ('off' as const),
+      channels: settings.sellerChannels ?? channels,
       /** What a payment channel may owe before it is claimed at once. */
       channelClaimThresholdAtomic: settings.channelClaimThresholdAtomic ?? parsePrice('1'),
       /** Seconds that a payer's withdrawal from a channel must take at least. */

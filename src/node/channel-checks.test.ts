@@ -13,11 +13,22 @@ const one: ChannelSums = {
   paid: paidSums([{ balance: 9n, totalClaimed: 0n, charged: 5n, isWithdrawing: false }]),
 }
 
-type Said = { hasRpc?: boolean; sums?: ChannelSums; trouble?: string | undefined; alarms?: Partial<AlarmRecord>[] }
-const found = (settings: Partial<Settings>, { hasRpc = true, sums = none, trouble, alarms = [] }: Said = {}) =>
+const priced = { price: 1_000n }
+type Said = {
+  agents?: { price: bigint; on_channels_only?: true }[]
+  hasRpc?: boolean
+  sums?: ChannelSums
+  trouble?: string | undefined
+  alarms?: Partial<AlarmRecord>[]
+}
+const found = (
+  settings: Partial<Settings>,
+  { hasRpc = true, sums = none, trouble, alarms = [], agents = [priced] }: Said = {},
+) =>
   checkChannels(
     {
       config: { ...createConfig({ ...settings, dataDir: '/data' }), rpcUrl: hasRpc ? 'http://127.0.0.1:1' : undefined },
+      agents: () => agents,
       channelTrouble: hasRpc ? async () => trouble : undefined,
       channelSums: async () => sums,
       alarms: { list: async () => alarms as AlarmRecord[] },
@@ -31,12 +42,20 @@ test('a node that neither offers nor opens channels, and has none, is not checke
   expect(await found(off, { trouble: 'no contract' })).toMatchObject({ state: 'skip' })
 })
 
-test('a seller is told what keeps it from offering channels; a buyer does not need it', async () => {
+test('a seller that offers none is told why; it is a fault where agents or charges need channels', async () => {
   const trouble = 'Base has no contract for payment channels at 0x40…'
-  expect(await found(both, { trouble })).toMatchObject([{ state: 'fail', text: trouble }])
-  expect(await found({ ...off, channels: 'auto' }, { trouble })).toMatchObject({ state: 'ok', text: 'none yet' })
+  expect(await found({}, { trouble })).toMatchObject([{ state: 'skip', text: trouble }])
+  const only = [priced, { ...priced, on_channels_only: true as const }]
+  expect(await found({}, { trouble, agents: only })).toMatchObject([{ state: 'fail', text: trouble }])
   // Channels that it has must be settled, although it takes no new ones.
   expect(await found(off, { trouble, sums: one })).toMatchObject([{ state: 'fail', text: trouble }])
+})
+
+test('a node that only buys, or gives its agents away, does not need what a seller needs', async () => {
+  const trouble = 'the wallet has too little ETH'
+  expect(await found({}, { trouble, agents: [] })).toMatchObject({ state: 'ok', text: 'none yet' })
+  expect(await found({}, { trouble, agents: [{ price: 0n }] })).toMatchObject({ state: 'ok', text: 'none yet' })
+  expect(await found({ sellerChannels: 'off' }, { trouble })).toMatchObject({ state: 'ok', text: 'none yet' })
 })
 
 test('without an RPC a node is told that it opens and offers none', async () => {

@@ -2,6 +2,7 @@ import type { Config } from '../config/config.ts'
 import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import type { ChannelSums } from '../schema/channel-record.ts'
+import type { OwnAgent } from '../schema/own-agent.ts'
 
 export type ChannelChecksDeps = {
   config: {
@@ -9,6 +10,7 @@ export type ChannelChecksDeps = {
     seller: Pick<Config['seller'], 'channels'>
     buyer: Pick<Config['buyer'], 'channels'>
   }
+  agents(): readonly Pick<OwnAgent, 'price' | 'on_channels_only'>[]
   /** Why channels cannot be settled here. Undefined: there is no RPC. */
   channelTrouble: ((signal: AbortSignal) => Promise<string | undefined>) | undefined
   channelSums(): Promise<ChannelSums>
@@ -19,28 +21,32 @@ export type ChannelChecksDeps = {
 export async function checkChannels(deps: ChannelChecksDeps, signal: AbortSignal): Promise<Finding | Finding[]> {
   const { paying, paid } = await deps.channelSums()
   const { seller, buyer } = deps.config
-  const sells = seller.channels !== 'off' || paid.channels > 0
+  const agents = deps.agents().filter(({ price }) => price > 0n)
+  const offers = seller.channels !== 'off' && agents.length > 0
   const buys = buyer.channels.mode !== 'off' || paying.channels > 0
-  if (!sells && !buys) return skip('off: buyer.channels and seller.channels in config.yaml')
+  if (!offers && !buys && paid.channels === 0) return skip('off: buyer.channels and seller.channels in config.yaml')
+  const mustSettle = paid.channels > 0 || (offers && agents.some((agent) => agent.on_channels_only === true))
   const alarms = (await deps.alarms.list()).filter(({ kind }) => kind.startsWith('channel_'))
-  const found = [...(await needed({ sells, buys }, deps, signal)), ...alarms.map(ofAlarm)]
+  const found = [...(await needed({ offers, buys, mustSettle }, deps, signal)), ...alarms.map(ofAlarm)]
   return found.length > 0 ? found : ok(textOf({ paying, paid }))
 }
 
 async function needed(
-  roles: { sells: boolean; buys: boolean },
+  { offers, buys, mustSettle }: Record<'offers' | 'buys' | 'mustSettle', boolean>,
   { config, channelTrouble }: ChannelChecksDeps,
   signal: AbortSignal,
 ): Promise<Finding[]> {
   if (config.rpcUrl === undefined || channelTrouble === undefined) {
-    const what = [...(roles.sells ? ['offers none'] : []), ...(roles.buys ? ['opens none'] : [])].join(' and ')
+    const what = [...(offers || mustSettle ? ['offers none'] : []), ...(buys ? ['opens none'] : [])].join(' and ')
     return [
       warn(`without an RPC endpoint this node ${what}`, 'set ETHEREUM_RPC_URL or --rpc-url, and restart the node'),
     ]
   }
-  if (!roles.sells) return []
+  if (!offers && !mustSettle) return []
   const trouble = await channelTrouble(signal)
-  return trouble === undefined ? [] : [fail(trouble, 'see docs/channels.md, A seller')]
+  if (trouble === undefined) return []
+  // Agents that are sold without channels too lose nothing: each call is paid for by itself.
+  return mustSettle ? [fail(trouble, 'see docs/channels.md, A seller')] : [skip(trouble)]
 }
 
 function ofAlarm({ id, title, text, amount }: AlarmRecord): Finding {

@@ -65,9 +65,11 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
   const stopping = { name: 'channel deposits', start: async () => {}, stop: async () => deposits.stop() }
   return {
     /** What selling on channels needs. */
-    parts: { reader, withdrawDelaySecondsMin, funds },
-    /** Why channels cannot be settled here, for people. */
-    trouble: (signal: AbortSignal) => relay.trouble(signal),
+    parts: {
+      ...{ reader, withdrawDelaySecondsMin, funds },
+      /** Why channels cannot be settled here, for people. */
+      trouble: (signal: AbortSignal) => relay.trouble(signal),
+    },
     summary: (): ChannelsSummary => summarize(keeper.sight()),
     /** Claims what processes that have ended have left. */
     soon: () => keeper.soon(),

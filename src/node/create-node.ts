@@ -84,8 +84,9 @@ function createSold(
 ) {
   const channels = createChannelSettlement(config, { ...deps, channels: () => selling.channels! })
   const selling = createSelling(config, secrets, { ...deps, channelParts: channels?.parts })
-  const services = selling.channels === undefined ? [] : [selling.channels, ...(channels?.services ?? [])]
-  const reports = { channels: () => channels?.summary(), channelTrouble: channels?.trouble }
+  const kept = selling.channels === undefined ? [] : [selling.channels, ...(channels?.services ?? [])]
+  const services = [...kept, ...present(selling.channelOffer)]
+  const reports = { channels: () => channels?.summary(), channelTrouble: channels?.parts.trouble }
   return { selling, channels, services, reports }
 }
 

@@ -26,7 +26,7 @@ const CHECK_MS_MAX = 4000
 const START_WORKER =
   'run stoa worker on a machine whose agents.yaml has an agent of this name; stoa worker invite makes its join token'
 
-type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms'> &
+type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms' | 'agents'> &
   DatabaseCheckDeps & {
     config: Config
     clock: Clock

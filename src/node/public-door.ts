@@ -41,7 +41,7 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   const { registry, x402: sales } = selling
   const doorSales = new DoorSales(sales)
   const signer = sales.receiptSigner
-  const channel = channelOffer(config, deps)
+  const channel = () => channelOffer(config, deps)
   const channelDoor = sales.channels && new ChannelDoor({ ...sales, channels: sales.channels })
   const terms = new DoorTerms({ clock, asset, payTo: sales.payTo, signer, channel })
   const agentSale = createAgentSale({

@@ -62,7 +62,7 @@ export type ChannelParts = {
   reader: Pick<ChannelReader, 'channels'>
   withdrawDelaySecondsMin: number
   /** False: only channels that are in the ledger. Undefined: new ones too. */
-  takesNew?: boolean
+  takesNew?(): boolean
   funds?: ChannelFunds | undefined
 }
 
@@ -133,7 +133,7 @@ function createChannels(
   {
     reader,
     withdrawDelaySecondsMin,
-    takesNew = true,
+    takesNew = () => true,
     isBlocked,
     peerLimits,
   }: ChannelParts & { isBlocked: IsBlocked; peerLimits: PeerLimits },

@@ -14,9 +14,10 @@ import { createChallengeSeal } from '../payments/challenge-seal.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { withPause } from '../payments/facilitator-pause.ts'
 import type { ListingRecord } from '../schema/listing.ts'
-import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
+import { createOwnAgents, createServedAgents, type OwnAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
 import { WorkerPool } from '../workers/worker-pool.ts'
+import { ChannelOffer, type ChannelOfferDeps } from './channel-offer.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
 import { type ChannelParts, createSales } from './sales.ts'
@@ -49,7 +50,7 @@ type SellingDeps = Pick<
     listings: Pick<Listings, 'replica'>
     agentPurchases: AgentPurchases
     /** Undefined: this node takes no payment channels. */
-    channelParts?: ChannelParts | undefined
+    channelParts?: (ChannelParts & Pick<ChannelOfferDeps, 'trouble'>) | undefined
   }
 
 /**
@@ -98,7 +99,8 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       createRuntime: async (definition) => functions.runtimeOf(definition) ?? createRuntimeOf(definition),
     },
   )
-  const agents = createOwnAgents({
+  const channelOffer = offerOf(config, deps, () => agents.followChannels())
+  const agents: OwnAgents = createOwnAgents({
     sellerId: identity.peerId,
     clock,
     registry,
@@ -107,7 +109,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     slots,
     asset,
     payTo: wallet.address,
-    channel: deps.channelParts && offeredChannels(config, deps),
+    channel: channelOffer && (async () => ((await channelOffer.listed()) ? channelTerms(config, deps) : undefined)),
     sellerName: config.nodeName,
     // A function cannot be stored. An agent whose function is missing must not be stored.
     persist: async (definition) => {
@@ -145,14 +147,15 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       seal: createChallengeSeal(identity.privateKey.raw, random),
       noteCall: () => deps.pace.noteCall(),
       sellersOf: siblings.sellersOf,
-      channels: deps.channelParts && { ...deps.channelParts, takesNew: config.seller.channels === 'auto' },
+      channels: deps.channelParts && { ...deps.channelParts, takesNew: () => channelOffer?.isOpen === true },
       tail: deps.tail,
       handle: (...args) => host.handle(...args),
     },
   )
   return {
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
-    ...{ agents, functions, registry, exposure, settler, unrun, channels, x402, doors: [settledWork, protocols] },
+    ...{ agents, functions, registry, exposure, settler, unrun, channels, channelOffer, x402 },
+    doors: [settledWork, protocols],
     /** Goes on with the sales of processes that have ended. */
     async takeOver() {
       await settler.takeOver()
@@ -170,9 +173,14 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   }
 }
 
-/** What this node wants of payment channels, in its listings. Undefined: it offers none. */
-function offeredChannels({ seller }: Config, { wallet }: Pick<SellingDeps, 'wallet'>): ListingRecord['channel'] {
-  if (seller.channels === 'off') return undefined
+/** Whether this node offers payment channels. Undefined: never. */
+function offerOf({ seller }: Config, { channelParts, logger }: SellingDeps, changed: ChannelOfferDeps['changed']) {
+  if (channelParts === undefined || seller.channels === 'off') return undefined
+  return new ChannelOffer({ logger, trouble: channelParts.trouble, changed })
+}
+
+/** What this node wants of payment channels, in its listings. */
+function channelTerms({ seller }: Config, { wallet }: Pick<SellingDeps, 'wallet'>): ListingRecord['channel'] {
   return {
     receiver_authorizer: wallet.channelSigner('claims').address,
     withdraw_delay: seller.channelWithdrawDelaySeconds,

@@ -19,7 +19,7 @@ const createTestRuntime = async ({ description }: AgentDefinition): Promise<Agen
   run: async ({ input, history }) => `${description} ${input} after ${history.length}`,
 })
 
-function setup(createRuntime = createTestRuntime, channel?: OwnListing['channel']) {
+function setup(createRuntime = createTestRuntime, channel?: () => Promise<OwnListing['channel']>) {
   const listed = new Map<string, OwnListing>()
   const left: string[] = []
   const persisted: string[] = []
@@ -91,12 +91,25 @@ test('D6: a paid agent is listed for the payment protocol only, a free one for b
   expect(persisted).toEqual(['a'])
 })
 
-test('what a seller wants of payment channels is in the listings of its paid agents', async () => {
+test('what a seller wants of payment channels is in the listings of its paid agents, while it offers them', async () => {
   const terms = { receiver_authorizer: payTo, withdraw_delay: 86_400, min_deposit: 100_000n }
-  const { agents, listed } = setup(createTestRuntime, terms)
-  const paid = await agents.register(define(), { persist: false })
+  let offered: typeof terms | undefined = terms
+  const { agents, listed } = setup(createTestRuntime, async () => offered)
+  const pricing = { per_1k_output_tokens: 0.001, max: 0.01 }
+  const paid = await agents.register(define({ pricing }), { persist: false })
   const free = await agents.register(define({ name: 'free', price: 0 }), { persist: false })
+  const paused = await agents.register(define({ name: 'paused', paused: true }), { persist: false })
   expect([listed.get(paid)?.channel, listed.get(free)?.channel]).toEqual([terms, undefined])
+  offered = undefined
+  await agents.followChannels()
+  expect([listed.get(paid)?.channel, listed.get(paid)?.pricing, listed.has(paused)]).toEqual([
+    undefined,
+    undefined,
+    false,
+  ])
+  offered = terms
+  await agents.followChannels()
+  expect(listed.get(paid)).toMatchObject({ channel: terms, pricing: { max: 10_000n } })
 })
 
 test('the identity an agent has on the chain, also the first, is in its listing and in its responses', async () => {

@@ -27,8 +27,8 @@ type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
-  /** What this node wants of payment channels. Undefined: it offers none. */
-  channel?: ListingRecord['channel']
+  /** What this node wants of payment channels now. Undefined: it offers none. */
+  channel?: (() => Promise<ListingRecord['channel']>) | undefined
   sellerName?: string | undefined
   /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
   isAhead(agentId: string): Promise<boolean>
@@ -64,6 +64,8 @@ export interface OwnAgents {
   served(id: string): ServedAgent | undefined
   /** Publishes the agent's listing again, if the agent is on the market. */
   relist(id: string): Promise<void>
+  /** Publishes what this process has on the market again, as payment channels are offered now, or no more. */
+  followChannels(): Promise<void>
   /** Puts agents that workers run on the market or takes them off, as workers have come or gone. */
   followWorkers(): Promise<void>
   /** Runs an own agent for the node's own API, unpaid (D17). */
@@ -106,9 +108,10 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   async function offer(agent: HostedAgent): Promise<void> {
     // A process that stops takes an agent off the market, unless it knows another that sells it.
     await deps.tellOthers()
-    if (agent.definition.paused !== true && agent.lacks === undefined)
-      await replica.publish(listingOf(agent, await readToken(agent.id), deps))
-    else await stopSelling(agent.id)
+    if (agent.definition.paused !== true && agent.lacks === undefined) {
+      const channel = isPaid(agent) ? await deps.channel?.() : undefined
+      await replica.publish(listingOf(agent, { channel, token_id: await readToken(agent.id) }, deps))
+    } else await stopSelling(agent.id)
   }
 
   function runOnce(agent: HostedAgent, { input, signal }: { input: string; signal: AbortSignal }): Promise<string> {
@@ -171,6 +174,9 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       }
     },
     relist: (id) => offer(hosted(id)),
+    async followChannels() {
+      for (const agent of registry.list()) if (isPaid(agent) && replica.signs(agent.id)) await offer(agent)
+    },
     async followWorkers() {
       for (const agent of registry.list().filter(({ definition }) => definition.worker !== undefined)) {
         const isOffered = agent.definition.paused !== true && agent.lacks === undefined
@@ -224,10 +230,14 @@ export function createServedAgents(
   }
 }
 
+function isPaid({ definition }: HostedAgent): boolean {
+  return priceOf(definition) > 0n
+}
+
 function listingOf(
   { id, definition, model, timeoutMs }: HostedAgent,
-  token_id: string | undefined,
-  { asset, payTo, sellerName, channel }: OwnAgentsDeps,
+  { token_id, channel }: { token_id: string | undefined; channel: ListingRecord['channel'] },
+  { asset, payTo, sellerName }: OwnAgentsDeps,
 ) {
   const price = priceOf(definition)
   const free = price === 0n
@@ -245,8 +255,7 @@ function listingOf(
     ...(token_id !== undefined && { token_id }),
     timeout_seconds: Math.ceil(timeoutMs / 1000),
     ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
-    ...(!free && channel !== undefined && { channel }),
-    ...(channel !== undefined && defined({ pricing: definition.pricing })),
+    ...(channel !== undefined && { channel, ...defined({ pricing: definition.pricing }) }),
     ...(definition.price === undefined && { schemes: [CHANNEL_SCHEME] }),
     ...(sellerName !== undefined && { seller_name: sellerName }),
   }

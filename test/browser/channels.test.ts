@@ -27,7 +27,7 @@ const buy = () => {
 beforeAll(async () => {
   ;[browser, devnet] = await Promise.all([launchBrowser(), startDevnet()])
   const { wallets } = devnet
-  const auto = { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: 86_400_000 } as const
+  const auto = { mode: 'auto', opensByRule: true, aheadCalls: 10, depositMax: 1_000_000n, idleMs: 86_400_000 } as const
   seller = await startTestNode({ devnet, walletKey: wallets.seller.privateKey, seller: { channels: 'auto' } })
   const agent = { name: 'Echo', description: 'Says it again.', price: 1_000n, model: 'builtin/echo' }
   ;({ id: agentId } = await seller.node.registerAgent(agent, { persist: false }))

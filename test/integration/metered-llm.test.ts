@@ -30,7 +30,13 @@ beforeAll(async () => {
     { persist: false },
   )
   const bootstrap = [seller.node.addresses().find((address) => address.includes('/tcp/'))!]
-  const channels = { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: 86_400_000 } as const
+  const channels = {
+    mode: 'auto',
+    opensByRule: true,
+    aheadCalls: 10,
+    depositMax: 1_000_000n,
+    idleMs: 86_400_000,
+  } as const
   buyer = await startTestNode({
     ...{ devnet, walletKey: devnet.wallets.buyer.privateKey, bootstrap },
     buyer: { channels },

@@ -116,6 +116,8 @@ describe('what an unpaid request is answered', () => {
           ...{ scheme: 'exact', network: 'eip155:84532', amount: '20000', payTo: devnet.wallets.seller.address },
           extra: { name: 'USDC', version: '2' },
         },
+        // The node's own account could settle channels here.
+        { scheme: 'batch-settlement', amount: '20000', extra: { minDeposit: '100000', withdrawDelay: 86_400 } },
       ],
     })
     expect(json).toMatchObject({

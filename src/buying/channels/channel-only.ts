@@ -5,6 +5,7 @@ import { isOnChannelsOnly, type Listing } from '../../schema/listing.ts'
 import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
 import type { ChannelLine } from './channel-line.ts'
+import type { AskedDeposit } from './place-deposit.ts'
 
 /** How long a call waits for the first deposit at a seller that is paid on channels only. */
 const OPEN_MS = 90_000
@@ -12,8 +13,9 @@ const LOOK_MS = 250
 
 /** The channels of this node. */
 type Lines = {
-  lineFor(terms: Terms, wish: Order['channelWish']): ChannelLine | undefined
+  lineFor(terms: Terms, wish: Order['channelWish'], refusal?: AskedDeposit['refusal']): ChannelLine | undefined
   obstacle(terms: Terms): string | undefined
+  failure(terms: Terms): string | undefined
 }
 
 /** What a listing says of calls beside the price of one: their time limit, and how channels pay them. */
@@ -30,7 +32,7 @@ export function furtherTerms(listing: Listing): Omit<Terms, 'agentId' | 'resourc
  * @throws MarketError CHANNEL_NEEDED; the reason of `signal`
  */
 export async function neededLine(
-  { terms, wish }: { terms: Terms; wish: Order['channelWish'] },
+  { terms, wish, refusal }: { terms: Terms; wish: Order['channelWish']; refusal?: AskedDeposit['refusal'] },
   channels: Lines | undefined,
   signal: AbortSignal,
 ): Promise<ChannelLine> {
@@ -40,8 +42,10 @@ export async function neededLine(
   const opening = AbortSignal.any([signal, AbortSignal.timeout(OPEN_MS)])
   do {
     signal.throwIfAborted()
-    const line = channels.lineFor(terms, 'always')
+    const line = channels.lineFor(terms, 'always', refusal)
     if (line !== undefined) return line
+    const failure = channels.failure(terms)
+    if (failure !== undefined) throw channelNeeded(`no deposit was made: ${failure}`)
   } while (await idle(LOOK_MS, opening))
   signal.throwIfAborted()
   throw channelNeeded('no deposit has landed yet (the log says why): try again later')

@@ -2,16 +2,13 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
-import { largest } from '../../lib/bigints.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
-import { CodedError } from '../../lib/errors.ts'
+import { reasonOf } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { type Periodic, periodic } from '../../lib/periodic.ts'
 import { sameAddress } from '../../payments/assets.ts'
-import { channelId } from '../../payments/channel-digests.ts'
-import { openAtBuyer } from '../../payments/channels/buyer-channel.ts'
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
 import type { Sender } from '../../payments/sender.ts'
 import type { Wallet } from '../../payments/wallet.ts'
@@ -25,32 +22,22 @@ import { channelPrice, type Terms } from '../guard.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
 import { obstacleTo } from './channel-only.ts'
-import { lookAtDeposit, signedDeposit } from './deposits.ts'
+import { lookAtDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
-import {
-  amountFor,
-  type ChannelOptions,
-  depositTrouble,
-  fits,
-  newConfig,
-  noRpc,
-  type Offer,
-  usualDeposit,
-} from './offer.ts'
+import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './offer.ts'
 import { PayeeCalls } from './payee-calls.ts'
+import { type AskedDeposit, type LockRules, placeDeposit } from './place-deposit.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
 const LOOK_MS = 1_000
-const FUNDS_MS = 5_000
 /** How often all channels are read. */
 const REFRESH_MS = 60_000
-/** How long an offer that failed is left alone. */
+/** How long an offer that failed is left alone, and one that a call wants. */
 const AGAIN_MS = 10 * 60 * 1000
+const WANTED_AGAIN_MS = 60_000
 /** A good record: so many calls, and so many of them successful. */
 const RECORD = { calls: 5, share: 0.9 }
-
-type Reader = Pick<ChannelReader, 'channels'>
 
 export type ChannelsDeps = {
   clock: Clock
@@ -60,13 +47,17 @@ export type ChannelsDeps = {
   streams: StreamPool
   callerDid: string
   /** Undefined: no RPC is configured. Then no channel is opened, because no deposit could be believed. */
-  onChain: { chain: Pick<Chain, 'authorizationAt' | 'blockTimeMs'>; reader: Reader } | undefined
+  onChain:
+    | { chain: Pick<Chain, 'authorizationAt' | 'blockTimeMs'>; reader: Pick<ChannelReader, 'channels'> }
+    | undefined
   /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   sender(): Promise<Pick<Sender, 'send'>>
   /** For tests: see exit-step.ts. */
   exitWaits?: { callsMs?: number; askMs?: number } | undefined
   funds?: WalletFunds | undefined
   trading?: Pick<Trading, 'check'> | undefined
+  /** What the operator lets this node spend. Undefined in tests: anything. */
+  budget?: { rules(): LockRules } | undefined
   /** What this node has seen of an agent. */
   stats(agentId: string): Pick<AgentStats, 'calls' | 'success_rate'>
   addrsOf(agentId: string): readonly string[]
@@ -74,11 +65,17 @@ export type ChannelsDeps = {
 
 /** The payment channels of this process, as a buyer. */
 export interface Channels {
-  /** The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel. */
-  lineFor(terms: Terms, wish: Order['channelWish']): ChannelLine | undefined
+  /**
+   * The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel.
+   *
+   * @param refusal asks why this node would not pay the call: then no money is locked for it
+   */
+  lineFor(terms: Terms, wish: Order['channelWish'], refusal?: AskedDeposit['refusal']): ChannelLine | undefined
   line(id: Hex): ChannelLine | undefined
   /** Why no channel will ever pay a call to this agent. Undefined: one pays it, or will. */
   obstacle(terms: Terms): string | undefined
+  /** Why no deposit was made at this seller. Undefined: none failed lately. */
+  failure(terms: Terms): string | undefined
   /** How much may be signed beyond the calls to this agent. */
   aheadOf(terms: Terms, price: bigint): bigint
   /** Goes on with the channels that this process has in the ledger. */
@@ -102,8 +99,8 @@ class ChannelBook implements Channels {
   readonly #signer: ChannelSigner
   readonly #lines = new Map<Hex, ChannelLine>()
   readonly #calls = new PayeeCalls()
-  /** Sellers with a deposit under way, or that are left alone until then. */
-  readonly #busy = new Map<string, number>()
+  /** Sellers with a deposit under way, or that are left alone until then, and why. */
+  readonly #busy = new Map<string, { until: number; failure?: string }>()
   #refreshedAt = Number.NEGATIVE_INFINITY
   readonly #looks: Periodic
   readonly exits: ChannelExits | undefined
@@ -123,7 +120,7 @@ class ChannelBook implements Channels {
     return [this.#looks, ...(this.exits === undefined ? [] : [this.exits])]
   }
 
-  lineFor(terms: Terms, wish: Order['channelWish']): ChannelLine | undefined {
+  lineFor(terms: Terms, wish: Order['channelWish'], refusal?: AskedDeposit['refusal']): ChannelLine | undefined {
     const { mode, depositMax } = this.#options
     const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
     if (mode === 'off' || wish === 'never' || terms.channel === undefined || isImported) return undefined
@@ -134,8 +131,9 @@ class ChannelBook implements Channels {
     const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
     // A quarter is left.
     const isLow = best === undefined || best.free * 4n < usualDeposit(offer, depositMax)
-    const isWanted = mode === 'always' || wish === 'always' || best !== undefined
-    if (isLow && best?.deposit === undefined && this.#isWorth(terms, isWanted)) this.#fund(offer, best)
+    const isWanted = mode === 'always' || wish === 'always'
+    const reason = isLow && best?.deposit === undefined ? this.#reasonFor(terms, isWanted, best) : undefined
+    if (reason !== undefined) this.#fund(offer, best, { by: isWanted ? 'wish' : 'rule', reason, refusal })
     return best !== undefined && best.free >= amount ? best : undefined
   }
 
@@ -145,6 +143,10 @@ class ChannelBook implements Channels {
 
   obstacle(terms: Terms): string | undefined {
     return obstacleTo(terms, { ...this.#options, hasRpc: this.#deps.onChain !== undefined })
+  }
+
+  failure({ seller }: Terms): string | undefined {
+    return this.#busy.get(seller.peerId)?.failure
   }
 
   aheadOf({ agentId }: Terms, price: bigint): bigint {
@@ -161,7 +163,7 @@ class ChannelBook implements Channels {
   async open(offer: Offer, amount: bigint | undefined): Promise<Hex> {
     const { onChain } = this.#deps
     if (onChain === undefined) throw noRpc()
-    return this.#deposit(offer, undefined, { reader: onChain.reader, byHand: true, amount })
+    return this.#deposit(offer, undefined, { by: 'hand', reason: 'known', amount })
   }
 
   async add(channel: StoredChannel): Promise<boolean> {
@@ -189,72 +191,40 @@ class ChannelBook implements Channels {
     })
   }
 
-  /** True if a channel to this payee is worth its transaction. Notes the call. */
-  #isWorth(terms: Terms, isWanted: boolean, { payTo } = terms.listed): boolean {
-    const isFrequent = this.#calls.note(payTo, monotonicOf(this.#deps.clock))
-    return isWanted || channelPrice(terms) < CHEAP || isFrequent
+  /** Why a channel to this payee is worth its transaction. Undefined: it is not. Notes the call. */
+  #reasonFor(terms: Terms, isWanted: boolean, line: ChannelLine | undefined): AskedDeposit['reason'] | undefined {
+    const isFrequent = this.#calls.note(terms.listed.payTo, monotonicOf(this.#deps.clock))
+    if (isWanted || line !== undefined) return 'known'
+    if (this.#options.opensByRule === false) return undefined
+    if (isFrequent) return 'known'
+    return channelPrice(terms) < CHEAP ? 'cheap' : undefined
   }
 
   /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */
-  #fund(offer: Offer, line: ChannelLine | undefined): void {
+  #fund(offer: Offer, line: ChannelLine | undefined, asked: AskedDeposit): void {
     const { onChain, clock, logger } = this.#deps
     const { peerId } = offer.seller
     const now = monotonicOf(clock)
-    if (onChain === undefined || (this.#busy.get(peerId) ?? Number.NEGATIVE_INFINITY) > now) return
-    this.#busy.set(peerId, now + AGAIN_MS)
-    this.#deposit(offer, line, { reader: onChain.reader }).catch((err: unknown) => {
-      logger.warn({ peer_id: peerId, err }, 'no deposit was made into a payment channel; calls are paid for one by one')
+    if (onChain === undefined || (this.#busy.get(peerId)?.until ?? Number.NEGATIVE_INFINITY) > now) return
+    this.#busy.set(peerId, { until: now + AGAIN_MS })
+    this.#deposit(offer, line, asked).catch((err: unknown) => {
+      const waitMs = asked.by === 'wish' ? WANTED_AGAIN_MS : AGAIN_MS
+      this.#busy.set(peerId, { until: now + waitMs, failure: reasonOf(err) })
+      logger.info({ peer_id: peerId, err }, 'no deposit was made into a payment channel')
     })
   }
 
-  async #deposit(
-    offer: Offer,
-    line: ChannelLine | undefined,
-    { reader, byHand = false, amount: wanted }: { reader: Reader; byHand?: boolean; amount?: bigint | undefined },
-  ): Promise<Hex> {
-    const { store, wallet, clock, funds, trading } = this.#deps
-    const { network, chainId } = wallet.asset
-    const amount = amountFor(offer, this.#options.depositMax, wanted)
-    trading?.check()
-    await funds?.check(amount, AbortSignal.timeout(FUNDS_MS))
-    const config = line?.channel.config ?? newConfig(offer, wallet.address, this.#signer.address)
-    const id = channelId(config, chainId)
-    const onChain = (await reader.channels([id]))[0]!
-    const now = clock.now()
-    const { mark, charged, seq, statedSeq, early, stopped } = line?.channel ?? openAtBuyer(id, config, onChain)
-    const deposit = signedDeposit({ id, amount, balanceBefore: onChain.balance, now }, wallet)
-    // A seller takes a deposit with a voucher. The smallest one is enough: it is what this node risks before it.
-    const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
-    const { agentId, seller } = offer
-    const terms = {
-      id,
-      config,
-      sellerId: seller.peerId,
-      agentId,
-      network,
-      onChain,
-      deposit,
-      createdAt: now,
-      usedAt: now,
-    }
-    const stored = { ...terms, ...sums }
-    const { depositMax } = this.#options
-    const judge = (all: readonly StoredChannel[]) => depositTrouble(stored, { amount, byHand, depositMax }, all)
-    let trouble: string | undefined
-    await store.putDeposit(stored, (all) => {
-      trouble = judge(all)
-      return trouble === undefined
-    })
-    if (trouble !== undefined) throw new CodedError('INVALID_REQUEST', `${trouble}: no deposit was made`)
+  async #deposit(offer: Offer, line: ChannelLine | undefined, asked: AskedDeposit): Promise<Hex> {
+    const { stored, deposit } = await placeDeposit(offer, { ...asked, line }, this.#options, this.#deps)
     faultPoint('buyer:deposit-stored')
     if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
     else line.deposit = deposit
     this.#looks.soon()
-    return id
+    return stored.id
   }
 
   /** Reads the channels again from time to time: a seller gives back, and a withdrawal takes out. */
-  async #refresh(reader: Reader): Promise<void> {
+  async #refresh(reader: Pick<ChannelReader, 'channels'>): Promise<void> {
     const { store, clock } = this.#deps
     const now = monotonicOf(clock)
     if (now - this.#refreshedAt < REFRESH_MS) return

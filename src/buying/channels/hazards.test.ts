@@ -62,7 +62,7 @@ test('hazard 4.23: a seller that changes its terms again and again gets no more 
   const offer = async (channel: Partial<ChannelTerms>) => {
     const receiver_authorizer = `0x${`${keys++}`.repeat(20)}` as const
     list({ ...testTerms, receiver_authorizer, min_deposit: 400_000n, ...channel })
-    await buyer.execute().catch(() => {})
+    await buyer.execute({ channel: 'always' }).catch(() => {})
     await until(async () => (await store.list()).every(({ deposit }) => deposit === undefined))
   }
   // A delay of more than a day and a deposit of more than is allowed are refused.

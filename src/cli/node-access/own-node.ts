@@ -26,6 +26,7 @@ export async function withOwnNode<T>(
     ...config,
     p2p: { ...config.p2p, port: port ?? 0 },
     api: { ...config.api, enabled: false },
+    buyer: { ...config.buyer, channels: { ...config.buyer.channels, opensByRule: false } },
     // Info messages would distract from the answer. They are shown if asked for.
     log: { level: config.log.level === 'info' ? 'warn' : config.log.level },
   }

@@ -41,7 +41,7 @@ type SellerChannelsDeps = {
   reader: Pick<ChannelReader, 'channels'>
   terms: SellerTerms
   /** False: only channels that are in the ledger. */
-  takesNew: boolean
+  takesNew(): boolean
   isBlocked: IsBlocked
   blame(peerId: string): void
   limits?: Partial<SellerChannelLimits>
@@ -73,7 +73,7 @@ export class SellerChannels implements Service, KeptChannels {
 
   /** False: only channels that are in the ledger. */
   get takesNew(): boolean {
-    return this.#deps.takesNew
+    return this.#deps.takesNew()
   }
 
   async start(): Promise<void> {}

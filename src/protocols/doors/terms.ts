@@ -66,7 +66,7 @@ type TermsDeps = {
   payTo: Hex
   signer: Pick<ReceiptSigner, 'signOffer'>
   /** Undefined: it takes none. */
-  channel?: ChannelOffer | undefined
+  channel?(): ChannelOffer | undefined
 }
 type Priced = Pick<ServedAgent, 'amount' | 'timeoutMs' | 'pricing'>
 type Kept = { key: string; at: number; terms: Terms }
@@ -132,7 +132,8 @@ export class DoorTerms {
 
   /** The same by a payment channel, by which a metered agent costs what it has used. */
   #onChannel<T extends object>({ pricing, amount }: Priced, accepted: T) {
-    const { channel, asset } = this.#deps
+    const { asset } = this.#deps
+    const channel = this.#deps.channel?.()
     if (channel === undefined) return undefined
     const price = pricing?.max ?? amount
     const { name, version } = assetOf(asset.network)!

@@ -241,7 +241,7 @@ test('a blocked payer is refused, and so is a seller without channels and a call
 test('a seller that offers no channels any more goes on with those it has, and takes no new ones', async () => {
   const { seller, buyer, peer, chain } = await openChannel()
   await buyer.call(peer, PRICE)
-  const channels = { reader: chain, ...channelTerms, takesNew: false }
+  const channels = { reader: chain, ...channelTerms, takesNew: () => false }
   const later = await new TestSeller({ database: seller.database, channels }).start()
   onTestFinished(() => later.stop())
   const again = await later.connect()

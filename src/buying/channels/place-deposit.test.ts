@@ -1,0 +1,127 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { ChannelScript } from '../../../test/support/channel-script.ts'
+import { sellerWallet, testWallet } from '../../../test/support/payments.ts'
+import { TestBuyer } from '../../../test/support/test-buyer.ts'
+import { until } from '../../../test/support/until.ts'
+import { ChainError } from '../../chain/rpc.ts'
+import { silentLogger } from '../../lib/logger.ts'
+import { createBuyerChannels } from '../../store/buyer-channels.ts'
+import type { WalletFunds } from '../wallet-checks.ts'
+import { createChannels } from './channels.ts'
+import type { LockRules } from './place-deposit.ts'
+
+const PRICE = 1_000n
+
+type Market = {
+  rules?: Partial<LockRules>
+  funds?: WalletFunds
+  minDeposit?: bigint
+  opensByRule?: boolean
+  dailyBudget?: bigint
+  hasNoContract?: boolean
+}
+
+/** A node that opens channels where nobody has told it to. */
+async function marketOf({ rules = {}, funds, minDeposit = 100_000n, dailyBudget, ...said }: Market = {}) {
+  const seller = new ChannelScript(PRICE)
+  const told: string[] = []
+  const tell = (_: object, text?: string) => void told.push(`${text}`)
+  const buyer = new TestBuyer({ open: seller.open, ...(dailyBudget !== undefined && { dailyBudget }) })
+  const store = createBuyerChannels(buyer.database)
+  const { opensByRule = true } = said
+  const noContract = { channels: () => Promise.reject(new ChainError('CHAIN_UNAVAILABLE', 'no contract answers')) }
+  const channels = createChannels(
+    { mode: 'auto', opensByRule, aheadCalls: 10, depositMax: 1_000_000n, idleMs: Number.POSITIVE_INFINITY },
+    {
+      ...{ clock: buyer.clock, store, wallet: testWallet(), streams: buyer.streams, ...(funds && { funds }) },
+      logger: { ...silentLogger, info: tell, warn: tell, error: tell },
+      ...{ callerDid: 'did:buyer', addrsOf: () => [], stats: () => ({ calls: 0, success_rate: 1 }) },
+      sender: () => Promise.reject(new Error('this test has no chain')),
+      budget: {
+        rules: () => ({
+          ...{ perDay: undefined, perMonth: undefined, perSeller: undefined },
+          autoApproveBelow: undefined,
+          ...rules,
+        }),
+      },
+      onChain: {
+        reader: said.hasNoContract === true ? noContract : seller.reader,
+        chain: {
+          authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),
+          blockTimeMs: async () => buyer.clock.now(),
+        },
+      },
+    },
+  )
+  buyer.deps.channels = channels
+  const receiver_authorizer = sellerWallet.channelSigner('claims').address
+  const channel = { receiver_authorizer, withdraw_delay: 900, min_deposit: minDeposit }
+  buyer.list({ price: PRICE, price_atomic: `${PRICE}`, channel })
+  for (const service of channels.services) await service.start()
+  onTestFinished(async () => {
+    for (const service of channels.services) await service.stop()
+  })
+  /** Calls until a deposit is stored, or until it was said that none is made. */
+  async function called(wish?: 'always') {
+    await buyer.execute(wish && { channel: wish }).catch(() => {})
+    await until(async () => told.length > 0 || (await store.list()).length > 0)
+    return (await store.list()).map(({ deposit, onChain }) => deposit?.amount ?? onChain.balance)
+  }
+  return { buyer, store, told, called }
+}
+
+test('by itself a node locks what a seller usually wants, and asks for no more than a cheap call explains', async () => {
+  expect(await (await marketOf()).called()).toEqual([100_000n])
+  const greedy = { minDeposit: 1_000_000n }
+  expect(await (await marketOf(greedy)).called()).toEqual([])
+  // Five calls within an hour, or who calls.
+  const { buyer, called } = await marketOf(greedy)
+  for (let calls = 0; calls < 4; calls++) await buyer.execute().catch(() => {})
+  buyer.clock.advance(11 * 60_000)
+  expect(await called()).toEqual([1_000_000n])
+  expect(await (await marketOf(greedy)).called('always')).toEqual([1_000_000n])
+})
+
+test.each<[string, Partial<LockRules>, bigint[]]>([
+  ['the daily budget', { perDay: 99_999n }, []],
+  ['the daily budget', { perDay: 100_000n }, [100_000n]],
+  ['the monthly budget', { perDay: 5_000_000n, perMonth: 99_999n }, []],
+  ['the budget of a seller', { perSeller: 99_999n }, []],
+  ['what needs an approval', { autoApproveBelow: 100_000n }, []],
+  ['what needs an approval', { autoApproveBelow: 100_001n }, [100_000n]],
+])('a deposit stays within %s, also if a call wants the channel', async (_, rules, deposits) => {
+  expect(await (await marketOf({ rules })).called()).toEqual(deposits)
+  expect(await (await marketOf({ rules })).called('always')).toEqual(deposits)
+})
+
+test('no money is locked for a call that this node does not pay', async () => {
+  const { called, store } = await marketOf({ dailyBudget: PRICE - 1n })
+  expect(await called()).toEqual([])
+  expect(await store.list()).toEqual([])
+})
+
+test('by itself a node locks at most half of its wallet, because payments may be under way', async () => {
+  const holding = (balance: bigint): WalletFunds => ({
+    async check(amount) {
+      if (amount > balance) throw new Error('too little USDC')
+    },
+  })
+  expect(await (await marketOf({ funds: holding(199_999n) })).called()).toEqual([])
+  expect(await (await marketOf({ funds: holding(200_000n) })).called()).toEqual([100_000n])
+  expect(await (await marketOf({ funds: holding(100_000n) })).called('always')).toEqual([100_000n])
+})
+
+test('where the chain has no contract, nothing is locked and the call is paid for by itself', async () => {
+  const { called, buyer, told } = await marketOf({ hasNoContract: true })
+  expect(await called()).toEqual([])
+  expect(told).toEqual(['no deposit was made into a payment channel'])
+  // This seller is asked for `exact`.
+  await expect(buyer.execute()).rejects.toMatchObject({ code: 'OVERLOADED' })
+})
+
+test('the node of one command opens no channel that nobody would look after, unless a call wants it', async () => {
+  const { buyer, store, called } = await marketOf({ opensByRule: false })
+  for (let calls = 0; calls < 6; calls++) await buyer.execute().catch(() => {})
+  expect(await store.list()).toEqual([])
+  expect(await called('always')).toEqual([100_000n])
+})

@@ -1,0 +1,182 @@
+import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { Trading } from '../../ledger/trading.ts'
+import { largest, smallest } from '../../lib/bigints.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { CodedError } from '../../lib/errors.ts'
+import { channelId } from '../../payments/channel-digests.ts'
+import { openAtBuyer } from '../../payments/channels/buyer-channel.ts'
+import { troubleForBuyer } from '../../payments/channels/terms.ts'
+import type { Wallet } from '../../payments/wallet.ts'
+import { parsePrice, usdc } from '../../schema/amount.ts'
+import type { BuyerChannels, DepositUnderWay, StoredChannel } from '../../store/buyer-channels.ts'
+import type { BudgetRules } from '../budget-rules.ts'
+import type { WalletFunds } from '../wallet-checks.ts'
+import type { ChannelLine } from './channel-line.ts'
+import { lockedIn, signedDeposit } from './deposits.ts'
+import { type ChannelOptions, newConfig, noRpc, type Offer, usualDeposit } from './offer.ts'
+
+/** The most that lies in channels to all sellers. */
+const DEPOSITS_MAX = parsePrice('5')
+/** The longest delay of a withdrawal that this node accepts. */
+const WITHDRAW_DELAY_SECONDS_MAX = 86_400
+/** A stranger may want so much, or what the usual calls cost. */
+const STRANGER_DEPOSIT_MAX = parsePrice('0.1')
+const FUNDS_MS = 5_000
+
+/** Which of the operator's rules money in channels must fit. */
+export type LockRules = Pick<BudgetRules, 'perDay' | 'perMonth' | 'perSeller' | 'autoApproveBelow'>
+
+/** Who asks for a deposit: the rules of this node, the wish of a call, or the operator. */
+export type AskedDeposit = {
+  by: 'rule' | 'wish' | 'hand'
+  /** `cheap`: of this seller nothing is known but that a call costs little. */
+  reason: 'cheap' | 'known'
+  /** What the operator names. Undefined: by the price of a call. */
+  amount?: bigint | undefined
+  /** Why this node would not pay the call that a channel is opened for. */
+  refusal?: (() => Promise<Error | undefined>) | undefined
+}
+
+type PlaceDeps = {
+  clock: Clock
+  store: Pick<BuyerChannels, 'putDeposit'>
+  wallet: Wallet
+  onChain: { reader: Pick<ChannelReader, 'channels'> } | undefined
+  funds?: WalletFunds | undefined
+  trading?: Pick<Trading, 'check'> | undefined
+  budget?: { rules(): LockRules } | undefined
+}
+
+/**
+ * Signs a deposit and stores it, so that it may be sent. `line`: the channel that it fills up. Undefined: a new one.
+ *
+ * @throws CodedError, MarketError, ChainError, StoreError: nothing was signed, or what was signed is not sent
+ */
+export async function placeDeposit(
+  offer: Offer,
+  { line, by, reason, amount: wanted, refusal }: AskedDeposit & { line: ChannelLine | undefined },
+  { depositMax }: Pick<ChannelOptions, 'depositMax'>,
+  deps: PlaceDeps,
+): Promise<{ stored: StoredChannel; deposit: DepositUnderWay }> {
+  const { store, wallet, clock, onChain: chain, trading } = deps
+  if (chain === undefined) throw noRpc()
+  const { network, chainId } = wallet.asset
+  const amount = amountFor(offer, { depositMax, wanted, isStranger: reason === 'cheap' })
+  const refused = await refusal?.()
+  if (refused !== undefined) throw refused
+  trading?.check()
+  await checkFunds(amount, by, deps)
+  const payerAuthorizer = wallet.channelSigner('vouchers').address
+  const config = line?.channel.config ?? newConfig(offer, wallet.address, payerAuthorizer)
+  const id = channelId(config, chainId)
+  const onChain = (await chain.reader.channels([id]))[0]!
+  const now = clock.now()
+  const { mark, charged, seq, statedSeq, early, stopped } = line?.channel ?? openAtBuyer(id, config, onChain)
+  const deposit = signedDeposit({ id, amount, balanceBefore: onChain.balance, now }, wallet)
+  // A seller takes a deposit with a voucher. The smallest one is enough: it is what this node risks before it.
+  const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
+  const { agentId, seller } = offer
+  const parties = { id, config, sellerId: seller.peerId, agentId, network }
+  const stored = { ...parties, ...sums, onChain, deposit, createdAt: now, usedAt: now }
+  const limits = { depositMax, ...(by !== 'hand' && { rules: deps.budget?.rules() }) }
+  let trouble: string | undefined
+  await store.putDeposit(stored, (all) => {
+    trouble = depositTrouble(stored, { amount, byHand: by === 'hand', ...limits }, all)
+    return trouble === undefined
+  })
+  if (trouble !== undefined) throw new CodedError('INVALID_REQUEST', `${trouble}: no deposit was made`)
+  return { stored, deposit }
+}
+
+/**
+ * What to deposit. @param isStranger it has done nothing for this node yet
+ *
+ * @throws CodedError INVALID_REQUEST if the seller wants what this node does not give
+ */
+function amountFor(
+  offer: Offer,
+  { depositMax, wanted, isStranger }: { depositMax: bigint; wanted: bigint | undefined; isStranger: boolean },
+): bigint {
+  const { withdraw_delay: withdrawDelay, min_deposit: minDeposit } = offer.channel
+  const most = { withdrawDelaySecondsMax: WITHDRAW_DELAY_SECONDS_MAX, depositMax }
+  const trouble = troubleForBuyer({ withdrawDelay, minDeposit }, most)
+  if (trouble !== undefined) throw refused(trouble)
+  if (wanted === undefined) {
+    const usual = usualDeposit(offer, depositMax)
+    // Else it could lock the most that this node gives by one cheap call.
+    if (isStranger && usual > largest(STRANGER_DEPOSIT_MAX, usualDeposit(free(offer), depositMax))) {
+      throw refused(`the seller wants a deposit of ${usdc(minDeposit)}, which is much for its price`)
+    }
+    return usual
+  }
+  if (wanted < minDeposit) throw refused(`the seller takes deposits of ${usdc(minDeposit)} or more`)
+  if (wanted > depositMax) throw refused(`buyer.channel_deposit_max of this node is ${usdc(depositMax)}`)
+  return wanted
+}
+
+/** The offer of a seller that takes any deposit. */
+function free(offer: Offer): Offer {
+  return { ...offer, channel: { ...offer.channel, min_deposit: 0n } }
+}
+
+function refused(why: string): CodedError<'INVALID_REQUEST'> {
+  return new CodedError('INVALID_REQUEST', `${why}: nothing was signed`)
+}
+
+/** A deposit that nobody asks for leaves as much again for payments that are signed and not settled. @throws MarketError */
+async function checkFunds(amount: bigint, by: AskedDeposit['by'], { funds }: PlaceDeps): Promise<void> {
+  const [needed, what] =
+    by === 'rule'
+      ? [amount * 2n, 'a deposit that this node makes by itself takes at most half of the wallet, so it needs']
+      : [amount, 'the deposit is']
+  await funds?.check(needed, AbortSignal.timeout(FUNDS_MS), what)
+}
+
+function isUsed({ stopped, leaving, deposit, onChain }: StoredChannel): boolean {
+  const hasMoney = deposit !== undefined || onChain.balance > onChain.totalClaimed
+  return stopped === undefined && leaving === undefined && hasMoney
+}
+
+type JudgedDeposit = { amount: bigint; byHand: boolean; depositMax: bigint; rules?: LockRules | undefined }
+
+/** Why a deposit must not be made, by all channels of the wallet, whatever process has them. Undefined: it may. */
+function depositTrouble(
+  { id, sellerId, network }: StoredChannel,
+  { amount, byHand, depositMax, rules }: JudgedDeposit,
+  all: readonly StoredChannel[],
+): string | undefined {
+  const same = all.find((other) => other.id === id)
+  if (same?.deposit !== undefined) return 'a deposit into this channel is under way'
+  if (same?.leaving !== undefined) return 'this node takes its money out of this channel'
+  const atSeller = all.filter((other) => other.sellerId === sellerId)
+  const open = atSeller.find((other) => other.network === network && isUsed(other))
+  if (byHand && open !== undefined) return `channel ${open.id} to this seller is open, and is filled up by itself`
+  // The operator may trust the seller again.
+  if (!byHand && atSeller.some((other) => other.stopped !== undefined)) return 'a channel to this seller has stopped'
+  const [here, everywhere] = [lockedIn(atSeller, network), lockedIn(all, network)]
+  if (here + amount > depositMax) {
+    const held = `channels to this seller hold ${usdc(here)} and buyer.channel_deposit_max is ${usdc(depositMax)}`
+    return `${held}: a deposit of ${usdc(amount)} is too much`
+  }
+  if (everywhere + amount > DEPOSITS_MAX)
+    return `channels to all sellers hold ${usdc(everywhere)} of at most ${usdc(DEPOSITS_MAX)}`
+  return rules && ruleTrouble({ amount, here, everywhere }, rules)
+}
+
+/** Which rule of the operator keeps this node from making a deposit by itself. */
+function ruleTrouble(
+  { amount, here, everywhere }: Record<'amount' | 'here' | 'everywhere', bigint>,
+  { perDay, perMonth, perSeller, autoApproveBelow }: LockRules,
+): string | undefined {
+  const byHand = 'stoa channel open makes it'
+  if (autoApproveBelow !== undefined && amount >= autoApproveBelow) {
+    return `a deposit of ${usdc(amount)} is not below ${usdc(autoApproveBelow)}, from where on the operator approves: ${byHand}`
+  }
+  if (perSeller !== undefined && here + amount > perSeller) {
+    return `channels to this seller would hold ${usdc(here + amount)}, more than its budget of ${usdc(perSeller)}: ${byHand}`
+  }
+  const budgets = [perDay, perMonth].filter((budget) => budget !== undefined)
+  const most = budgets.length === 0 ? undefined : smallest(...(budgets as [bigint, ...bigint[]]))
+  if (most === undefined || everywhere + amount <= most) return undefined
+  return `channels to all sellers would hold ${usdc(everywhere + amount)}, more than the budget of ${usdc(most)}: ${byHand}`
+}
