@@ -1,4 +1,5 @@
 import type { Chain } from '../chain/chain.ts'
+import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Transactions } from '../store/transactions.ts'
 import { readQuantity } from './transaction-error.ts'
@@ -10,7 +11,8 @@ export const WAITING_MAX = 16
 type NonceDeps = {
   chain: Pick<Chain, 'network' | 'request'>
   wallet: Pick<Wallet, 'address'>
-  transactions: Pick<Transactions, 'nextNonce'>
+  transactions: Pick<Transactions, 'nextNonce' | 'minedFrom' | 'reopen'>
+  clock: Clock
 }
 
 /** How many transactions of the account the chain has; `pending`: and how many wait there too. */
@@ -22,13 +24,35 @@ export async function countTransactions(
   return Number(readQuantity(await chain.request('eth_getTransactionCount', [wallet.address, block], signal)))
 }
 
-/** @throws CodedError CHAIN_UNAVAILABLE for impossible counts: a transaction with a wrong nonce blocks the account */
-export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<number> {
+/**
+ * The account nonce of the next transaction. Undefined: a reorganization has taken back transactions, and they wait again
+ * now. They must be sent again first.
+ *
+ * @throws CodedError CHAIN_UNAVAILABLE for impossible counts: a transaction with a wrong nonce blocks the account
+ */
+export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<number | undefined> {
   const { chain, wallet, transactions } = deps
   const counts = (['latest', 'pending'] as const).map((block) => countTransactions(block, deps, signal))
   const [latest = 0, pending = 0] = await Promise.all(counts)
   const known = await transactions.nextNonce(chain.network, wallet.address)
   if (latest >= known && pending >= latest && pending <= latest + WAITING_MAX) return pending
+  if (latest < known && (await reopenDropped(latest, deps, signal))) return undefined
   const said = `the RPC counts ${latest} transactions of ${wallet.address}, ${pending} with those that wait, and this node knows of ${known}`
   throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
+}
+
+/** Lets transactions wait again that are mined by the books, and that the chain does not know. @returns true if there are any */
+async function reopenDropped(
+  latest: number,
+  { chain, wallet, transactions, clock }: NonceDeps,
+  signal: AbortSignal,
+): Promise<boolean> {
+  let isAny = false
+  for (const { hash } of await transactions.minedFrom(chain.network, wallet.address, latest)) {
+    // An RPC that counts too few may lag, and still show the receipt.
+    if ((await chain.request('eth_getTransactionReceipt', [hash], signal)) !== null) continue
+    await transactions.reopen(hash, clock.now())
+    isAny = true
+  }
+  return isAny
 }

@@ -73,7 +73,9 @@ export class Sender {
       if (before !== undefined) return before
       const next = await make()
       await next.guard?.()
-      const transaction = await this.#sign(next, await nextNonce(this.#deps, signal), signal)
+      const accountNonce = await nextNonce(this.#deps, signal)
+      if (accountNonce === undefined) continue
+      const transaction = await this.#sign(next, accountNonce, signal)
       if (await this.#add(transaction, last)) return this.#follow(transaction, signal)
     }
   }

@@ -52,6 +52,10 @@ export interface Transactions {
   unnotedRefunds(network: string, account: Hex): Promise<{ paymentId: Hex; hash: Hex }[]>
   /** The mined transaction with the same purpose and account nonce: the one that replaced this transaction. */
   minedInstead(transaction: StoredTransaction): Promise<StoredTransaction | undefined>
+  /** Mined transactions from this account nonce on. */
+  minedFrom(network: string, account: Hex, accountNonce: number): Promise<StoredTransaction[]>
+  /** Stores that a mined transaction waits again: a reorganization has taken it back. */
+  reopen(hash: Hex, now: UnixMs): Promise<void>
   /** The account nonce after the last one known to be mined. */
   nextNonce(network: string, account: Hex): Promise<number>
   /**
@@ -93,6 +97,10 @@ const UNNOTED_REFUNDS = `
 const MINED = `
   SELECT * FROM chain_transactions
   WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`
+const MINED_FROM = `
+  SELECT * FROM chain_transactions
+  WHERE state = 'mined' AND network = ? AND account = ? AND account_nonce >= ? ORDER BY account_nonce`
+const REOPEN = "UPDATE chain_transactions SET state = 'sent', updated_at = ? WHERE hash = ? AND state = 'mined'"
 const NEXT_NONCE = `
   SELECT coalesce(max(account_nonce) + 1, 0) AS next FROM chain_transactions
   WHERE state IN ('mined', 'failed') AND network = ? AND account = ?`
@@ -144,6 +152,13 @@ export function createTransactions(database: LedgerDatabase): Transactions {
       const mined = one<TransactionRow>(MINED, purpose, accountNonce, network, toBytes(account))
       const row = await database.query(mined)
       return row && toTransaction(row)
+    },
+    async minedFrom(network, account, accountNonce) {
+      const mined = all<TransactionRow>(MINED_FROM, network, toBytes(account), accountNonce)
+      return (await database.query(mined)).map(toTransaction)
+    },
+    async reopen(hash, now) {
+      await database.commit(run(REOPEN, now, toBytes(hash)))
     },
     async nextNonce(network, account) {
       return (await database.query(one<{ next: number }>(NEXT_NONCE, network, toBytes(account))))!.next

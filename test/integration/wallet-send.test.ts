@@ -43,6 +43,8 @@ class Purse {
   readonly database = openDatabase({ path: ':memory:' })
   readonly sent: Hex[] = []
   intercept: ((method: string) => unknown) | undefined
+  /** What the RPC answers instead. */
+  answer: ((method: string) => unknown) | undefined
   sender = this.started()
 
   /** As after a start: only what is on disk is known. */
@@ -50,7 +52,7 @@ class Purse {
     const request: Chain['request'] = async (method, params, signal) => {
       if (method === 'eth_sendRawTransaction') this.sent.push(params[0] as Hex)
       await this.intercept?.(method)
-      return chain.request(method, params, signal)
+      return this.answer?.(method) ?? chain.request(method, params, signal)
     }
     const transactions = createTransactions(this.database)
     this.sender = new Sender({
@@ -319,6 +321,28 @@ describe('while a transfer waits', () => {
     await second
     expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([2, 1_000_000n])
   })
+})
+
+test('what a reorganization has taken back is sent again, unchanged, before anything else', async () => {
+  const before = await devChain.client.snapshot()
+  const sent = [await purse.send({ to, amount: '1' }), await purse.send({ to, amount: '2' })]
+  await devChain.client.revert({ id: before })
+  expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([0, 0n])
+  purse.sent.length = 0
+  await purse.send({ to, amount: '4' })
+  expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([3, 7_000_000n])
+  for (const { tx_hash: hash } of sent) {
+    expect(await chain.request('eth_getTransactionReceipt', [hash])).toMatchObject({ status: '0x1' })
+  }
+  expect([purse.sent.length, (await purse.sender.open()).length]).toEqual([3, 0])
+})
+
+test('an RPC that counts too few transactions and shows their receipts has lost none: nothing is sent', async () => {
+  await purse.send({ to, amount: '1' })
+  purse.sent.length = 0
+  purse.answer = (method) => (method === 'eth_getTransactionCount' ? '0x0' : undefined)
+  await expect(purse.send({ to, amount: '2' })).rejects.toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
+  expect(purse.sent).toEqual([])
 })
 
 describe('two processes of one account', () => {

@@ -46,9 +46,15 @@ onBothEngines((open, openTwo) => {
     expect(await transactions.minedInstead(stuck)).toEqual(instead)
     expect(await transactions.open(network, payTo)).toEqual([later])
     expect(await transactions.nextNonce(network, payTo)).toBe(1)
+    expect(await transactions.minedFrom(network, payTo, 1)).toEqual([])
+    expect(await transactions.minedFrom(network, payTo, 0)).toEqual([instead])
     expect([await transactions.tokenOf('agent', network), await transactions.tokenOf('agent', 'eip155:1')]).toEqual([
       '7',
       undefined,
     ])
+    // A reorganization takes it back. What it took the place of stays lost.
+    for (const { hash } of [instead, stuck]) await transactions.reopen(hash, 3)
+    expect(await transactions.open(network, payTo)).toEqual([instead, later])
+    expect(await transactions.nextNonce(network, payTo)).toBe(0)
   })
 })
