@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { type Clock, momentOf, monotonicOf } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ChannelDeposits } from '../payments/channels/channel-deposits.ts'
@@ -7,10 +8,15 @@ import { ChannelRefused } from '../payments/channels/channel-refused.ts'
 import type { ChannelRelay } from '../payments/channels/channel-relay.ts'
 import type { KeptChannels } from '../payments/channels/kept-channels.ts'
 import { elsewhere } from '../payments/channels/open-channel.ts'
-import type { SellerChannelStore } from '../store/seller-channels.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { SellerChannelStore, StoredSellerChannel } from '../store/seller-channels.ts'
 
-/** Refunds of channels that bought nothing, in an hour. Beyond it such a buyer waits, or takes its money out by itself. */
+/** A deposit and a refund cost this seller about this much, in USDC atomic units. */
+const COST = 2_000n
+/** Refunds in an hour of channels that have paid less than that since their last one. Beyond it such a buyer waits, or takes its money out by itself. */
 const UNPAID_REFUNDS_MAX = 20
+/** Channels whose last refund is remembered. */
+const REFUNDED_MAX = 10_000
 const UNPAID_MS = 60 * 60_000
 
 type ChannelFundsDeps = {
@@ -28,11 +34,19 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   const { clock, logger, store, kept, relay, deposits, refunds } = deps
   const unknown = () => new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')
   const unpaid: number[] = []
-  /** Deposit and refund are transactions at the cost of this seller. @throws ChannelRefused */
-  function checkUnpaid(): void {
+  /** What channels had paid at their last refund. */
+  const refunded = new BoundedMap<Hex, bigint>(REFUNDED_MAX)
+  /** @throws ChannelRefused */
+  function checkPaid({ id, charged, refund, onChain }: StoredSellerChannel): void {
+    // One that is under way is asked for again.
+    const isOpen = refund !== undefined && refund.nonce >= onChain.refundNonce
+    if (isOpen || charged - (refunded.get(id) ?? 0n) >= COST) return
     const now = monotonicOf(clock)
     if (unpaid.length >= UNPAID_REFUNDS_MAX && now - unpaid[0]! < UNPAID_MS) {
-      throw new ChannelRefused('refused', 'this seller gives back too many channels that bought nothing: ask it later')
+      throw new ChannelRefused(
+        'refused',
+        'this seller gives back too many channels that have paid less than this costs: ask it later',
+      )
     }
     unpaid.push(now)
     if (unpaid.length > UNPAID_REFUNDS_MAX) unpaid.shift()
@@ -66,9 +80,12 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
       if (taken.channel.peerId !== peerId) {
         throw new ChannelRefused('refused', 'another peer uses this channel: a call of this peer takes it over')
       }
-      if (taken.channel.seq === 0) checkUnpaid()
+      checkPaid(taken.channel)
       const outcome = await refunds.refund(channelId, undefined, signal)
-      if (outcome.kind === 'refunded') return outcome
+      if (outcome.kind === 'refunded') {
+        refunded.set(channelId, taken.channel.charged)
+        return outcome
+      }
       throw new ChannelRefused('refused', outcome.reason)
     },
   }

@@ -19,7 +19,7 @@ import { CHANNEL_ASSET, type ChannelSeller } from './channel-seller.ts'
 import { HandClock } from './hand-clock.ts'
 import { sellerWallet } from './payments.ts'
 import { TestBuyer } from './test-buyer.ts'
-import { accountOf } from './test-channels.ts'
+import { accountOf, TestChannels } from './test-channels.ts'
 import { until } from './until.ts'
 import { TestSeller } from './x402-seller.ts'
 
@@ -240,6 +240,12 @@ export class ChannelWorld {
   async finalize(): Promise<void> {
     await this.#parts.channels.wait(DELAY_SECONDS + 1)
     await this.#send((config) => channelCalls.finalizeWithdraw(config))
+  }
+
+  /** The payer sends a deposit by itself. */
+  async topUp(amount: bigint): Promise<void> {
+    const payer = new TestChannels(this.#chain, this.#payer)
+    await this.#send((config) => payer.depositCall(config, amount))
   }
 
   async refund(): Promise<void> {
