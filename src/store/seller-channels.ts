@@ -106,6 +106,8 @@ type AmountsRow = Pick<ChannelRow, 'balance' | 'claimed' | 'charged' | 'withdraw
 
 /** How long an emptied channel is kept: a payer could fill the ledger with channels whose deposits it takes back. */
 const EMPTY_KEPT_MS = 30 * 24 * 60 * 60 * 1000
+/** How long a channel that owes nothing is kept where there would be no room for another one. */
+const IDLE_KEPT_MS = 60 * 60 * 1000
 
 const CHANGING = [
   ...['balance', 'claimed', 'withdrawal', 'withdrawal_at_s', 'refund_nonce', 'seen_at'],
@@ -116,8 +118,16 @@ const INSERT = `
   VALUES (?, ?, ?, ?, ?, ?, ${CHANGING.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`
 const COUNT = `
   SELECT count(*) AS n, (SELECT count(*) FROM seller_channels WHERE peer_id = ?) AS of_peer FROM seller_channels`
-/** Equal texts are equal sums. What is claimed cannot be lost with the row: the chain has it. */
-const PURGE_EMPTY = 'DELETE FROM seller_channels WHERE balance = claimed AND charged = claimed AND used_at < ?'
+/**
+ * Channels that owe nothing. Equal texts are equal sums. What is claimed cannot be lost with the row: the chain has it. A
+ * refund that was signed and did not happen is only here, and anyone can still send it.
+ */
+const PURGE = `
+  DELETE FROM seller_channels WHERE charged = claimed AND used_at < ?
+    AND (signed_refund_nonce IS NULL OR CAST(signed_refund_nonce AS BIGINT) < CAST(refund_nonce AS BIGINT))`
+const PURGE_EMPTY = `${PURGE} AND balance = claimed`
+/** Those of a peer, or of all. Who comes and goes must not be kept out by the channels that it has left, nor by those of others. */
+const PURGE_IDLE = `${PURGE} AND (peer_id = ? OR (SELECT count(*) FROM seller_channels) >= ?)`
 const SELECT = 'SELECT * FROM seller_channels WHERE id = ?'
 const TAKE = `UPDATE seller_channels SET owner = ?1 WHERE id = ?2 AND (owner = ?1 OR ${LEFT_BEHIND})`
 const GIVE_UP = 'UPDATE seller_channels SET owner = NULL WHERE id = ? AND owner = ?'
@@ -199,11 +209,11 @@ function added(
   const { id, network, config, peerId, createdAt } = channel
   return steps(function* () {
     yield* lock('seller_channels')
-    const [, counted] = yield* together(
-      run(PURGE_EMPTY, createdAt - EMPTY_KEPT_MS),
-      one<{ n: number; of_peer: number }>(COUNT, peerId),
-    )
-    if (counted!.n >= max || counted!.of_peer >= perPeerMax) return 'full'
+    const count = one<{ n: number; of_peer: number }>(COUNT, peerId)
+    const isFull = count.map((row) => row!.n >= max || row!.of_peer >= perPeerMax)
+    const [, isFullNow] = yield* together(run(PURGE_EMPTY, createdAt - EMPTY_KEPT_MS), isFull)
+    const purge = run(PURGE_IDLE, createdAt - IDLE_KEPT_MS, peerId, max)
+    if (isFullNow && (yield* together(purge, isFull))[1]) return 'full'
     const first = [toBytes(id), network, JSON.stringify(config), process, createdAt, peerId]
     return (yield* run(INSERT, ...first, ...changing(channel))) === 1 ? 'added' : 'known'
   })

@@ -39,7 +39,53 @@ onBothEngines((open, openTwo, engine) => {
     const emptied = { ...channel, onChain: { ...channel.onChain, balance: 5n, totalClaimed: 5n }, charged: 5n }
     await Promise.all([first!.save(emptied, 0), second!.save(emptied, 0)])
     const later = now + 31 * 24 * 60 * 60 * 1000
-    expect(await first!.add(channelOf({ peerId: 'third', createdAt: later }), limits)).toBe('added')
+    expect(await first!.add(channelOf({ peerId: 'third', createdAt: later, usedAt: later }), limits)).toBe('added')
+  })
+
+  test('a buyer that comes and goes is not kept out by the channels that it has left', async () => {
+    const [store] = (await openTwo()).map((database) => createSellerChannelStore(database))
+    const hour = 60 * 60 * 1000
+    const refunds = [{ nonce: 1n, amount: 5n }, undefined, { nonce: 0n, amount: 5n }]
+    for (const [day, refund] of refunds.entries()) {
+      const at = now + day * 25 * hour
+      const channel = channelOf({ createdAt: at, usedAt: at })
+      expect(await store!.add(channel, { perPeerMax: 2, max: 100 })).toBe('added')
+      const onChain = { ...channel.onChain, balance: 5n, totalClaimed: 5n, refundNonce: 1n }
+      await store!.save({ ...channel, onChain, charged: 5n, ...(refund && { refund }) }, 0)
+    }
+    // The first has a refund that anyone can still send, so what is known of it is kept. The last was used just now.
+    const at = now + 50 * hour + 1
+    const next = channelOf({ createdAt: at, usedAt: at })
+    expect(await store!.add(next, { perPeerMax: 2, max: 100 })).toBe('full')
+    expect(await store!.add({ ...next, createdAt: at + 2 * hour }, { perPeerMax: 2, max: 100 })).toBe('added')
+    const kept = (await store!.list(usdc.network)).map(({ channel }) => channel.refund?.nonce)
+    expect(kept).toEqual([1n, undefined])
+  })
+
+  test('channels that owe nothing do not fill the ledger for good, whatever lies in them', async () => {
+    const store = createSellerChannelStore(await open())
+    const few = { perPeerMax: 2, max: 3 }
+    const put = async (peerId: string, charged: bigint) => {
+      const channel = channelOf({ peerId })
+      expect(await store.add(channel, few)).toBe('added')
+      await store.save({ ...channel, onChain: { ...channel.onChain, totalClaimed: 5n }, charged }, 0)
+      return channel.id
+    }
+    await put('a', 5n)
+    const owes = await put('b', 6n)
+    await put('c', 5n)
+    const later = now + 60 * 60 * 1000 + 1
+    expect(await store.add(channelOf({ peerId: 'd', createdAt: now + 1 }), few)).toBe('full')
+    expect(await store.add(channelOf({ peerId: 'd', createdAt: later, usedAt: later }), few)).toBe('added')
+    expect((await store.list(usdc.network)).map(({ channel }) => channel.id)).toContain(owes)
+    // One peer makes room only among its own.
+    expect(await store.add(channelOf({ peerId: 'd', createdAt: later, usedAt: later }), { ...few, max: 9 })).toBe(
+      'added',
+    )
+    expect(await store.add(channelOf({ peerId: 'd', createdAt: later, usedAt: later }), { ...few, max: 9 })).toBe(
+      'full',
+    )
+    expect(await store.list(usdc.network)).toHaveLength(3)
   })
 
   test('what has ended is stored with its channel: calls with charges, and calls that failed', async () => {

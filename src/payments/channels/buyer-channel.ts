@@ -196,8 +196,14 @@ export function adoptStatement(channel: BuyerChannel, statement: Statement): Buy
   const signed = voucher.maxClaimableAmount
   if (signed <= channel.mark || charged > signed || charged < channel.onChain.totalClaimed) return undefined
   if (charged <= channel.charged || seq <= channel.seq) return undefined
-  const early = new Map([...channel.early].filter(([number]) => number > seq))
-  return { ...channel, charged, seq, statedSeq: seq, signed, mark: signed, early }
+  const early = new Map(channel.early)
+  const inFlight = new Map(channel.inFlight)
+  for (const [number, { call }] of channel.early) {
+    if (number > seq) continue
+    early.delete(number)
+    inFlight.delete(call)
+  }
+  return { ...channel, charged, seq, statedSeq: seq, signed, mark: signed, early, inFlight }
 }
 
 /**

@@ -512,6 +512,9 @@ describe('the buyer', () => {
     const ended = countCharge(lost!, { call: 'a', asked: 10n, charge: { amount: 9n, total: 29n, seq: 3 } })
     expect(ended).toMatchObject({ charged: 30n, stopped: undefined })
     expect(ended.inFlight.size).toBe(0)
+    // One that came early, and is in that sum, is not in flight any more.
+    const early = countCharge(buyer, { call: 'a', asked: 10n, charge: { amount: 9n, total: 29n, seq: 3 } })
+    expect(adoptStatement(early, { charged: 30n, seq: 4, voucher: voucherOf(35n) })!.inFlight.size).toBe(0)
     // All that this buyer has signed is within its mark: it has all its records.
     expect(adoptStatement(buyer, { charged: 10n, seq: 4, voucher: voucherOf(10n) })).toBeUndefined()
     expect(adoptStatement(buyer, { charged: 36n, seq: 4, voucher: voucherOf(35n) })).toBeUndefined()
