@@ -56,8 +56,7 @@ export class Sender {
   }
 
   /**
-   * @param make gives the call, or throws if there is nothing to do. Called when it is this call's turn, and again
-   * after earlier transactions have ended
+   * @param make gives the call at its turn, or throws if there is nothing to do. Called again after earlier ones ended
    * @throws TransactionError, ChainError
    */
   send(make: () => Call | Promise<Call>, signal: AbortSignal): Promise<MinedCall> {
