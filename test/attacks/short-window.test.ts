@@ -100,8 +100,12 @@ test('D51: a series of short windows leaves an honest buyer’s calls as quick a
   const peer = await seller.connect('attacker')
   const attack = async () => {
     for (let count = 0; count < 4; count++) {
-      const answer = await peer.request({ payment: await shortPayment(seller, 12), body: base64('hello') })
-      expect(['re: hello', 'PAYMENT_INVALID']).toContain(told(answer))
+      const payment = await shortPayment(seller, 12)
+      const answer = await peer.request({ payment, body: base64('hello') })
+      // On a loaded machine the window is too short to begin, or ends before the settlement is known.
+      expect(['re: hello', 'PAYMENT_INVALID', 'SETTLEMENT_FAILED']).toContain(told(answer))
+      const left = await market.devnet.chain.balanceOf(payment.payer as Hex)
+      if (told(answer) === 're: hello') expect(left, 'what was delivered is paid').toBe(1_000_000n - PRICE)
     }
   }
   const call = async () => expect((await honest.execute({ input: 'good day' })).output).toBe('re: good day')

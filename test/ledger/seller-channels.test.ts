@@ -78,6 +78,14 @@ onBothEngines((open, openTwo, engine) => {
     expect(await store.add(channelOf({ peerId: 'd', createdAt: now + 1 }), few)).toBe('full')
     expect(await store.add(channelOf({ peerId: 'd', createdAt: later, usedAt: later }), few)).toBe('added')
     expect((await store.list(usdc.network)).map(({ channel }) => channel.id)).toContain(owes)
+    // A voucher above what was charged may be on the chain. With the row it would be forgotten who may use it.
+    const signed = channelOf({ peerId: 'e' })
+    const best = { channelId: signed.id, maxClaimableAmount: 9_000n, signature: randomHex(65) } as const
+    await store.add(signed, { perPeerMax: 2, max: 9 })
+    await store.save({ ...signed, best }, 0)
+    expect(await store.add(channelOf({ peerId: 'e', createdAt: later }), { perPeerMax: 1, max: 9 })).toBe('full')
+    await store.save({ ...signed, best, onChain: { ...signed.onChain, balance: 9_999n } }, 0)
+    expect(await store.add(channelOf({ peerId: 'e', createdAt: later }), { perPeerMax: 1, max: 9 })).toBe('added')
     // One peer makes room only among its own.
     expect(await store.add(channelOf({ peerId: 'd', createdAt: later, usedAt: later }), { ...few, max: 9 })).toBe(
       'added',
@@ -85,7 +93,7 @@ onBothEngines((open, openTwo, engine) => {
     expect(await store.add(channelOf({ peerId: 'd', createdAt: later, usedAt: later }), { ...few, max: 9 })).toBe(
       'full',
     )
-    expect(await store.list(usdc.network)).toHaveLength(3)
+    expect(await store.list(usdc.network)).toHaveLength(4)
   })
 
   test('what has ended is stored with its channel: calls with charges, and calls that failed', async () => {
