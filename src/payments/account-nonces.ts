@@ -47,8 +47,11 @@ async function reopenDropped(
   { chain, wallet, transactions, clock }: NonceDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const mined = await transactions.minedFrom(chain.network, wallet.address, latest)
+  // No reorganization takes back so many.
+  if (mined.length > WAITING_MAX) return false
   let isAny = false
-  for (const { hash } of await transactions.minedFrom(chain.network, wallet.address, latest)) {
+  for (const { hash } of mined) {
     // An RPC that counts too few may lag, and still show the receipt.
     if ((await chain.request('eth_getTransactionReceipt', [hash], signal)) !== null) continue
     await transactions.reopen(hash, clock.now())
