@@ -100,6 +100,13 @@ describe('D28: the window', () => {
     expect(verify(signedAs(changes))).toMatchObject({ ok: true })
   })
 
+  test('of an hour is accepted only where the caller allows it, and no longer one is', () => {
+    const verifyAt = (validBefore: bigint, windowSeconds: number) =>
+      verifyPayment(signedAs({ validBefore: seconds + validBefore }), requirements(), now, { windowSeconds }).ok
+    expect([verifyAt(3_630n, 3_600), verifyAt(3_631n, 3_600), verifyAt(3_600n, 0)]).toEqual([true, false, false])
+    expect(verifyAt(270n, 60)).toBe(true)
+  })
+
   test('of our own client is accepted by a seller whose clock is up to 30 s behind or as far ahead as the window allows', () => {
     const { envelope } = signed(now)
     for (const skew of [-30, -1, 0, 1, 60, 173]) {

@@ -10,6 +10,11 @@ import { addressOfPublicKey, checksumAddress } from './secp256k1.ts'
 export const SETTLEMENT_MARGIN_SECONDS = 6
 /** Seconds that settlement may need after the run, even with a fast facilitator (D51). */
 export const RUN_MARGIN_SECONDS = 30
+/**
+ * Seconds of the longest window that a buyer at a door may sign beyond what it was asked (D28). The Go client of x402
+ * signs for an hour, whatever `maxTimeoutSeconds` says.
+ */
+export const DOOR_WINDOW_SECONDS = 3_600
 /** Seconds by which the buyer's clock may run ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30
 
@@ -18,9 +23,15 @@ type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error:
 
 /**
  * Decides whether a signed payment meets the requirements at a point in time (D27, D28). The first check that fails
- * names the error. Callers check nonces: see challenges.ts and the claim in settler.ts.
+ * names the error. Callers check nonces: see challenges.ts and the claim in settler.ts. `windowSeconds`: a longer window
+ * than asked that is taken too.
  */
-export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRequirements, now: UnixMs): Verification {
+export function verifyPayment(
+  envelope: PaymentEnvelope,
+  requirements: PaymentRequirements,
+  now: UnixMs,
+  { windowSeconds = 0 }: { windowSeconds?: number } = {},
+): Verification {
   const { payload } = envelope
   if (payload === undefined) return invalid('the payment has no payload')
   const { authorization } = payload
@@ -50,7 +61,7 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
 
   // "Timestamp bounds": valid now, valid long enough to settle, and no longer than agreed.
   const nowSeconds = BigInt(Math.floor(now / 1000))
-  const latest = nowSeconds + BigInt(requirements.maxTimeoutSeconds + CLOCK_SKEW_SECONDS)
+  const latest = nowSeconds + BigInt(Math.max(requirements.maxTimeoutSeconds, windowSeconds) + CLOCK_SKEW_SECONDS)
   if (authorization.validAfter > nowSeconds)
     return invalid('the authorization is not valid yet: check the clocks of both nodes')
   if (authorization.validBefore < nowSeconds + BigInt(SETTLEMENT_MARGIN_SECONDS)) {

@@ -12,7 +12,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { X402_EXTENSION } from '../../src/schema/a2a.ts'
 import { a2aClient, send as a2aMessage, asTask, resultOf, stateOf } from '../support/a2a-client.ts'
-import { send, sendTask } from '../support/public-seller.ts'
+import { send, sendTask, termsAt } from '../support/public-seller.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 
 const PRICE = 20_000n
@@ -184,6 +184,30 @@ test('T5 one payment buys nothing at a second door: MCP, HTTP and A2A share thei
   const task = await overA2a('once', payment)
   expect(stateOf(task)).toBe('FAILED')
   expect(runsOf('once')).toBe(1)
+})
+
+test('D28: a client that signs for an hour, whatever is asked, as the Go client does, buys at every door', async () => {
+  const hour = async (required: PaymentRequired) => {
+    const [accepted] = required.accepts
+    const longer = { ...required, accepts: [{ ...accepted!, maxTimeoutSeconds: 3_600 }] }
+    return { ...(await pay(longer)), accepted: accepted! }
+  }
+  const before = await earned()
+  const client = await connect('legacy')
+  const call = { name: toolName(), arguments: { task: 'for an hour' } }
+  const payment = await hour((await client.callTool(call)).structuredContent as never)
+  const tool = await client.callTool({ ...call, _meta: { 'x402/payment': payment } } as never)
+  expect(tool).toMatchObject({ content: [{ text: 'for an hour' }] })
+  const url = `${seller.publicUrl}/x402/${paidId}`
+  const header = Buffer.from(JSON.stringify(await hour(await termsAt(url)))).toString('base64')
+  expect(await sendTask(url, 'for an hour', { 'payment-signature': header })).toMatchObject({ status: 200 })
+  const asked = await overA2a('for an hour')
+  const done = await overA2a(
+    'for an hour',
+    await hour(asked.status?.message?.metadata?.['x402.payment.required'] as never),
+  )
+  expect([stateOf(done), runsOf('for an hour')]).toEqual(['COMPLETED', 3])
+  expect((await earned()) - before).toBe(3n * PRICE)
 })
 
 async function overA2a(text: string, payment?: PaymentPayload) {

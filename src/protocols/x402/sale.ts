@@ -4,7 +4,7 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Challenge } from '../../payments/challenges.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
-import { coversRun, verifyPayment } from '../../payments/verify.ts'
+import { coversRun, DOOR_WINDOW_SECONDS, verifyPayment } from '../../payments/verify.ts'
 import type { Door } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -132,7 +132,9 @@ function verify(
 ): { claim: Claim } | { refusal: PeerError } {
   if (agent.isOnChannelsOnly) return { refusal: onChannelsOnly() }
   const requirements = requirementsOf(agent, deps.asset, deps.payTo)
-  const verification = verifyPayment(task.payment, requirements, deps.clock.now())
+  const isAtDoor = task.door !== undefined && task.door !== 'libp2p'
+  const window = isAtDoor ? { windowSeconds: DOOR_WINDOW_SECONDS } : {}
+  const verification = verifyPayment(task.payment, requirements, deps.clock.now(), window)
   if (!verification.ok) return { refusal: new PeerError(verification.error, verification.reason) }
   const { paymentId: id, payer, signed } = verification.payment
   if (deps.isBlocked(payer)) {
