@@ -11,6 +11,7 @@ import { startEventStream } from './event-stream.ts'
 import type { Body } from './request-body.ts'
 
 const PARSE_ERROR = -32700
+const INVALID_PARAMS = -32602
 
 /**
  * Answers one JSON-RPC request, 1.0 or 0.3 by its version header, with one JSON answer or a stream. Errors are JSON-RPC
@@ -28,6 +29,7 @@ export async function answerJsonRpc(call: A2aCall, body: Body, handler: A2AReque
   const fail = (error: object, id: unknown = null) => sendJson(response, { jsonrpc: '2.0', id, error })
 
   if (body.kind === 'unsupported') return fail(errorOf(new ContentTypeNotSupportedError(body.reason)))
+  if (body.kind === 'invalid') return fail({ code: INVALID_PARAMS, message: body.reason }, idOf(body.value))
   if (body.kind !== 'json') {
     return fail({ code: PARSE_ERROR, message: body.kind === 'malformed' ? body.reason : 'the body is empty' })
   }

@@ -41,12 +41,30 @@ test('T8 __proto__ is refused as a key and let through as a word', async () => {
   expect(await kind(JSON.stringify({ text: 'what is "__proto__": in JavaScript?' }))).toBe('json')
 })
 test.each([
-  ['{"params":{"message":{"parts":[{"text":{"a":1}}]}}}', 'malformed'],
-  ['{"message":{"content":[{"text":5}]}}', 'malformed'],
-  ['{"message":{"parts":[{"text":"a"},{"data":{"text":5}},null]}}', 'json'],
-  ['{"message":"x","params":[]}', 'json'],
-])('the text of a part must be text: %s', async (body, expected) => {
-  expect(await kind(body)).toBe(expected)
+  ['{"params":{"message":{"parts":[{"text":{"a":1}}]}}}', 'params.message.parts.0.text: must be a string'],
+  ['{"message":{"content":[{"text":5}]}}', 'message.content.0.text: must be a string'],
+  ['{"message":{"parts":[null]}}', 'message.parts.0: must be an object'],
+  ['{"message":{"parts":[{"raw":5}]}}', 'message.parts.0.raw: must be a string'],
+  ['{"params":{"message":{"parts":[{"kind":"file"}]}}}', 'params.message.parts.0.file: must be an object'],
+  ['{"params":{"message":{"parts":[{"file":{"bytes":null}}]}}}', 'params.message.parts.0.file.bytes: must be a string'],
+  ['{"params":{"message":{"parts":[],"extensions":5}}}', 'params.message.extensions: must be a list'],
+  [
+    '{"params":{"configuration":{"acceptedOutputModes":{}}}}',
+    'params.configuration.acceptedOutputModes: must be a list',
+  ],
+  ['{"params":{"id":5}}', 'params.id: must be a string'],
+  ['{"method":"tasks/pushNotificationConfig/set"}', 'params: lacks pushNotificationConfig'],
+])('what the SDK takes for granted is checked, and the answer says what is wrong: %s', async (body, reason) => {
+  expect(await readBody(request(body))).toMatchObject({ kind: 'invalid', reason })
+})
+test.each([
+  '{"message":{"parts":[{"text":"a"},{"data":{"text":5}},{"file":{"uri":"x"}}],"extensions":["e"]}}',
+  '{"id":5,"params":{"id":"task","message":{"parts":null}}}',
+  '{"message":"x","params":[]}',
+  'null',
+  '[5]',
+])('all else is the business of the SDK: %s', async (body) => {
+  expect(await kind(body)).toBe('json')
 })
 test('T7 a body has a limit', async () => {
   await expect(readBody(request(Buffer.alloc(BODY_BYTES_MAX + 1, 32)))).rejects.toMatchObject({

@@ -3,10 +3,11 @@ import * as z from 'zod'
 import { parseJsonBody, readBytes } from '../lib/json-body.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
 
-/** A parsed body, or why it could not be parsed. `empty`: there was no body. */
+/** A parsed body, or why it is none. `empty`: there was no body. `invalid`: it is JSON of another shape than A2A's. */
 export type Body =
   | { kind: 'json'; value: unknown }
   | { kind: 'empty' }
+  | { kind: 'invalid'; value: unknown; reason: string }
   | { kind: 'unsupported' | 'malformed'; reason: string }
 
 const jsonTypes = /^application\/(?:a2a\+)?json *(?:;.*)?$/i
@@ -27,24 +28,47 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
   }
   const body = parseJsonBody(bytes)
   if (!body.ok) return { kind: 'malformed', reason: body.reason }
-  if (holdsOddText(body.value)) return { kind: 'malformed', reason: 'the text of a part must be a string' }
-  return { kind: 'json', value: body.value }
+  const shape = Shape.safeParse(body.value)
+  if (shape.success) return { kind: 'json', value: body.value }
+  const { path, message } = shape.error.issues[0]!
+  return { kind: 'invalid', value: body.value, reason: `${path.join('.') || 'the body'}: ${message}` }
 }
 
-/** The SDK would convert any value to text, and so change the task that the caller pays for. */
-function holdsOddText(value: unknown): boolean {
-  const parsed = WithMessage.safeParse(value)
-  const message = parsed.data?.params?.message ?? parsed.data?.message
-  const parts = [...(message?.parts ?? []), ...(message?.content ?? [])]
-  return parts.some((part) => part?.text != null && typeof part.text !== 'string')
-}
-
-const Parts = z
-  .array(z.looseObject({ text: z.unknown() }).nullish().catch(null))
-  .nullish()
-  .catch(null)
-const Message = z.looseObject({ parts: Parts, content: Parts }).nullish().catch(null)
-const WithMessage = z.looseObject({
-  message: Message,
-  params: z.looseObject({ message: Message }).nullish().catch(null),
-})
+/*
+ * What the SDK takes for granted. It throws a TypeError at a part that is null, which would be told as a fault of this
+ * node. It would convert any value to text, and so change the task that the caller pays for. All else is its business.
+ */
+const text = z.string('must be a string').nullish()
+const texts = z.array(z.string('must be a string'), 'must be a list').nullish()
+/** As `shape` says, if it is an object. */
+const ifObject = (shape: z.ZodType) =>
+  z
+    .unknown()
+    .optional()
+    .superRefine((value, context) => {
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) return
+      const checked = shape.safeParse(value)
+      for (const { path, message } of checked.error?.issues ?? []) context.addIssue({ code: 'custom', path, message })
+    })
+const File = z.looseObject({ bytes: z.string('must be a string').optional(), uri: text }, 'must be an object')
+const Part = z
+  .looseObject({ kind: z.unknown().optional(), text, raw: text, file: z.unknown().optional() }, 'must be an object')
+  .superRefine(({ kind, file }, context) => {
+    if (kind !== 'file' && file == null) return
+    for (const { path, message } of File.safeParse(file).error?.issues ?? []) {
+      context.addIssue({ code: 'custom', path: ['file', ...path], message })
+    }
+  })
+const parts = z.array(Part, 'must be a list').nullish()
+const Message = z.looseObject({ parts, content: parts, extensions: texts, referenceTaskIds: texts })
+const sent = { message: ifObject(Message), configuration: ifObject(z.looseObject({ acceptedOutputModes: texts })) }
+const Shape = ifObject(
+  z
+    .looseObject({ ...sent, method: z.unknown().optional(), params: ifObject(z.looseObject({ ...sent, id: text })) })
+    .superRefine(({ method, params }, context) => {
+      if (method !== 'tasks/pushNotificationConfig/set') return
+      const config = z.looseObject({ pushNotificationConfig: z.looseObject({}) }).safeParse(params)
+      if (!config.success)
+        context.addIssue({ code: 'custom', path: ['params'], message: 'lacks pushNotificationConfig' })
+    }),
+)

@@ -38,7 +38,7 @@ export function createRest(handler: A2ARequestHandler, deps: { logger: Logger })
 
   return (call, body, path) => {
     const { request, response } = call
-    if (body.kind === 'unsupported' || body.kind === 'malformed') {
+    if (body.kind === 'unsupported' || body.kind === 'malformed' || body.kind === 'invalid') {
       return sendError(response, 400, 'INVALID_ARGUMENT', body.reason)
     }
     calls.set(request.headers, call)

@@ -2,6 +2,7 @@ import type { A2aServerDeps } from '../a2a/server.ts'
 import type { Config } from '../config/config.ts'
 import type { PublicListener } from '../http/public/public-listener.ts'
 import type { PublicMount } from '../http/public/public-mount.ts'
+import type { PublicIndex } from '../http/public/public-openapi.ts'
 import type { Meters } from '../lib/meters.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { ChannelDoor } from '../protocols/doors/channel-door.ts'
@@ -30,12 +31,14 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
     { createSiteReader },
     { PublicLimits, publicLimits },
     { createPublicTls },
+    { publicOpenApi },
   ] = await Promise.all([
     import('../http/public/public-listener.ts'),
     import('../http/public/agent-sale.ts'),
     import('../http/public/client-site.ts'),
     import('../http/public/public-limits.ts'),
     import('../http/public/public-tls.ts'),
+    import('../http/public/public-openapi.ts'),
   ])
   const { clock, logger, asset, selling, meters } = deps
   const { registry, x402: sales } = selling
@@ -51,11 +54,11 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   })
   const mounts = createPublicMounts({ ...deps, doorSales, terms, url: () => listener.url })
   /** Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. */
-  function index(): object {
+  function index(): PublicIndex {
     const agents = registry.list().flatMap(({ id, definition, lacks }) => {
       if (definition.paused === true || lacks !== undefined || definition.price === undefined) return []
       const { name, description, tags } = textOf(definition)!
-      const place = { url: `${listener.url}/x402/${id}`, method: 'POST' }
+      const place = { url: `${listener.url}/x402/${id}`, method: 'POST' as const }
       return { agent_id: id, name, description, tags, price_atomic: definition.price.toString(), ...place }
     })
     return { network: asset.network, asset: asset.address, agents }
@@ -67,6 +70,7 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
     },
     {
       ...{ logger, meters, agentSale, index, mounts },
+      openApi: () => publicOpenApi(index(), { version: deps.version, url: listener.url }),
       doorSales: bothSales(doorSales, channelDoor),
       limits: new PublicLimits(publicLimits, { clock }),
       sites: createSiteReader(trustedProxies),

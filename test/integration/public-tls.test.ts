@@ -79,7 +79,7 @@ function listenerOn(files: { cert: string; key: string }, { logger = silentLogge
   return createPublicListener(
     { host: '127.0.0.1', port: 0, url: undefined, drainMs: 0, tls, timing: { headMs: 300 } },
     {
-      ...{ logger, meters: new Meters(), agentSale: {} as AgentSale, index: () => ({}) },
+      ...{ logger, meters: new Meters(), agentSale: {} as AgentSale, index: () => ({}), openApi: () => ({}) },
       doorSales: { idle: async () => {}, abort: () => {} },
       limits: new PublicLimits(publicLimits, { clock: systemClock }),
       sites: createSiteReader([]),

@@ -26,6 +26,8 @@ export type PublicServerDeps = {
   mounts?: readonly PublicMount[]
   /** What `GET /x402` lists. */
   index(): object
+  /** The same as an OpenAPI document. */
+  openApi(): object
   adopt(handler: RequestHandler): HttpServer
 }
 
@@ -107,6 +109,9 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     else reply.type('application/json').send(JSON.stringify(json()))
   }
   for (const path of ['/', '/x402']) app.get(path, (request, reply) => answerGet(request, reply, deps.index))
+  app.get('/openapi.json', (_request, reply) => {
+    reply.type('application/json').send(JSON.stringify(deps.openApi()))
+  })
   app.get('/x402/:id', async (request, reply) => {
     if (isBrowser(request)) return reply.headers(pageHeaders).send(publicPage)
     const asked = agentSale.find(idIn(request), request.headers)
