@@ -4,6 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { LAST_EXCHANGE, LAST_PAYMENT } from './new-ids.ts'
 import { type PaymentRow, type StoredPayment, toPayment } from './payment-row.ts'
 import { all, one, type Query, run, steps, together } from './query.ts'
 import { packReceipt } from './receipt-row.ts'
@@ -64,30 +65,39 @@ const RECORD = `
     (agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
   VALUES (?, ?, ?, ?, ?, ?, (SELECT no FROM payments WHERE id = ?), ?, ?)`
 
-/** Stores an exchange. A change that goes on with its payment finds it by `EXCHANGE_OF_PAYMENT`. */
+/** The exchange of a payment that was inserted just now, with the id of its exchange. */
+const RECORD_WITH_PAYMENT = `
+  INSERT INTO exchanges
+    (id, agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
+  SELECT exchange_id, ?, ?, ?, ?, ?, ?, no, ?, ? FROM payments WHERE no = ${LAST_PAYMENT} ON CONFLICT DO NOTHING`
+
+/** Stores an exchange. A change that goes on with its payment knows it as `LAST_EXCHANGE`. */
 export function recordExchange(exchange: NewExchange): Query<number> {
-  const { output = null, error = null, paymentId } = exchange
+  const { paymentId } = exchange
   return run(
     RECORD,
-    ...[exchange.agentId, exchange.callerId, exchange.correlationId, exchange.input, output, error],
+    ...taskValues(exchange),
     paymentId === undefined ? null : toBytes(paymentId),
-    exchange.createdAt,
-    Math.round(exchange.durationMs),
+    ...timeValues(exchange),
   )
 }
 
-/**
- * The newest exchange of the payment that is updated. Its session is named too: there is an index of sessions, whose
- * newest entry it is as a rule, and none of payments.
- */
-export const EXCHANGE_OF_PAYMENT = `(
-  SELECT e.id FROM exchanges e WHERE e.agent_id = ? AND e.caller_id = ? AND e.payment_no = payments.no
-  ORDER BY e.id DESC LIMIT 1)`
-export const exchangeOfPayment = ({ agentId, callerId }: NewExchange) => [agentId, callerId] as const
+/** Stores the exchange of the payment that this change has inserted just before, with an `exchange_id` of `NEXT_EXCHANGE`. */
+export function recordWithPayment(exchange: NewExchange): Query<number> {
+  return run(RECORD_WITH_PAYMENT, ...taskValues(exchange), ...timeValues(exchange))
+}
+
+function taskValues({ agentId, callerId, correlationId, input, output, error }: NewExchange) {
+  return [agentId, callerId, correlationId, input, output ?? null, error ?? null] as const
+}
+
+function timeValues({ createdAt, durationMs }: NewExchange) {
+  return [createdAt, Math.round(durationMs)] as const
+}
 
 /** A payment with several exchanges keeps the first. */
 const NOTE_IN_PAYMENT = `
-  UPDATE payments SET exchange_id = coalesce(exchange_id, ${EXCHANGE_OF_PAYMENT}), receipt = coalesce(?, receipt)
+  UPDATE payments SET exchange_id = coalesce(exchange_id, ${LAST_EXCHANGE}), receipt = coalesce(?, receipt)
   WHERE id = ? RETURNING *`
 const HISTORY = `
   SELECT input, output FROM exchanges
@@ -128,8 +138,7 @@ function purged(now: UnixMs): Query<void> {
 
 function recordedWith(paymentId: Hex, exchange: NewExchange) {
   const receipt = exchange.receipt === undefined ? null : packReceipt(exchange.receipt)
-  const noted = [...exchangeOfPayment(exchange), receipt, toBytes(paymentId)]
-  return together(recordExchange(exchange), one<PaymentRow>(NOTE_IN_PAYMENT, ...noted))
+  return together(recordExchange(exchange), one<PaymentRow>(NOTE_IN_PAYMENT, receipt, toBytes(paymentId)))
 }
 
 export function createExchanges(database: LedgerDatabase, { bytesMax = DATABASE_BYTES_MAX } = {}): Exchanges {

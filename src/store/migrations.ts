@@ -194,4 +194,9 @@ export const migrations: readonly string[] = [
   -- Of an order at an x402 seller over HTTP, as JSON: the request, and what its payment was signed for.
   ALTER TABLE orders ADD COLUMN web TEXT;
   `,
+  `
+  -- Calls on channels have no authorization: each would write to this index for nothing.
+  DROP INDEX payments_by_authorization;
+  CREATE UNIQUE INDEX payments_by_authorization ON payments (authorization_nonce, payer, asset, network) WHERE channel IS NULL;
+  `,
 ]

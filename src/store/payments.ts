@@ -1,13 +1,14 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
-import { EXCHANGE_OF_PAYMENT, exchangeOfPayment, type NewExchange, recordExchange } from './exchanges.ts'
+import { type NewExchange, recordExchange } from './exchanges.ts'
 import { type ExposedPayments, exposedPayments } from './exposed.ts'
 import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { DEFERRED_MAX, takeOverPayments } from './left-payments.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
 import { type NamedTransactions, namedTransactions } from './named-transactions.ts'
+import { LAST_EXCHANGE } from './new-ids.ts'
 import { takingOver } from './ownership.ts'
 import { type PaidRuns, paidRuns } from './paid-runs.ts'
 import {
@@ -99,7 +100,7 @@ const SET_BACK_MS = 60_000
 
 /** The first query is about the challenge as the authorization's nonce, as it should be. Both use an index. */
 const WITH_CHALLENGE = [
-  'SELECT 1 FROM payments WHERE authorization_nonce = ? AND challenge_nonce = authorization_nonce',
+  'SELECT 1 FROM payments WHERE authorization_nonce = ? AND channel IS NULL AND challenge_nonce = authorization_nonce',
   'SELECT 1 FROM payments WHERE challenge_nonce = ? AND challenge_nonce <> authorization_nonce',
 ] as const
 const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
@@ -125,7 +126,7 @@ const PROGRESS = `
   blamed = ?, updated_at = ?`
 /** The task of a payment that is given up is forgotten. Its place is kept: it says that the payment settles first. */
 const FORGET_TASK = `, task = CASE WHEN task IS NULL THEN task ELSE '' END`
-const DELIVERED = `, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ${EXCHANGE_OF_PAYMENT})`
+const DELIVERED = `, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ${LAST_EXCHANGE})`
 const UNDER_WAY = `WHERE id = ? AND state IN ('authorized', 'owed')`
 
 const REOPEN = `
@@ -146,7 +147,8 @@ const NEXT_DUE = `SELECT min(next_attempt_at) AS at FROM payments WHERE ${OWED} 
 
 const BY_AUTHORIZATION = `
   SELECT 1 FROM payments
-  WHERE authorization_nonce = ? AND lower(payer) = lower(?) AND lower(asset) = lower(?) AND network = ? LIMIT 1`
+  WHERE authorization_nonce = ? AND lower(payer) = lower(?) AND lower(asset) = lower(?) AND network = ?
+    AND channel IS NULL LIMIT 1`
 
 /** How many payments are owed, and how many will never be paid. */
 const OWED_COUNT = `SELECT count(*) AS n FROM payments WHERE ${OWED}`
@@ -277,7 +279,6 @@ function delivered(progress: PaymentProgress, exchange: NewExchange, now: UnixMs
       `UPDATE payments SET ${PROGRESS} ${DELIVERED} ${UNDER_WAY}`,
       ...progressValues(progress, now),
       receipt === undefined ? null : packReceipt(receipt),
-      ...exchangeOfPayment(exchange),
       toBytes(progress.id),
     ),
   )

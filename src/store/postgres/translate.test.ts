@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { LAST_EXCHANGE, LAST_PAYMENT, NEXT_EXCHANGE } from '../new-ids.ts'
 import { translate } from './translate.ts'
 
 const cases: [string, string][] = [
@@ -12,6 +13,8 @@ const cases: [string, string][] = [
   ['SELECT CAST(a AS INTEGER)', 'SELECT CAST(a AS bigint)'],
   ["SELECT x'0a'", "SELECT '\\x0a'::bytea"],
   ['SELECT substr(a, 1, ?), length(?)', 'SELECT substr(a, 1, CAST($1 AS int)), length($2)'],
+  [`SELECT ${NEXT_EXCHANGE}, ?`, "SELECT nextval('exchanges_id_seq'), $1"],
+  [`SELECT ${LAST_EXCHANGE}, ${LAST_PAYMENT}`, "SELECT currval('exchanges_id_seq'), currval('payments_no_seq')"],
   ['SELECT substr(a, 1, length(?1)) = ?1', 'SELECT substr(a, 1, length($1)) = $1'],
 ]
 

@@ -1,3 +1,5 @@
+import { LAST_EXCHANGE, LAST_PAYMENT, NEXT_EXCHANGE } from '../new-ids.ts'
+
 /** A statement as PostgreSQL takes it. */
 type Translation = {
   text: string
@@ -11,6 +13,12 @@ const TOKENS =
 const TYPES: Record<string, string> = { INTEGER: 'bigint', BLOB: 'bytea', REAL: 'float8' }
 const HEX = /\b(lower\(\s*)?hex\(/i
 const CHANGES = /\b(?:INSERT INTO|UPDATE \w+ SET|DELETE FROM)\b/i
+/** Sequences in place of the highest number. */
+const SEQUENCES: readonly [string, string][] = [
+  [NEXT_EXCHANGE, "nextval('exchanges_id_seq')"],
+  [LAST_EXCHANGE, "currval('exchanges_id_seq')"],
+  [LAST_PAYMENT, "currval('payments_no_seq')"],
+]
 const TRANSLATIONS_MAX = 2_000
 
 const translations = new Map<string, Translation>()
@@ -19,17 +27,22 @@ const translations = new Map<string, Translation>()
  * Translates a statement of SQLite, as far as the statements of the ledger need it.
  *
  * Placeholders get numbers and hints about indices go. Names with capitals get quotes, since PostgreSQL would fold them.
- * `CAST(… AS INTEGER)` has 64 bits, `x'00'` is bytes, and `lower(hex(…))` is `encode(…, 'hex')`.
+ * `CAST(… AS INTEGER)` has 64 bits, `x'00'` is bytes, and `lower(hex(…))` is `encode(…, 'hex')`. The ids of new rows
+ * (new-ids.ts) come from sequences.
  */
 export function translate(sql: string): Translation {
   let translation = translations.get(sql)
   if (translation === undefined) {
     if (translations.size >= TRANSLATIONS_MAX) translations.clear()
-    const text = withEncode(withNumbers(sql))
+    const text = withEncode(withNumbers(withSequences(sql)))
     translation = { text, reads: /^[\s(]*(?:SELECT|VALUES|WITH)\b/i.test(text) && !CHANGES.test(text) }
     translations.set(sql, translation)
   }
   return translation
+}
+
+function withSequences(sql: string): string {
+  return SEQUENCES.reduce((text, [highest, sequence]) => text.replaceAll(highest, sequence), sql)
 }
 
 function withNumbers(sql: string): string {
