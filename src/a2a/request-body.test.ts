@@ -38,6 +38,7 @@ test('T8 nesting is bounded, and brackets inside of strings are no nesting', asy
 })
 test('T8 __proto__ is refused as a key and let through as a word', async () => {
   expect(await kind('{"a":{"__proto__" : 1}}')).toBe('malformed')
+  expect(await kind('{"a":{"\\u005f_pr\\u006Fto_\\u005F":{}}}')).toBe('malformed')
   expect(await kind(JSON.stringify({ text: 'what is "__proto__": in JavaScript?' }))).toBe('json')
 })
 test.each([

@@ -1,6 +1,6 @@
 import { CodedError } from '../lib/errors.ts'
 import { boundedText } from '../lib/http.ts'
-import { parseJson } from '../lib/json.ts'
+import { parseJson, UNLIMITED } from '../lib/json.ts'
 import { redact } from './redact.ts'
 
 /** Limit in bytes. Enough for the logs of one block range; a longer answer comes from a broken or hostile RPC. */
@@ -99,7 +99,8 @@ function readResult(status: number, text: string, method: string, url: URL): unk
 }
 
 function parseObject(text: string): Record<string, unknown> | undefined {
-  const value = parseJson(text)
+  // The operator chooses the RPC, and lists of logs may be long.
+  const value = parseJson(text, UNLIMITED)
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
 }
 

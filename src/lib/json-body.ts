@@ -1,12 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { CodedError } from './errors.ts'
-
-/** Levels of nesting in a JSON body. */
-const NESTING_MAX = 64
+import { readJson, utf8Text } from './json.ts'
 
 type JsonBody = { ok: true; value: unknown } | { ok: false; reason: string }
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** Reads a body of at most `bytesMax` bytes. @throws CodedError `BODY_TOO_LARGE` */
 export async function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
@@ -23,37 +19,12 @@ export async function readBytes(request: IncomingMessage, bytesMax: number): Pro
 
 /** Parses a JSON body whose sender is not trusted, or says what is wrong with it. */
 export function parseJsonBody(bytes: Uint8Array): JsonBody {
-  try {
-    const text = utf8.decode(bytes)
-    // As a key, `__proto__` would change the prototype of objects built from this one.
-    if (/"__proto__"\s*:/.test(text)) return { ok: false, reason: 'the body has the key __proto__' }
-    if (isTooDeep(text)) return { ok: false, reason: `the body is nested deeper than ${NESTING_MAX} levels` }
-    return { ok: true, value: JSON.parse(text) }
-  } catch {
-    return { ok: false, reason: 'the body is not JSON in UTF-8' }
-  }
+  const text = utf8Text(bytes)
+  if (text !== undefined && PROTOTYPE_KEY.test(text)) return { ok: false, reason: 'the body has the key __proto__' }
+  const json = readJson(text ?? bytes)
+  return json.ok ? json : { ok: false, reason: `the body ${json.reason}` }
 }
 
-/** Later code parses and copies JSON recursively, so limit the depth. */
-function isTooDeep(text: string): boolean {
-  let depth = 0
-  let isInside = false
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (isInside) {
-      if (code === BACKSLASH) i++
-      else if (code === QUOTE) isInside = false
-    } else if (code === QUOTE) isInside = true
-    else if (code === BRACE || code === BRACKET) {
-      if (++depth > NESTING_MAX) return true
-    } else if (code === BRACE_END || code === BRACKET_END) depth--
-  }
-  return false
-}
-
-const QUOTE = 34
-const BACKSLASH = 92
-const BRACKET = 91
-const BRACKET_END = 93
-const BRACE = 123
-const BRACE_END = 125
+/** As a key, `__proto__` would change the prototype of objects built from this one. A letter may be written as its number. */
+const PROTOTYPE_KEY =
+  /"(?:_|\\u005[Ff]){2}(?:p|\\u0070)(?:r|\\u0072)(?:o|\\u006[Ff])(?:t|\\u0074)(?:o|\\u006[Ff])(?:_|\\u005[Ff]){2}"\s*:/

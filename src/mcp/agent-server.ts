@@ -11,6 +11,7 @@ import * as z from 'zod'
 import type { Logger } from '../lib/logger.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
 import type { AgentTools } from './agent-tools.ts'
+import { readMessage } from './message-body.ts'
 
 /** MCP for strangers over streamable HTTP: a tool for each agent for sale. It has no tool of the market, which spends. */
 export type AgentMcp = {
@@ -69,7 +70,10 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const handler = createMcpHandler(createServer, { ...limits, responseMode: 'sse' })
   const handle = toNodeHandler({ fetch: (request, more) => handler.fetch(request, more) }, limits)
   return {
-    handle: (request, response) => handle(request as Parameters<typeof handle>[0], response),
+    async handle(request, response) {
+      const message = await readMessage(request, response)
+      if (!message.isRefused) await handle(request as Parameters<typeof handle>[0], response, message.value)
+    },
     stop: () => handler.close(),
   }
 }

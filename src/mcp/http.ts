@@ -7,6 +7,7 @@ import type { Caller } from '../schema/caller.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
 import type { MarketTools } from '../tools/tools.ts'
 import { marketCall } from './market-call.ts'
+import { readMessage } from './message-body.ts'
 import { OpenCalls } from './open-calls.ts'
 import { CALLER, callerOf, createServerFactory, SESSION } from './server.ts'
 
@@ -45,15 +46,17 @@ export function createMcpHttp(options: { version: string }, deps: { tools: Marke
   }
 
   return {
-    handle(request, response, caller) {
+    async handle(request, response, caller) {
       const auth: AuthInfo = {
         token: '',
         clientId: caller.tokenId ?? 'operator',
         scopes: [caller.scope],
         extra: { [CALLER]: caller },
       }
+      const message = await readMessage(request, response)
+      if (message.isRefused) return
       // The adapter's request type is narrower than Node's request.
-      return handle(Object.assign(request, { auth }) as Parameters<typeof handle>[0], response)
+      await handle(Object.assign(request, { auth }) as Parameters<typeof handle>[0], response, message.value)
     },
     async stop() {
       stopping.abort(new Error('the node is stopping'))

@@ -1,6 +1,6 @@
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { GuardedRequest } from '../lib/guarded-request.ts'
-import { parseJson } from '../lib/json.ts'
+import { readJson } from '../lib/json.ts'
 import { cleanText, countOf, fieldOf } from './foreign.ts'
 
 export type Way = 'search' | 'list'
@@ -47,7 +47,9 @@ export function createCatalogClient({ url, headers }: CatalogClientOptions, requ
     if (noSuchPath.has(status)) return undefined
     if (status >= 300 && status < 400) throw failed(redirected(answer.header('location'), base))
     if (status !== 200) throw failed(`it answers with status ${status}`)
-    const body = parseJson(answer.text)
+    const json = readJson(answer.text)
+    if (!json.ok) throw failed(`its answer ${json.reason}`)
+    const body = json.value
     if (itemsOf(body) === undefined) throw failed('its answer is no catalog of x402: it has no items')
     return body
   }

@@ -172,6 +172,17 @@ describe('the extension binding', () => {
   })
 })
 
+test.each([
+  ['8 MB of brackets', () => '['.repeat(4_000_000) + ']'.repeat(4_000_000), /nested deeper than 64 levels/],
+  ['8 MB of empty objects', () => `[${'{},'.repeat(2_700_000)}{}]`, /more than 100000 values/],
+  ['a prototype', () => '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"__proto__":{}}}', /__proto__/],
+  ['half a message', () => '{"jsonrpc"', /not JSON/],
+])('T8 T32 %s are refused before they are parsed', async (_, body, reason) => {
+  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+  const { status, json } = await send(`${seller.publicUrl}/mcp`, { headers, body: body() })
+  expect([status, json]).toMatchObject([400, { error: { code: -32700, message: expect.stringMatching(reason) } }])
+})
+
 test('T5 one payment buys nothing at a second door: MCP, HTTP and A2A share their claims', async () => {
   const client = await connect('legacy')
   const call = { name: toolName(), arguments: { task: 'once' } }

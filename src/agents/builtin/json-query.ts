@@ -1,4 +1,4 @@
-import { parseJson } from '../../lib/json.ts'
+import { parseJson, UNLIMITED } from '../../lib/json.ts'
 import { AgentError } from '../runtime.ts'
 
 const STEPS_MAX = 64
@@ -48,7 +48,7 @@ function parsePath(path: string): Step[] {
 }
 
 function jsonOf(text: string): unknown {
-  const value = parseJson(text)
+  const value = parseJson(text, UNLIMITED)
   if (value === undefined) throw wrong('what follows the path is not valid JSON')
   return value
 }

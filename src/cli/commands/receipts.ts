@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { PathText } from '../../config/values.ts'
 import { reasonOf } from '../../lib/errors.ts'
-import { parseJson } from '../../lib/json.ts'
+import { parseJson, UNLIMITED } from '../../lib/json.ts'
 import { silentLogger } from '../../lib/logger.ts'
 import type { Proof } from '../../payments/receipt-proof.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
@@ -181,7 +181,7 @@ type GivenReceipt = z.output<typeof One>
 const Several = z.array(z.looseObject({ receipt: z.unknown().optional() })).max(1_000_000)
 
 async function readReceipts(path: string): Promise<GivenReceipt[]> {
-  const json = parseJson((await readBytes(path)).toString('utf8'))
+  const json = parseJson((await readBytes(path)).toString('utf8'), UNLIMITED)
   if (json === undefined) {
     throw new UsageError(`${path} is not JSON: write a file with \`stoa receipts export --json\``)
   }

@@ -5,7 +5,7 @@ import { isObject, type JsonObject, wordsOnly } from '../../agents/services/plai
 import { parseYamlValue } from '../../config/yaml-value.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { boundedText } from '../../lib/http.ts'
-import { parseJson } from '../../lib/json.ts'
+import { parseJson, UNLIMITED } from '../../lib/json.ts'
 import { CliError, UsageError } from '../exit-code.ts'
 import { a2aOffer, apiOffers, mcpOffers, modelOffers, plainOffer } from './offers.ts'
 import { type Service, type ServiceKind, serviceKinds, type Target } from './service.ts'
@@ -82,7 +82,7 @@ const looks: Record<ServiceKind, Look> = {
     for (const place of places) {
       const answer = await look(place, token, deps)
       if (!('text' in answer)) problem = answer.problem
-      const card = 'text' in answer ? parseJson(answer.text) : undefined
+      const card = 'text' in answer ? parseJson(answer.text, UNLIMITED) : undefined
       if (isCard(card)) return a2aOffer(card, url.href)
     }
     return { problem }
@@ -143,7 +143,8 @@ function apiService(document: unknown, where: string, given: { from: string | un
 
 /** JSON or YAML. Undefined if it is neither. */
 function documentOf(text: string): unknown {
-  const json = parseJson(text)
+  // Documents of large services have hundreds of thousands of values, and only this command waits.
+  const json = parseJson(text, UNLIMITED)
   if (json !== undefined) return json
   try {
     return parseYamlValue(text)

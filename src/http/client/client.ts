@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
-import { parseJson } from '../../lib/json.ts'
+import { parseJson, UNLIMITED } from '../../lib/json.ts'
 import {
   ExecutionResult,
   Health,
@@ -178,7 +178,7 @@ function nextIn(link: string | null): string | undefined {
 }
 
 function readAnswer<T extends z.ZodType>(base: string, schema: T, status: number, text: string): z.output<T> {
-  const json = parseJson(text)
+  const json = parseJson(text, UNLIMITED)
   const ok = status >= 200 && status < 300
   const parsed = z.safeDecode(ok ? schema : Problem, json as never)
   if (!parsed.success) {

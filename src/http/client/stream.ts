@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
-import { parseJson } from '../../lib/json.ts'
+import { parseJson, UNLIMITED } from '../../lib/json.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import type { ExecutionResult, Problem } from '../../schema/api.ts'
@@ -117,14 +117,14 @@ function parseEvent({ id, event, data }: ReadEvent): NodeEvent | undefined {
   if (event === 'reset') return { id: id ?? '', type: 'reset' }
   if (!Object.hasOwn(nodeEvents, event)) return undefined
   const type = event as EventType
-  const parsed = z.safeDecode(nodeEvents[type] as z.ZodType, parseJson(data) as never)
+  const parsed = z.safeDecode(nodeEvents[type] as z.ZodType, parseJson(data, UNLIMITED) as never)
   return parsed.success ? ({ id: id ?? '', type, data: parsed.data } as NodeEvent) : undefined
 }
 
 function parseExecution({ event, data }: ReadEvent): { event?: keyof typeof executionEvents; data: unknown } {
   if (!Object.hasOwn(executionEvents, event)) return { data: undefined }
   const name = event as keyof typeof executionEvents
-  const parsed = z.safeDecode(executionEvents[name] as z.ZodType, parseJson(data) as never)
+  const parsed = z.safeDecode(executionEvents[name] as z.ZodType, parseJson(data, UNLIMITED) as never)
   if (parsed.success) return { event: name, data: parsed.data }
   throw new CodedError('API_ANSWER_INVALID', `the node sent ${name} in a form that this version does not know`)
 }

@@ -154,8 +154,9 @@ test.each([
   ['[]', 'INVALID_REQUEST'],
   ['"text"', 'INVALID_REQUEST'],
   ['{}', 'INVALID_REQUEST'],
-  [`${'['.repeat(200_000)}${']'.repeat(200_000)}`, 'INVALID_REQUEST'],
-  [`{"agent_id":"a","task":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, 'INVALID_REQUEST'],
+  [`${'['.repeat(200_000)}${']'.repeat(200_000)}`, 'MALFORMED_JSON'],
+  [`[${'{},'.repeat(200_000)}{}]`, 'MALFORMED_JSON'],
+  [`{"agent_id":"a","task":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, 'MALFORMED_JSON'],
   ['{"agent_id":"a","task":"\\ud800"}', 'INVALID_REQUEST'],
   ['{"agent_id":"a","task":1e400}', 'INVALID_REQUEST'],
 ])('T8 refuses the body %.60s with 400', async (body, code) => {

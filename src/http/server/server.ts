@@ -1,8 +1,8 @@
-import { isUtf8 } from 'node:buffer'
 import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock } from '../../lib/clock.ts'
 import { eventStreamHeaders, sendEvents, whileHeld } from '../../lib/event-stream.ts'
+import { excessOf, utf8Text } from '../../lib/json.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Caller } from '../../schema/caller.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../../schema/limits.ts'
@@ -176,8 +176,12 @@ function parseJsonBodies(app: FastifyInstance): void {
     // Some clients send a media type without a body, for example with DELETE.
     if (body.length === 0 && rowOf(request)?.body === undefined) done(null)
     // Refuse invalid UTF-8, because replacement characters would change the task that a buyer pays for.
-    else if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
-    else done(new HttpError('MALFORMED_JSON', 'the body is not valid UTF-8'))
+    else {
+      const text = utf8Text(body)
+      const excess = text === undefined ? 'is not valid UTF-8' : excessOf(text)
+      if (excess === undefined) parseJson(request, text!, done)
+      else done(new HttpError('MALFORMED_JSON', `the body ${excess}`))
+    }
   })
 }
 
