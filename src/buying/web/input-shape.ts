@@ -43,7 +43,8 @@ function declarationOf({ raw, read }: Demand): Declared | undefined {
   const old = record((raw.accepts as unknown[])[0])
   const input = read.x402Version === 2 ? record(record(bazaar?.info)?.input) : record(record(old?.outputSchema)?.input)
   if (input === undefined || input.type !== 'http') return undefined
-  const method = webMethods.find((one) => one === String(input.method).toUpperCase())
+  const named = typeof input.method === 'string' ? input.method.toUpperCase() : undefined
+  const method = webMethods.find((one) => one === named)
   if (method === undefined) return undefined
   const schema = record(record(record(record(record(bazaar?.schema)?.properties)?.input)?.properties)?.[bodyOf(method)])
   const properties = record(schema?.properties)
@@ -51,7 +52,7 @@ function declarationOf({ raw, read }: Demand): Declared | undefined {
   const required = Array.isArray(schema?.required) ? schema.required.filter((name) => typeof name === 'string') : []
   const form = method === 'GET' || method === 'DELETE' ? 'query' : input.bodyType === 'text' ? 'text' : 'json'
   if (form === 'json' && input.bodyType !== undefined && input.bodyType !== 'json') {
-    throw refused(`as ${String(input.bodyType).slice(0, 40)}`)
+    throw refused(typeof input.bodyType === 'string' ? `as ${input.bodyType.slice(0, 40)}` : 'in a form without a name')
   }
   return { method, form, fields: properties ?? example ?? {}, required }
 }

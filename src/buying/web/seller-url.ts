@@ -38,10 +38,12 @@ export type SellerUrl = {
 export function sellerUrl(text: string, own: readonly string[]): SellerUrl {
   const url = text.length > URL_LENGTH_MAX ? null : URL.parse(text)
   if (url === null) throw refused(`it is not a URL of at most ${URL_LENGTH_MAX} characters`)
+  url.hash = ''
+  // With a dot at its end it is the same host, and must be the same seller to limits and measures.
+  url.hostname = url.hostname.replace(/\.$/, '')
   const { origin, protocol, port, host } = url
   if (protocol !== 'https:' && protocol !== 'http:') throw refused('it must begin with https://')
   if (url.username !== '' || url.password !== '') throw refused('it has a user name or a password: use a header')
-  url.hash = ''
   const isOwn = own.includes(origin)
   if (!isOwn && protocol !== 'https:') {
     const how = `name ${origin} in buyer.private_origins, if it is a service of your own network`

@@ -59,8 +59,9 @@ export function chooseOffer({ raw, read }: Demand, asset: Asset, url: string): L
   if (named !== undefined) checkResource(named, url)
   const { accepted, requirements } = chosen
   const echoed = read.x402Version === 2 && {
-    ...(resource !== undefined && { resource }),
-    ...(extensions !== undefined && { extensions }),
+    // Some sellers write null for what they do not use.
+    ...(resource != null && { resource }),
+    ...(extensions != null && { extensions }),
   }
   return { requirements, sent: { version: read.x402Version, accepted, ...echoed } }
 }

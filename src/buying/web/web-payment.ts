@@ -21,7 +21,7 @@ export function paymentHeader(terms: SentTerms, { payload }: Pick<PaymentEnvelop
     const { scheme, network } = accepted
     return { 'x-payment': encodeHeader({ x402Version: 1, scheme, network, payload: signed }) }
   }
-  const echoed = extensions === undefined ? {} : { extensions: withPaymentId(extensions, nonce) }
+  const echoed = extensions == null ? {} : { extensions: withPaymentId(extensions, nonce) }
   const about = resource === undefined ? {} : { resource }
   return { 'payment-signature': encodeHeader({ x402Version: 2, ...about, accepted, payload: signed, ...echoed }) }
 }
