@@ -17,6 +17,7 @@ import { PeerError } from '../peer-error.ts'
 import { asPeerError, sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps, ServedAgent } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
+import { baseOf, priceOf } from './channel-base.ts'
 import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
 import type { DoorAnswer } from './door-sales.ts'
 
@@ -136,7 +137,7 @@ export class ChannelDoor {
       const stored = await this.#deps.payments.get(call.id)
       return await (stored === undefined ? this.#sell(call) : this.#again(stored, call))
     } catch (error) {
-      return this.#failure(call, error)
+      return (await this.#answeredElsewhere(call, error)) ?? this.#failure(call, error)
     }
   }
 
@@ -151,7 +152,7 @@ export class ChannelDoor {
     // What a deposit cannot heal is told before the deposit is sent.
     const before = channels.owned(channelId)
     if (before !== undefined && baseOf(before, voucher.maxClaimableAmount, price) === undefined) {
-      return this.#correct(before, MISMATCH)
+      return await this.#mismatch(before, call)
     }
     const txHash = await this.#deposit(call)
     const counted = { total: 0n, seq: 0 }
@@ -159,7 +160,7 @@ export class ChannelDoor {
     const open = channels.owned(channelId)
     if (open === undefined) return { kind: 'busy', reason: 'this channel moves to another process of this seller' }
     const base = baseOf(open, voucher.maxClaimableAmount, price)
-    if (base === undefined) return this.#correct(open, MISMATCH)
+    if (base === undefined) return await this.#mismatch(open, call)
     const payment = { config, voucher, counted: base, asked: price }
     const task = { id: call.id, payment, input: call.input, forgetsFailure: true as const }
     const sold = await sellOnChannel(agent, task, caller, this.#deps)
@@ -199,6 +200,13 @@ export class ChannelDoor {
     return { kind: 'sold', output: result.output, receipt: result.receipt, at, payer, settled }
   }
 
+  /** What another process has charged for this very call meanwhile may leave no room for it. Never throws. */
+  async #answeredElsewhere(call: DoorCall, error: unknown): Promise<ChannelAnswer | undefined> {
+    if (!(error instanceof PeerError) || error.channel === undefined) return undefined
+    const stored = await this.#deps.payments.get(call.id).catch(() => undefined)
+    return stored && this.#again(stored, call).catch((thrown: unknown) => this.#failure(call, thrown))
+  }
+
   async #refund(call: DoorCall, payload: Extract<ChannelPayload, { type: 'refund' }>): Promise<ChannelAnswer> {
     const { channelFunds, channels } = this.#deps
     const { channelConfig: config, voucher } = payload
@@ -226,6 +234,12 @@ export class ChannelDoor {
     const extra = open === undefined ? {} : channelExtra(open.channel, charge.total)
     const amount = payload.type === 'deposit' && txHash !== '' ? payload.deposit.amount : undefined
     return { txHash, amount, charge, extra: { chargedAmount: charge.amount.toString(), ...extra } }
+  }
+
+  /** The voucher is not right for a new call. If another process has answered this one meanwhile, it gets that answer. */
+  async #mismatch(open: OpenChannel, call: DoorCall): Promise<ChannelAnswer> {
+    const stored = await this.#deps.payments.get(call.id)
+    return stored === undefined ? this.#correct(open, MISMATCH) : this.#again(stored, call)
   }
 
   #correct(open: OpenChannel, reason: string): ChannelAnswer {
@@ -258,25 +272,6 @@ export class ChannelDoor {
     }
     return refused(message)
   }
-}
-
-/** The most that a call costs. */
-function priceOf({ pricing, amount }: Pick<ServedAgent, 'pricing' | 'amount'>): bigint {
-  return pricing?.max ?? amount
-}
-
-/**
- * What was charged before a call whose voucher is right: exactly what this seller has charged and the price. A seller that has
- * no voucher of the channel has lost its records, and takes over what the voucher of an honest buyer says (ADR-32).
- * Undefined: the voucher is of another count, or calls of another door run.
- */
-function baseOf({ channel }: OpenChannel, ceiling: bigint, price: bigint): { total: bigint; seq: number } | undefined {
-  const { charged, asked, best, seq } = channel
-  // The best one again: its call has failed. Lower ones may be on the chain for all to see.
-  if (asked > 0n || ceiling < (best?.maxClaimableAmount ?? 0n)) return undefined
-  if (ceiling === charged + price) return { total: charged, seq }
-  const isLost = best === undefined && ceiling > charged + price
-  return isLost ? { total: ceiling - price, seq: seq + 1 } : undefined
 }
 
 function asKnown(error: unknown): unknown {

@@ -133,12 +133,18 @@ export class DoorSales {
     const caller = this.#callerOf(id, payer, request)
     try {
       const stored = await this.#deps.payments.get(id)
-      if (stored === undefined) return await this.#sell(request, caller)
-      if (stored.door !== request.door || !isSame(stored.boundTo, request.boundTo)) return used()
-      return await this.#reads.run(payer, () => this.#again(stored, caller))
+      if (stored !== undefined) return await this.#taken(stored, request, caller)
+      return await this.#sell(request, caller)
     } catch (error) {
+      const claimed = isUsed(error) ? await this.#claimedElsewhere(id) : undefined
+      if (claimed !== undefined) return this.#taken(claimed, request, caller)
       return this.#failure(id, payer, error)
     }
+  }
+
+  /** Another process got this payment in the same moment, and was the first to claim it. Never throws. */
+  #claimedElsewhere(id: Hex): Promise<StoredPayment | undefined> {
+    return this.#deps.payments.get(id).catch(() => undefined)
   }
 
   async #sell(request: DoorRequest, caller: Caller): Promise<DoorAnswer> {
@@ -154,7 +160,17 @@ export class DoorSales {
     return this.#delivered(result.id, payment.payer, result)
   }
 
-  /** The answer to a request that was claimed before. */
+  /** The answer to a payment that was claimed before: nothing, unless for the same request. Never throws. */
+  async #taken(stored: StoredPayment, { door, boundTo }: DoorRequest, caller: Caller): Promise<DoorAnswer> {
+    if (stored.door !== door || !isSame(stored.boundTo, boundTo)) return used()
+    const payer = stored.signed.authorization.from
+    try {
+      return await this.#reads.run(payer, () => this.#again(stored, caller))
+    } catch (error) {
+      return this.#failure(stored.id, payer, error)
+    }
+  }
+
   async #again(stored: StoredPayment, caller: Caller): Promise<DoorAnswer> {
     const result = await resultOf(stored, caller, this.#deps)
     const now = await this.#deps.payments.get(stored.id)
@@ -240,6 +256,10 @@ function unsettled({ error, signed }: StoredPayment): DoorAnswer {
 
 function isSame(one: Uint8Array | undefined, other: Uint8Array): boolean {
   return one !== undefined && Buffer.compare(one, other) === 0
+}
+
+function isUsed(error: unknown): boolean {
+  return error instanceof PeerError && error.code === 'PAYMENT_NONCE_USED'
 }
 
 function used(): DoorAnswer {

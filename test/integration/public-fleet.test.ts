@@ -1,0 +1,85 @@
+/** T5 T36 D53: a seller of two processes behind its public listener. A payment reaches either of them, or both at once. */
+import { decodePaymentResponseHeader } from '@x402/core/http'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { testDir } from '../support/loopback-node.ts'
+import { killNodeProcesses } from '../support/node-process.ts'
+import { openPublicSeller, type PublicProcess } from '../support/public-process.ts'
+import { type PublicAnswer, send, sendTask, signFor, termsAt } from '../support/public-seller.ts'
+import { createTestDatabase, type TestDatabase } from '../support/test-postgres.ts'
+import { until } from '../support/until.ts'
+
+const PRICE = 10_000n
+const FUNDS = 1_000_000n
+const ROUNDS = 6
+const key = generatePrivateKey()
+let devnet: Devnet
+let database: TestDatabase
+let seller: Awaited<ReturnType<typeof openPublicSeller>>
+let processes: PublicProcess[]
+
+beforeAll(async () => {
+  devnet = await startDevnet()
+  database = await createTestDatabase()
+  seller = await openPublicSeller(devnet, { environment: { DATABASE_URL: database.address() } })
+  const other = await testDir()
+  processes = await Promise.all([seller.start(), seller.start({ dir: other })])
+  await devnet.fund(privateKeyToAccount(key).address, FUNDS)
+}, 120_000)
+afterAll(async () => {
+  await killNodeProcesses()
+  await database?.drop()
+  await devnet?.stop()
+}, 30_000)
+
+const at = (index: number, name = 'repeat') => processes[index]!.at(name)
+const runsOf = async (task: string) => (await seller.ran()).filter((run) => run === task).length
+const spent = async () => FUNDS - (await devnet.chain.balanceOf(privateKeyToAccount(key).address))
+
+const receiptIn = ({ headers }: PublicAnswer) => decodePaymentResponseHeader(headers.get('payment-response')!)
+
+test('a request that two processes get at once is answered by both with the result of its one run', async () => {
+  const before = await spent()
+  for (let round = 0; round < ROUNDS; round++) {
+    const task = `both ${round}`
+    const paid = await signFor(await termsAt(at(0)), key)
+    const answers = await Promise.all([0, 1, 0, 1].map((index) => sendTask(at(index), task, paid)))
+    // No answer may tell the buyer of this request to sign another payment.
+    expect(answers.map(({ status, text }) => [status, text])).toEqual(
+      answers.map(() => [200, JSON.stringify({ result: task })]),
+    )
+    const receipts = answers.map(receiptIn)
+    expect(receipts).toEqual(answers.map(() => receipts[0]))
+    expect(await runsOf(task)).toBe(1)
+  }
+  expect((await spent()) - before).toBe(PRICE * BigInt(ROUNDS))
+})
+
+test('a lost answer is asked for at the other process, while the agent works and later', async () => {
+  const before = await spent()
+  const paid = await signFor(await termsAt(at(0)), key)
+  const leaving = new AbortController()
+  const lost = sendTask(at(0), 'lost', paid)
+  void send(at(0), { headers: paid, signal: leaving.signal }).catch(() => undefined)
+  await until(async () => (await runsOf('lost')) === 1, { everyMs: 20 })
+  leaving.abort()
+  const [there, here] = await Promise.all([sendTask(at(1), 'lost', paid), lost])
+  expect([there.status, there.json]).toEqual([200, { result: 'lost' }])
+  expect(here.text).toBe(there.text)
+  expect(receiptIn(await sendTask(at(1), 'lost', paid))).toEqual(receiptIn(here))
+  for (const index of [0, 1]) expect((await sendTask(at(index), 'another', paid)).status).toBe(409)
+  expect([await runsOf('lost'), await runsOf('another'), (await spent()) - before]).toEqual([1, 0, PRICE])
+})
+
+test('two requests with one payment, one at each process, buy one run', async () => {
+  const before = await spent()
+  for (let round = 0; round < ROUNDS; round++) {
+    const paid = await signFor(await termsAt(at(0)), key)
+    const tasks = [`one ${round}`, `two ${round}`]
+    const answers = await Promise.all(tasks.map((task, index) => sendTask(at(index), task, paid)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409])
+    expect((await runsOf(tasks[0]!)) + (await runsOf(tasks[1]!))).toBe(1)
+  }
+  expect((await spent()) - before).toBe(PRICE * BigInt(ROUNDS))
+})
