@@ -42,15 +42,15 @@ export async function openPublicSeller(
 
   /** @param dir the directory of a second process; default: that of the first one */
   async function start(
-    options: { faultPoint?: string; dir?: string; args?: readonly string[] } = {},
+    options: { faultPoint?: string; armsLater?: boolean; dir?: string; args?: readonly string[] } = {},
   ): Promise<PublicProcess> {
-    const { faultPoint, dir = home, args = [] } = options
+    const { faultPoint, armsLater = false, dir = home, args = [] } = options
     if (dir !== home) await copyFile(join(home, 'identity.key'), join(dir, 'identity.key'))
     await writeFile(join(dir, 'agents.yaml'), JSON.stringify({ agents }))
     await writeFile(join(dir, 'config.yaml'), `seller: {channels: ${channels}}\n`, { mode: 0o600 })
     const port = await freePort()
     const node = await startNodeProcess({
-      faultPoint,
+      ...{ faultPoint, armsLater },
       args: ['--data-dir', dir, ...args],
       environment: {
         ...{ ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl, ETHEREUM_PRIVATE_KEY: key },
