@@ -79,5 +79,6 @@ function testLines({ at, tests }: DoorTests, context: Context): string[] {
     `${marks[state]} ${printableLine(`${url}${from === 'peers' ? ' (from outside)' : ''}: ${text}`, 600)}`,
     ...(fix === undefined ? [] : [`  ${dim('fix:')} ${printableLine(fix, 600)}`]),
   ])
-  return [dim(`tested ${age(at, context.parts.clock.now())} ago`), ...said]
+  const past = age(at, context.parts.clock.now())
+  return [dim(past === 'now' ? 'tested now' : `tested ${past} ago`), ...said]
 }
