@@ -71,6 +71,9 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const handle = toNodeHandler({ fetch: (request, more) => handler.fetch(request, more) }, limits)
   return {
     async handle(request, response) {
+      // The SDK makes a URL of these, which may be none. No answer depends on them.
+      request.headers.host = 'localhost'
+      request.url = '/mcp'
       const message = await readMessage(request, response)
       if (!message.isRefused) await handle(request as Parameters<typeof handle>[0], response, message.value)
     },

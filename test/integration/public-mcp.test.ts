@@ -1,5 +1,7 @@
 /** T36 D53: agents as paid MCP tools and over A2A on the public listener, bought by clients of others. */
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -181,6 +183,22 @@ test.each([
   const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
   const { status, json } = await send(`${seller.publicUrl}/mcp`, { headers, body: body() })
   expect([status, json]).toMatchObject([400, { error: { code: -32700, message: expect.stringMatching(reason) } }])
+})
+
+test.each([
+  ['a host that is none', { host: '[' }, '/mcp'],
+  ['a host with a space', { host: 'a b' }, '/mcp'],
+  ['an address of somewhere else', {}, 'http://elsewhere.example/mcp'],
+  ['an address without a host', {}, 'http:///mcp'],
+])('T8 %s is no fault of the node', async (_, headers, path) => {
+  const { port } = new URL(seller.publicUrl)
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+  const plain = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+  const asked = request({ host: '127.0.0.1', port, path, method: 'POST', headers: { ...plain, ...headers } })
+  asked.end(body)
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+  answer.resume()
+  expect(answer.statusCode).toBeLessThan(500)
 })
 
 test('T5 one payment buys nothing at a second door: MCP, HTTP and A2A share their claims', async () => {
