@@ -74,7 +74,7 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
       // The SDK makes a URL of these, which may be none. No answer depends on them.
       request.headers.host = 'localhost'
       request.url = '/mcp'
-      const message = await readMessage(request, response)
+      const message = await readMessage(request, response, { isAlone: true })
       if (!message.isRefused) await handle(request as Parameters<typeof handle>[0], response, message.value)
     },
     stop: () => handler.close(),

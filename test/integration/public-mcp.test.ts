@@ -201,6 +201,21 @@ test.each([
   expect(answer.statusCode).toBeLessThan(500)
 })
 
+test('T31 a batch of calls does not pass the limits of requests: one message is answered at a time', async () => {
+  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+  const name = toolName()
+  const calls = [1, 2].map((id) => ({
+    ...{ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: { task: 'of a batch' } } },
+  }))
+  const ask = (body: unknown) => send(`${seller.publicUrl}/mcp`, { headers, body: JSON.stringify(body) })
+  const { status, json } = await ask(calls)
+  expect([status, json]).toMatchObject([
+    400,
+    { error: { code: -32600, message: expect.stringMatching(/one message/) } },
+  ])
+  expect((await ask(calls.slice(1))).status).toBe(200)
+})
+
 test('T5 one payment buys nothing at a second door: MCP, HTTP and A2A share their claims', async () => {
   const client = await connect('legacy')
   const call = { name: toolName(), arguments: { task: 'once' } }
