@@ -1,7 +1,11 @@
 /** How much of JSON is parsed. `values`: arrays, objects, texts and commas. */
-export type JsonLimits = { levels: number; values: number }
+type JsonLimits = { levels: number; values: number }
 
-/** What a message, a body or an answer of others may have. Its parsing then takes milliseconds, however long it is (T32). */
+/**
+ * What a message, a body or an answer of others may have. Its parsing then takes milliseconds, however long it is (T32).
+ *
+ * @internal Exported for its test.
+ */
 export const JSON_LIMITS: JsonLimits = { levels: 64, values: 100_000 }
 /** For JSON of this machine, and for threads of their own. */
 export const UNLIMITED: JsonLimits = { levels: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY }

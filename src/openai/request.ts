@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readJson } from '../lib/json.ts'
 import { parsePrice } from '../schema/amount.ts'
 import { DoorError, invalidRequest, unsupported } from './door-error.ts'
 import { taskOf } from './task.ts'
@@ -140,13 +141,11 @@ function canonical(value: unknown): string {
 
 /** Checks what was asked for as JSON. It was paid for, so a wrong answer is not asked for again. */
 export function refuseNoJson(output: string, orderId: string | undefined): void {
-  try {
-    JSON.parse(output)
-  } catch (cause) {
-    const where = orderId === undefined ? '' : `: order ${orderId} has it (stoa order show ${orderId})`
-    throw new DoorError(`the agent answered with text that is not JSON${where}`, {
-      ...{ status: 502, type: 'upstream_error', code: 'paid_but_failed', cause },
-      headers: { 'x-should-retry': 'false' },
-    })
-  }
+  const json = readJson(output)
+  if (json.ok) return
+  const where = orderId === undefined ? '' : `: order ${orderId} has it (stoa order show ${orderId})`
+  throw new DoorError(`what the agent answered ${json.reason}${where}`, {
+    ...{ status: 502, type: 'upstream_error', code: 'paid_but_failed' },
+    headers: { 'x-should-retry': 'false' },
+  })
 }

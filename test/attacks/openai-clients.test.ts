@@ -1,0 +1,77 @@
+/** T35: clients of the OpenAI door that leave, that ask without pause, and agents that answer them with too much JSON. */
+import { writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ask } from '../support/api-calls.ts'
+import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
+import { until } from '../support/until.ts'
+
+const PRICE = 5_000n
+let pair: TradingPair
+let client: OpenAI
+let runs: string
+
+/** Notes its run, waits for the file that its task names, and answers with its task. */
+const waiting = (file: string) => `
+  const { appendFileSync, existsSync, readFileSync } = require('node:fs')
+  const task = readFileSync(0, 'utf8')
+  appendFileSync(${JSON.stringify(file)}, 'x')
+  setInterval(() => existsSync(task) && process.stdout.write(task, () => process.exit(0)), 20)`
+const bomb = `process.stdout.write('['.repeat(100000) + ']'.repeat(100000))`
+
+beforeAll(async () => {
+  pair = await startTradingPair(
+    (home) => {
+      runs = join(home, 'runs')
+      const agent = (name: string, price: bigint, code: string) => ({
+        ...{ name, description: `${name}.`, price, command: [process.execPath, '-e', code] },
+      })
+      return [agent('waiting', PRICE, waiting(runs)), agent('bomb', 0n, bomb)]
+    },
+    (home) => ({ dataDir: join(home, 'buyer'), openai: { enabled: true } }),
+  )
+  client = new OpenAI({ baseURL: `${pair.buyer.url}/v1`, apiKey: 'any key', maxRetries: 0 })
+}, 120_000)
+afterAll(() => pair?.stop())
+
+const say = (content: string) => [{ role: 'user' as const, content }]
+const idOf = (name: string) => pair.listed[name]!.id
+const runsOf = async () => (await readFile(runs, 'utf8').catch(() => '')).length
+type Kept = { status: string; output?: string; payment?: { book: string } }
+
+test('a client that leaves after the signature has its result in the order, and pays once for asking again', async () => {
+  const file = join(pair.home, 'go')
+  const asked = { model: idOf('waiting'), messages: say(file) }
+  const leaving = new AbortController()
+  const left = client.chat.completions.create(asked, { signal: leaving.signal }).catch(() => 'left')
+  await until(async () => (await runsOf()) === 1, { everyMs: 20 })
+  leaving.abort()
+  expect(await left).toBe('left')
+  const again = client.chat.completions.create(asked)
+  writeFileSync(file, '')
+  expect((await again).choices[0]!.message.content).toBe(file)
+  const orders = await ask<Kept[]>(pair.buyer.url, '/orders?limit=10')
+  expect(orders).toMatchObject([{ status: 'completed', output: file }])
+  expect(await runsOf()).toBe(1)
+})
+
+test('JSON that is nested without end is not parsed to see whether it is JSON', async () => {
+  const asked = { model: idOf('bomb'), messages: say('x'), response_format: { type: 'json_object' as const } }
+  await expect(client.chat.completions.create(asked)).rejects.toMatchObject({
+    ...{ status: 502, code: 'paid_but_failed', message: expect.stringMatching(/nested deeper/) },
+  })
+})
+
+test('more calls than a key may make are refused, and told when to ask again', async () => {
+  const calls = Array.from({ length: 90 }, (_, index) =>
+    client.chat.completions.create({ model: 'nobody', messages: say(`${index}`) }).catch((error: unknown) => error),
+  )
+  const errors = (await Promise.all(calls)) as InstanceType<typeof OpenAI.APIError>[]
+  const limited = errors.filter(({ status }) => status === 429)
+  expect(limited.length).toBeGreaterThan(0)
+  expect(limited[0]).toMatchObject({ code: 'rate_limit_exceeded' })
+  expect(limited[0]!.headers!.get('retry-after')).toBe('5')
+  expect(errors.filter(({ status }) => status === 404).length).toBeGreaterThanOrEqual(57)
+})
