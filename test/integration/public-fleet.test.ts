@@ -83,3 +83,34 @@ test('two requests with one payment, one at each process, buy one run', async ()
   }
   expect((await spent()) - before).toBe(PRICE * BigInt(ROUNDS))
 })
+
+test.each([
+  ['seller:claimed', 502, 0],
+  ['seller:executed', 502, 1],
+  ['seller:owed', 200, 1],
+  ['seller:settle-answered', 200, 1],
+])(
+  'a process is killed at %s: the other one answers the same request once it knows how the payment ended',
+  async (faultPoint, status, runs) => {
+    const before = await spent()
+    const task = `killed at ${faultPoint}`
+    const third = await seller.start({ dir: await testDir(), faultPoint })
+    const paid = await signFor(await termsAt(third.at('repeat')), key)
+    const lost = sendTask(third.at('repeat'), task, paid).catch(() => undefined)
+    expect(await third.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    await lost
+    const told: number[] = []
+    let answer: PublicAnswer
+    do {
+      answer = await sendTask(at(1), task, paid)
+      told.push(answer.status)
+    } while (answer.status === 504 || answer.status === 503)
+    // Meanwhile nobody was told to sign another payment.
+    expect([answer.status, told.slice(0, -1).every((one) => one === 504 || one === 503)]).toEqual([status, true])
+    if (status === 200) expect(answer.json).toEqual({ result: task })
+    else expect(answer.json).toMatchObject({ error: { code: 'AGENT_FAILED', settlement: 'none' } })
+    await until(async () => (await spent()) - before === (status === 200 ? PRICE : 0n), { timeoutMs: 40_000 })
+    expect(await runsOf(task)).toBe(runs)
+  },
+  120_000,
+)
