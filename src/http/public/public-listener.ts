@@ -44,8 +44,11 @@ const HEAD_BYTES_MAX = 16 * 1024
 /** Open connections, of one address and of all. Beyond it new ones are closed: each takes a file descriptor. */
 const CONNECTIONS_MAX = 2_048
 const CONNECTIONS_PER_ADDRESS = 128
-/** Time limits for a request's head and for the whole request to arrive. The run limits the answer. */
-const TIMING = { headMs: 10_000, requestMs: 60_000, checkEveryMs: 2_000 }
+/**
+ * Time limits for a request's head and for the whole request to arrive, and for an answer to be taken. The run limits how
+ * long it takes to answer.
+ */
+const TIMING = { headMs: 10_000, requestMs: 60_000, unreadMs: 120_000, checkEveryMs: 2_000 }
 /** Just longer than the 60 s of common proxies. */
 const IDLE_TIMEOUT_MS = 65_000
 /** Headers of a request: a client needs some twenty. */
@@ -72,11 +75,15 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
   const listener: HttpServer | HttpsServer = secured ?? createServer(limits)
   limitConnections(listener, deps.sites)
   const sockets = new Set<Socket>()
-  listener.on('connection', (socket: Socket) => {
+  const keep = (socket: Socket) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
-  })
+  }
+  listener.on('connection', keep)
+  // What is written is counted by the socket inside of TLS.
+  secured?.on('secureConnection', keep)
   listener.on('clientError', refuseBytes)
+  const unread = endUnread(sockets, timing)
   let server: PublicServer | undefined
   let { port } = options
 
@@ -99,12 +106,14 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     const address = listener.address()
     if (typeof address === 'object' && address !== null) port = address.port
     await tls?.follow((pair) => secured?.setSecureContext(pair))
+    unread.begin()
     logger.info({ address: url() }, 'agents of this node are for sale to strangers over HTTP')
   }
 
   /** Takes `drainMs` and two seconds at most. */
   async function stop(): Promise<void> {
     server?.refuseRequests()
+    unread.end()
     await tls?.stop()
     const closed = new Promise<void>((resolve) => listener.close(() => resolve()))
     listener.closeIdleConnections()
@@ -149,6 +158,29 @@ function limitConnections(listener: HttpServer | HttpsServer, sites: SiteReader)
       else open.delete(site)
     })
   })
+}
+
+/** Ends connections whose clients do not read what was sent to them. It would stay in memory for as long as they like. */
+function endUnread(sockets: ReadonlySet<Socket>, { unreadMs, checkEveryMs }: typeof TIMING) {
+  const since = new WeakMap<Socket, { at: number; bytesWritten: number }>()
+  let timer: NodeJS.Timeout | undefined
+  const look = () => {
+    const now = performance.now()
+    for (const socket of sockets) {
+      const { bytesWritten, writableLength } = socket
+      const before = since.get(socket)
+      if (writableLength === 0) since.delete(socket)
+      else if (before === undefined || before.bytesWritten !== bytesWritten)
+        since.set(socket, { at: now, bytesWritten })
+      else if (now - before.at > unreadMs) socket.destroy()
+    }
+  }
+  return {
+    begin() {
+      timer = setInterval(look, checkEveryMs).unref()
+    },
+    end: () => clearInterval(timer),
+  }
 }
 
 /** Answers bytes that are not an HTTP request, or a request that does not arrive in time. */

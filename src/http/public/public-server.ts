@@ -7,6 +7,7 @@ import { BODY_BYTES_MAX } from '../../schema/limits.ts'
 import { AgentId } from '../../schema/primitives.ts'
 import type { RequestHandler } from '../server/listener.ts'
 import type { AgentSale } from './agent-sale.ts'
+import { answerInRoom } from './answer-room.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
 import { PublicError, refusalOf } from './public-error.ts'
@@ -89,6 +90,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     take(own, limits.enter(site, isPaid(request)))
     done()
   })
+  app.addHook('onSend', async (request, reply, payload) => answerInRoom(held.get(request), reply, payload, limits))
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request
     meters.count(PUBLIC_REQUESTS, { status: String(reply.statusCode) })
