@@ -1,12 +1,16 @@
+import type { Hold } from '../lib/hold.ts'
 import { pause } from '../lib/wait.ts'
 import { requirementsOf } from '../payments/requirements.ts'
+import { signatureTurn } from '../payments/signature-turn.ts'
+import { proveSigner } from '../payments/verify.ts'
+import type { PayerLimits } from '../protocols/doors/payer-limits.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
 import { runFree } from '../protocols/x402/free-run.ts'
 import { resultOf } from '../protocols/x402/result.ts'
 import { runPaid } from '../protocols/x402/sale.ts'
-import { HOPS_KEY } from '../schema/a2a.ts'
-import { a2aCaller } from '../schema/caller.ts'
+import { CALLER_HEADER, HOPS_KEY } from '../schema/a2a.ts'
+import { a2aCaller, STRANGER } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { readHops } from '../schema/x402.ts'
@@ -23,13 +27,17 @@ import {
   verified,
 } from './payment-messages.ts'
 
+const NOBODYS = `a task that is paid for is canceled only by who has begun it with a secret in the header ${CALLER_HEADER}`
 /** Pause between two checks of a settlement that a result waits for (`--settle-first`). */
 const SETTLEMENT_LOOK_MS = 2_000
 /** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
+/** `payers`: limits of each account, for callers who prove nothing else. */
+export type AgentWorkDeps = PaidRunDeps & { payers?: PayerLimits | undefined }
+
 /** A free agent runs. A paid one asks for payment and then runs by the same procedure as over libp2p. */
-export function agentWork(agentId: string, description: string, deps: PaidRunDeps): Work {
+export function agentWork(agentId: string, description: string, deps: AgentWorkDeps): Work {
   return async (turn, progress) => {
     const agent = deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
@@ -54,7 +62,7 @@ export function agentWork(agentId: string, description: string, deps: PaidRunDep
   }
 }
 
-type PaymentRequest = PaidRunDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+type PaymentRequest = AgentWorkDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
 
 async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: PaidRunDeps): Promise<Outcome> {
   progress.working()
@@ -73,11 +81,16 @@ async function paidFor(
   ask: PaymentRequest,
 ): Promise<Outcome> {
   const { agent, requirements } = ask
+  const place = await placeOf(payment, ask)
+  if (typeof place === 'string') return asked(`${place}; nothing was charged: send the payment again`, turn, ask)
+  using _place = place
   let claimed: { id: Hex; settlesFirst: boolean } | undefined
   const onClaimed = (payment: { id: Hex; settlesFirst: boolean }) => {
     claimed = payment
-    // A payment that settles before the run cannot be canceled.
-    turn.running.canCancel = !payment.settlesFirst
+    // A payment that settles before the run cannot be canceled, and a paid task is nobody's whose maker shows no secret.
+    const isNobodys = turn.caller.tokenId === STRANGER.tokenId
+    turn.running.canCancel = !payment.settlesFirst && !isNobodys
+    if (isNobodys && !payment.settlesFirst) turn.running.whyKept = NOBODYS
     progress.working(verified())
   }
   try {
@@ -103,6 +116,17 @@ async function paidFor(
     const metadata = paymentFailed(turn.running.isCanceled ? 'CANCELED' : code, message, requirements.network)
     return { kind: turn.running.isCanceled ? 'canceled' : 'failed', text: `${message}; nothing is charged`, metadata }
   }
+}
+
+/** A place among the requests of this account, or why it has none. A payment that proves no account is refused later. */
+async function placeOf(
+  payment: PaymentEnvelope,
+  { payers, asset }: PaymentRequest,
+): Promise<Hold | string | undefined> {
+  if (payers === undefined) return undefined
+  await signatureTurn()
+  const proof = proveSigner(payment, asset)
+  return proof.ok ? payers.enter(proof.payment.payer) : undefined
 }
 
 /** A payer that has seen part of the output can no longer cancel (T6). */

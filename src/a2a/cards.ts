@@ -1,4 +1,4 @@
-import { STOA_EXTENSION, X402_EXTENSION } from '../schema/a2a.ts'
+import { CALLER_HEADER, STOA_EXTENSION, X402_EXTENSION } from '../schema/a2a.ts'
 import { formatPrice, usdc } from '../schema/amount.ts'
 import { isOnChannelsOnly, type Listing } from '../schema/listing.ts'
 import { pricingText } from '../schema/pricing.ts'
@@ -14,7 +14,7 @@ export type AgentCard = {
   supportedInterfaces: Interface[]
   version: string
   capabilities: { streaming: boolean; pushNotifications: boolean; extensions?: Extension[] }
-  securitySchemes?: object
+  securitySchemes?: { bearer?: object; caller?: object }
   securityRequirements?: object[]
   defaultInputModes: string[]
   defaultOutputModes: string[]
@@ -36,6 +36,8 @@ export type CardOptions = {
   did: string
   /** True if callers must send the API token. */
   needsToken: boolean
+  /** True if callers may send a secret of their own. */
+  takesSecret?: boolean
 }
 
 /** The id of the node itself as an agent. It finds, quotes and buys from all other agents. Ids of agents are longer. */
@@ -82,9 +84,14 @@ export function hybridCard(card: AgentCard): HybridCard {
     additionalInterfaces: [first!, ...others],
     supportsAuthenticatedExtendedCard: false,
     // Describes each security scheme in the fields of both versions.
-    ...(card.securitySchemes !== undefined && {
-      securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' }, type: 'http', scheme: 'bearer' } },
+    ...(card.securitySchemes?.bearer !== undefined && {
+      securitySchemes: { bearer: { ...card.securitySchemes.bearer, type: 'http', scheme: 'bearer' } },
       security: [{ bearer: [] }],
+    }),
+    ...(card.securitySchemes?.caller !== undefined && {
+      securitySchemes: {
+        caller: { ...card.securitySchemes.caller, type: 'apiKey', in: 'header', name: CALLER_HEADER },
+      },
     }),
   }
 }
@@ -152,6 +159,13 @@ const marketSkills: Skill[] = [
   },
 ]
 
+const secretScheme = {
+  location: 'header',
+  name: CALLER_HEADER,
+  description:
+    'Optional: a secret that you choose, such as a UUID. Send it with each request: then nobody else can read, follow or cancel your tasks.',
+}
+
 type Parts = {
   id: string
   name: string
@@ -161,7 +175,7 @@ type Parts = {
   modes: string[]
 }
 
-function cardOf(parts: Parts, nodeUrl: string, { version, needsToken }: CardOptions): AgentCard {
+function cardOf(parts: Parts, nodeUrl: string, { version, needsToken, takesSecret }: CardOptions): AgentCard {
   const url = `${nodeUrl}/a2a/${parts.id}`
   const versions = ['1.0', '0.3'] as const
   return {
@@ -181,6 +195,8 @@ function cardOf(parts: Parts, nodeUrl: string, { version, needsToken }: CardOpti
       securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
       securityRequirements: [{ schemes: { bearer: { list: [] } } }],
     }),
+    // Nobody must send it: a scheme that no requirement names.
+    ...(takesSecret === true && { securitySchemes: { caller: { apiKeySecurityScheme: secretScheme } } }),
     defaultInputModes: parts.modes,
     defaultOutputModes: parts.modes,
     skills: parts.skills,

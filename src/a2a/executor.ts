@@ -167,7 +167,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         const status = statusOf(states.canceled, ids, clock.now())
         bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
       } else if (!tasks.cancel(running)) {
-        throw new TaskNotCancelableError('the task is already paid and settled')
+        throw new TaskNotCancelableError(running.whyKept ?? 'the task is already paid and settled')
       }
     },
   }

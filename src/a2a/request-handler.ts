@@ -1,13 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import type { AgentCard, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk'
-import { ContentTypeNotSupportedError, RequestMalformedError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
+import {
+  ContentTypeNotSupportedError,
+  RequestMalformedError,
+  TaskNotFoundError,
+  UnsupportedOperationError,
+} from '@a2a-js/sdk/errors'
 import {
   type A2ARequestHandler,
   type AgentExecutor,
   DefaultRequestHandler,
   type ServerCallContext,
 } from '@a2a-js/sdk/server'
-import { STRANGER } from '../schema/caller.ts'
+import { isStranger, STRANGER } from '../schema/caller.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import { isUnguessable } from './call-context.ts'
 import { elsewhereOf } from './elsewhere.ts'
@@ -40,6 +45,10 @@ export function createRequestHandler(
 
   async function enter(taskId: string, over: () => void, context: ServerCallContext): Promise<() => void> {
     if (taskId === '') return over
+    if (tasks.isOthers(agentId, taskId, callerIn(context))) {
+      over()
+      throw new TaskNotFoundError(`Task not found: ${taskId}`)
+    }
     await elsewhere.refuse(taskId, context).catch((error: unknown) => {
       over()
       throw error
@@ -129,7 +138,7 @@ export function createRequestHandler(
     },
     getTask: (params, context) => inner.getTask(params, context),
     async listTasks(params, context) {
-      if (callerIn(context).tokenId === STRANGER.tokenId) {
+      if (isStranger(callerIn(context))) {
         throw new UnsupportedOperationError('tasks are not listed here: ask for a task by its id')
       }
       return inner.listTasks(params, context)
@@ -148,7 +157,7 @@ export function createRequestHandler(
   }
 }
 
-/** A message of a stranger is known again only by an id that nobody can guess: others may choose the same one. */
+/** A message of a stranger without a secret is known again only by an id that nobody can guess: others may choose the same one. */
 function nameOf(messageId: string, owner: string | undefined): string {
   return owner !== STRANGER.tokenId || isUnguessable(messageId) ? messageId : randomUUID()
 }

@@ -4,13 +4,12 @@ import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
-import type { PaidRunDeps } from '../protocols/x402/exchange.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { answerAgent, type ServedAgent } from './agent-door.ts'
-import { agentWork } from './agent-work.ts'
+import { type AgentWorkDeps, agentWork } from './agent-work.ts'
 import type { A2aCall } from './call.ts'
 import { type AgentCard, agentCard, type CardOptions, MARKET_ID, marketCard } from './cards.ts'
 import { createExecutor, type Work } from './executor.ts'
@@ -18,7 +17,7 @@ import { createRequestHandler } from './request-handler.ts'
 import { SentMessages } from './sent-messages.ts'
 import { A2aTasks } from './tasks.ts'
 
-export type A2aServerDeps = PaidRunDeps & {
+export type A2aServerDeps = AgentWorkDeps & {
   clock: Clock
   logger: Logger
   records: TaskRecords

@@ -30,7 +30,14 @@ export const CALLER_KEY = 'stoa.caller'
 /** A request without a caller may only read. */
 export const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
-export type RunningTask = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
+export type RunningTask = {
+  controller: AbortController
+  canCancel: boolean
+  /** Why it cannot be canceled, if its payment has not settled. */
+  whyKept?: string
+  isCanceled: boolean
+  bytes: number
+}
 
 /**
  * The A2A tasks of all agents, which callers may read again. Kept in memory up to a limit. The least recently used
@@ -124,6 +131,14 @@ export class A2aTasks implements ExecutionEventBusManager {
     await this.#changes.until(taskId, isStored, { limitMs: REST_MS_MAX })
   }
 
+  /** True if the task is known here to belong to another caller. */
+  isOthers(agentId: string, taskId: string, caller: Caller): boolean {
+    const entry = this.#entries.get(taskId)
+    if (entry === undefined) return false
+    const seen = ownerSeen(caller)
+    return entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)
+  }
+
   contextOf(taskId: string): string {
     return this.#entries.get(taskId)?.task.contextId ?? ''
   }
@@ -182,7 +197,7 @@ export class A2aTasks implements ExecutionEventBusManager {
       if (ended !== undefined) return seen === undefined || ended.tokenId === seen ? restoreEnded(id, ended) : undefined
       return (await this.elsewhere(agentId, id, caller)) ?? this.#restoreWaiting(agentId, id, seen)
     }
-    if (entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)) return undefined
+    if (this.isOthers(agentId, id, caller)) return undefined
     const task = structuredClone(entry.task)
     return withReceipt(task, () => this.#records.find(agentId, id))
   }

@@ -1,4 +1,5 @@
 import type { A2aServerDeps } from '../a2a/server.ts'
+import { strangerOf } from '../a2a/stranger.ts'
 import type { Config } from '../config/config.ts'
 import type { PublicListener } from '../http/public/public-listener.ts'
 import type { PublicMount } from '../http/public/public-mount.ts'
@@ -7,9 +8,9 @@ import type { Meters } from '../lib/meters.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { ChannelDoor } from '../protocols/doors/channel-door.ts'
 import { DoorSales } from '../protocols/doors/door-sales.ts'
+import { PayerLimits } from '../protocols/doors/payer-limits.ts'
 import { type AgentText, type ChannelOffer, DoorTerms } from '../protocols/doors/terms.ts'
 import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
-import { STRANGER } from '../schema/caller.ts'
 import type { Foundation } from './foundation.ts'
 import type { Selling } from './selling.ts'
 
@@ -42,7 +43,8 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   ])
   const { clock, logger, asset, selling, meters } = deps
   const { registry, x402: sales } = selling
-  const doorSales = new DoorSales(sales)
+  const payers = new PayerLimits({ clock })
+  const doorSales = new DoorSales(sales, payers)
   const signer = sales.receiptSigner
   const channel = () => channelOffer(config, deps)
   const channelDoor = sales.channels && new ChannelDoor({ ...sales, channels: sales.channels })
@@ -52,7 +54,7 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
     publicUrl: () => listener.url,
     textOf: (id) => textOf(registry.get(id)?.definition),
   })
-  const mounts = createPublicMounts({ ...deps, doorSales, terms, url: () => listener.url })
+  const mounts = createPublicMounts({ ...deps, payers, doorSales, terms, url: () => listener.url })
   /** Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. */
   function index(): PublicIndex {
     const agents = registry.list().flatMap(({ id, definition, lacks }) => {
@@ -100,11 +102,11 @@ function bothSales(doorSales: DoorSales, channelDoor: ChannelDoor | undefined): 
   }
 }
 
-type MountsDeps = PublicDoorDeps & { doorSales: DoorSales; terms: DoorTerms; url(): string }
+type MountsDeps = PublicDoorDeps & { payers: PayerLimits; doorSales: DoorSales; terms: DoorTerms; url(): string }
 
 /** The same agents over A2A and as MCP tools. Their libraries load with the first request. */
 function createPublicMounts(deps: MountsDeps): PublicMount[] {
-  const { selling, catalog, version, identity, url, doorSales, terms, logger } = deps
+  const { selling, catalog, version, identity, url, payers, doorSales, terms, logger } = deps
   const { registry, x402: sales } = selling
   const ownListing = (id: string) => {
     const listing = catalog.resolve(id)
@@ -112,7 +114,8 @@ function createPublicMounts(deps: MountsDeps): PublicMount[] {
   }
   const a2a = onDemand(async () => {
     const { createA2aServer } = await import('../a2a/server.ts')
-    return createA2aServer({ version, did: identity.did, needsToken: false }, { ...sales, ...deps.a2a, ownListing })
+    const options = { version, did: identity.did, needsToken: false, takesSecret: true }
+    return createA2aServer(options, { ...sales, ...deps.a2a, payers, ownListing })
   })
   const mcp = onDemand(async () => {
     const [{ createAgentMcp }, { createAgentTools }] = await Promise.all([
@@ -131,7 +134,8 @@ function createPublicMounts(deps: MountsDeps): PublicMount[] {
   return [
     {
       path: '/a2a',
-      handle: async (call) => (await a2a.get()).handle({ ...call, url: `${url()}/a2a`, caller: STRANGER }),
+      handle: async (call) =>
+        (await a2a.get()).handle({ ...call, url: `${url()}/a2a`, caller: strangerOf(call.request.headers) }),
       stop: a2a.stop,
     },
     {

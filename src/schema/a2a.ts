@@ -7,6 +7,12 @@ export const STOA_EXTENSION = 'urn:stoa:a2a:agent:v1'
 /** Key in a message's metadata: the number of agents that bought from or asked one another before this message. */
 export const HOPS_KEY = 'stoa.hops'
 
+/**
+ * Header in which a stranger at the public listener sends a secret of its own choice, with each request about a task. Only
+ * requests with the same secret then find the task.
+ */
+export const CALLER_HEADER = 'Stoa-Caller'
+
 /** Keys of the x402 extension in a message's metadata. */
 export const paymentKeys = {
   status: 'x402.payment.status',

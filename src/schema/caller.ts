@@ -22,6 +22,22 @@ export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
  * id that nobody can guess, and is never listed. No token has this id.
  */
 export const STRANGER: Caller = { scope: 'execute', tokenId: 'strangers' }
+const SECRET_STRANGER = `${STRANGER.tokenId}:`
+
+/** A stranger that proves by a secret of its own that it is the same as before (ADR-46). `digest`: of that secret. */
+export function strangerWith(digest: string): Caller {
+  return { ...STRANGER, tokenId: SECRET_STRANGER + digest }
+}
+
+/** The digest of a stranger's secret. Undefined: the operator, a token, or a stranger that has shown none. */
+export function strangerDigest(tokenId: string | undefined): string | undefined {
+  return tokenId?.startsWith(SECRET_STRANGER) === true ? tokenId.slice(SECRET_STRANGER.length) : undefined
+}
+
+/** True for strangers, with a secret or without. */
+export function isStranger({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
+  return tokenId === STRANGER.tokenId || strangerDigest(tokenId) !== undefined
+}
 
 /**
  * The token whose records a caller may see (D48); undefined: all records. Tokens of `execute` and `spend` see only
@@ -57,8 +73,10 @@ export function isLocalCaller(callerId: string): boolean {
   return callerId === LOCAL_CALLER || callerId.startsWith(`${LOCAL_CALLER}:`)
 }
 
-/** The API token behind a caller; undefined: the operator, or a peer. */
+/** The API token behind a caller; undefined: the operator, or a peer. All strangers have one name: they may choose secrets. */
 export function ownerOfCaller(callerId: string): string | undefined {
   if (callerId.startsWith(`${LOCAL_CALLER}:`)) return callerId.slice(LOCAL_CALLER.length + 1)
-  return callerId.startsWith(A2A_CALLER) ? /^([^/]+)\//.exec(callerId.slice(A2A_CALLER.length))?.[1] : undefined
+  if (!callerId.startsWith(A2A_CALLER)) return undefined
+  const tokenId = /^([^/]+)\//.exec(callerId.slice(A2A_CALLER.length))?.[1]
+  return isStranger({ tokenId }) ? STRANGER.tokenId : tokenId
 }

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { STRANGER, strangerDigest, strangerWith } from '../schema/caller.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
@@ -73,7 +74,7 @@ const TRIM = `
   DELETE FROM sent_messages WHERE token_id = ?1 AND no <=
     (SELECT no FROM sent_messages WHERE token_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ?2)`
 const ELSEWHERE = `
-  SELECT token_id, context_id FROM sent_messages
+  SELECT token_id, message_id, context_id FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NULL AND owner <> ? AND NOT ${LEFT_BEHIND} ORDER BY no DESC LIMIT 1`
 const REST = 'UPDATE sent_messages SET owner = NULL, waits = ? WHERE task_id = ?'
 const TRIM_WAITS = `
@@ -84,13 +85,13 @@ const TRIM_WAITS = `
 /** Whoever works on it says what it waits for next. */
 const RESUME = 'UPDATE sent_messages SET waits = NULL WHERE task_id = ? AND waits IS NOT NULL'
 const WAITING = `
-  SELECT token_id, context_id, waits FROM sent_messages
+  SELECT token_id, message_id, context_id, waits FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NULL AND waits IS NOT NULL AND run_ms > ? ORDER BY no DESC LIMIT 1`
 const TASKS = `
   SELECT task_id FROM sent_messages WHERE agent_id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR token_id = ?2) AND run_ms > ?3
   GROUP BY task_id ORDER BY max(no) DESC LIMIT ?4`
 const ENDED = `
-  SELECT token_id, context_id, ended FROM sent_messages
+  SELECT token_id, message_id, context_id, ended FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NOT NULL ORDER BY no DESC LIMIT 1`
 
 export function createSentMessageStore(
@@ -102,22 +103,22 @@ export function createSentMessageStore(
   const isShared = database.time !== undefined
   const owner = isShared ? database.process : null
   return {
-    async find({ tokenId = '', agentId, messageId }) {
+    async find(name) {
       type Row = { hash: Uint8Array; task_id: string }
       const oldest = runTime.now() - MESSAGE_LIFE_MS
-      const row = await database.query(one<Row>(FIND, tokenId, agentId, messageId, oldest))
+      const row = await database.query(one<Row>(FIND, ...columnsOf(name), oldest))
       return row && { hash: row.hash, taskId: row.task_id }
     },
-    async put({ tokenId = '', agentId, messageId }, { hash, taskId, contextId }, lost) {
+    async put(message, { hash, taskId, contextId }, lost) {
       const now = runTime.now()
-      const name = [tokenId, agentId, messageId] as const
+      const name = columnsOf(message)
       const isTrimmed = ++puts % lookEvery === 0
       const [, , stored] = await database.commit(
         together(
           isShared ? run(RESUME, taskId) : nothing(0),
           run(FREE, ...name, now - MESSAGE_LIFE_MS, lost ?? null, database.process),
           run(PUT, ...name, hash, taskId, contextId, owner, now),
-          isTrimmed ? run(TRIM, tokenId, messagesMax) : nothing(0),
+          isTrimmed ? run(TRIM, name[0], messagesMax) : nothing(0),
         ),
       )
       return stored === 1
@@ -135,7 +136,7 @@ export function createSentMessageStore(
     },
     async waiting(agentId, taskId) {
       if (!isShared) return undefined
-      type Row = { token_id: string; context_id: string; waits: string }
+      type Row = BegunRow & { waits: string }
       const row = await database.query(one<Row>(WAITING, taskId, agentId, runTime.now() - MESSAGE_LIFE_MS))
       return row && { ...(JSON.parse(row.waits) as TaskWait), ...begunOf(row) }
     },
@@ -145,15 +146,14 @@ export function createSentMessageStore(
     },
     async elsewhere(agentId, taskId) {
       if (!isShared) return undefined
-      type Row = { token_id: string; context_id: string }
-      const row = await database.query(one<Row>(ELSEWHERE, taskId, agentId, database.process))
+      const row = await database.query(one<BegunRow>(ELSEWHERE, taskId, agentId, database.process))
       return row && begunOf(row)
     },
     async askCancel(taskId) {
       await database.commit(nothing(undefined), { record: 'task', id: taskId })
     },
     async ended(agentId, taskId) {
-      type Row = { token_id: string; context_id: string; ended: string }
+      type Row = BegunRow & { ended: string }
       const row = await database.query(one<Row>(ENDED, taskId, agentId))
       if (row === undefined) return undefined
       return { ...(JSON.parse(row.ended) as TaskEnd), ...begunOf(row) }
@@ -164,6 +164,20 @@ export function createSentMessageStore(
   }
 }
 
-function begunOf({ token_id, context_id }: { token_id: string; context_id: string }): BegunTask {
-  return { tokenId: token_id === '' ? undefined : token_id, contextId: context_id }
+type BegunRow = { token_id: string; message_id: string; context_id: string }
+
+/**
+ * Token, agent and id of a message as they are stored. Strangers with secrets share the bounds of all strangers, because
+ * secrets cost nothing: the digest of the secret stands before the id.
+ */
+function columnsOf({ tokenId = '', agentId, messageId }: MessageName): readonly [string, string, string] {
+  const digest = strangerDigest(tokenId)
+  return digest === undefined ? [tokenId, agentId, messageId] : [STRANGER.tokenId!, agentId, `${digest}/${messageId}`]
+}
+
+/** A stranger without a secret names its messages by UUIDs, which have no slash. */
+function begunOf({ token_id, message_id, context_id }: BegunRow): BegunTask {
+  const digest = token_id === STRANGER.tokenId ? /^([0-9a-f]+)\//.exec(message_id)?.[1] : undefined
+  const tokenId = digest === undefined ? token_id : strangerWith(digest).tokenId
+  return { tokenId: tokenId === '' ? undefined : tokenId, contextId: context_id }
 }

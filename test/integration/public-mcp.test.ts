@@ -265,7 +265,7 @@ describe('A2A on the public listener', () => {
   test('an agent is found by its card, asks for a payment and is paid', async () => {
     const card = await (await fetch(`${seller.publicUrl}/a2a/${paidId}/.well-known/agent-card.json`)).json()
     expect(card).toMatchObject({ name: 'Paid echo', url: `${seller.publicUrl}/a2a/${paidId}` })
-    expect(card).not.toHaveProperty('securitySchemes')
+    expect(card).not.toHaveProperty('security')
     const asked = await overA2a('over A2A')
     const required = asked.status?.message?.metadata?.['x402.payment.required'] as PaymentRequired
     const before = await earned()

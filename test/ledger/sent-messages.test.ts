@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { STRANGER, strangerWith } from '../../src/schema/caller.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { one } from '../../src/store/query.ts'
 import { createSentMessageStore, MESSAGE_LIFE_MS } from '../../src/store/sent-messages.ts'
@@ -49,6 +50,31 @@ onBothEngines((open, openTwo) => {
     expect(await second!.put(name('m'), message('u'), 't')).toBe(!isShared)
     await first!.rest('t')
     expect(await second!.put(name('m'), message('v'), isShared ? 't' : 'u')).toBe(true)
+  })
+
+  test('T42 what a stranger began belongs to its secret, at each process, and secrets make no room of their own', async () => {
+    const limits = { messagesMax: 3, lookEvery: 1, waitsMax: 2 }
+    const [first, second] = (await openTwo()).map((database) => storeOf(database, limits).store)
+    const [one, other] = ['0a'.repeat(16), '0b'.repeat(16)].map((digest) => strangerWith(digest).tokenId)
+    await first!.put(name('m', one), message('t'))
+    expect(await first!.find(name('m', other))).toBeUndefined()
+    expect(await first!.find(name('m', STRANGER.tokenId))).toBeUndefined()
+    expect((await first!.find(name('m', one)))?.taskId).toBe('t')
+    const isShared = (await second!.elsewhere('a', 't')) !== undefined
+    if (isShared) expect((await second!.elsewhere('a', 't'))?.tokenId).toBe(one)
+    const wait = { input: 'i', text: 'pay', metadata: undefined, at: 5 }
+    await first!.rest('t', wait)
+    if (isShared) expect((await second!.waiting('a', 't'))?.tokenId).toBe(one)
+    await first!.end('t', { state: 'canceled', text: 'x', at: 1 })
+    expect((await second!.ended('a', 't'))?.tokenId).toBe(one)
+    for (const task of ['u', 'v', 'w']) {
+      const owner = strangerWith(Buffer.from(task.repeat(16)).toString('hex')).tokenId
+      await first!.put(name('m', owner), message(task))
+      await first!.rest(task, wait)
+    }
+    expect(await first!.find(name('m', one))).toBeUndefined()
+    expect(await second!.waiting('a', 'u')).toBeUndefined()
+    if (isShared) expect(await second!.waiting('a', 'w')).toBeDefined()
   })
 
   test('D38 T19: what a task waits for is known to all processes, if it is short, for a number of tasks', async () => {

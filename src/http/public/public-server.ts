@@ -51,7 +51,7 @@ const preflightHeaders = {
   'access-control-allow-methods': 'POST, GET, DELETE, OPTIONS',
   // Clients of x402 send Access-Control-Expose-Headers with their requests.
   'access-control-allow-headers':
-    'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key, A2A-Version, A2A-Extensions, X-A2A-Extensions, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID',
+    'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key, Stoa-Caller, A2A-Version, A2A-Extensions, X-A2A-Extensions, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID',
   'access-control-max-age': '7200',
 }
 const baseHeaders = {

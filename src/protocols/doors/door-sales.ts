@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import type { OnOutput } from '../../agents/runtime.ts'
 import { Lanes } from '../../lib/lane.ts'
 import { doubledMs } from '../../lib/retry.ts'
-import { TokenBuckets } from '../../lib/token-buckets.ts'
 import { pause } from '../../lib/wait.ts'
 import { sameAddress } from '../../payments/assets.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
@@ -17,6 +16,7 @@ import { PeerError } from '../peer-error.ts'
 import type { Caller, PaidResult, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
 import { runPaid } from '../x402/sale.ts'
+import { PayerLimits } from './payer-limits.ts'
 
 /** One paid request. `boundTo`: a digest of what the payment pays for: method, path and body. */
 type DoorRequest = {
@@ -55,17 +55,14 @@ export type DoorAnswer =
   | { kind: 'limited'; reason: string }
   | { kind: 'unknown'; reason: string }
 
-/** Requests of one payer at once, and of all payers. */
-const PER_PAYER_MAX = 32
+/** Requests of all payers at once. */
 const OPEN_MAX = 1_024
-/** Paid requests of one payer. */
-const PAYER_RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
 
 /** How long an answer waits beyond the first attempt at settlement. */
 const DECIDED_MS = 3_000
 const DECIDED_PAUSE = { firstMs: 25, mostMs: 500 }
 
-type Open = { boundTo: Uint8Array; payer: string; answer: Promise<DoorAnswer> }
+type Open = { boundTo: Uint8Array; answer: Promise<DoorAnswer> }
 
 /**
  * Sells runs at doors where a buyer is known by its account alone, and where it may send the same request again because its
@@ -76,19 +73,20 @@ type Open = { boundTo: Uint8Array; payer: string; answer: Promise<DoorAnswer> }
  */
 export class DoorSales {
   readonly #deps: PaidRunDeps
+  readonly #payers: PayerLimits
   readonly #open = new Map<Hex, Open>()
-  readonly #rates = new TokenBuckets(PAYER_RATE)
   /** Stored results of one payer are read one after another: a request of a few bytes may ask for megabytes (T31). */
   readonly #reads = new Lanes()
   readonly #stopping = new AbortController()
 
-  constructor(deps: PaidRunDeps) {
+  constructor(deps: PaidRunDeps, payers = new PayerLimits(deps)) {
     this.#deps = deps
+    this.#payers = payers
   }
 
   /** Never throws. */
   async sell(request: DoorRequest): Promise<DoorAnswer> {
-    const { asset, payTo, clock } = this.#deps
+    const { asset, payTo } = this.#deps
     const { payment } = request
     const to = payment.payload?.authorization.to
     if (payment.network !== asset.network) return refused(`the network must be ${asset.network}`)
@@ -99,13 +97,16 @@ export class DoorSales {
     const { paymentId: id, payer } = proof.payment
     const open = this.#open.get(id)
     if (open !== undefined) return isSame(open.boundTo, request.boundTo) ? open.answer : used()
-    const limit = this.#limitOf(payer.toLowerCase())
-    if (limit !== undefined) return limit
-    if (!this.#rates.take(payer.toLowerCase(), 1, clock.now())) {
-      return { kind: 'limited', reason: 'too many paid requests from this account: nothing was charged for this one' }
+    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now')
+    const place = this.#payers.enter(payer)
+    if (typeof place === 'string') {
+      return { kind: 'limited', reason: `${place}: nothing was charged for this one` }
     }
-    const answer = this.#answer(id, payer, request).finally(() => this.#open.delete(id))
-    this.#open.set(id, { boundTo: request.boundTo, payer: payer.toLowerCase(), answer })
+    const answer = this.#answer(id, payer, request).finally(() => {
+      this.#open.delete(id)
+      place[Symbol.dispose]()
+    })
+    this.#open.set(id, { boundTo: request.boundTo, answer })
     return answer
   }
 
@@ -117,15 +118,6 @@ export class DoorSales {
   /** Cancels what still runs: it is voided, and nobody is charged. */
   abort(reason: Error): void {
     this.#stopping.abort(reason)
-  }
-
-  #limitOf(payer: string): DoorAnswer | undefined {
-    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now')
-    let own = 0
-    for (const open of this.#open.values()) if (open.payer === payer) own++
-    if (own < PER_PAYER_MAX) return undefined
-    const reason = `at most ${PER_PAYER_MAX} requests of one account may run at once: nothing was charged for this one`
-    return { kind: 'limited', reason }
   }
 
   /** From `sell` to the claim no other request of this process gets here with the same payment. Never throws. */

@@ -1,4 +1,6 @@
 import { type RunSlot, RunSlotsFull } from '../../agents/run-slots.ts'
+import { ownerOfCaller, STRANGER } from '../../schema/caller.ts'
+import { doorOfCaller } from '../../schema/door.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PaidRunDeps } from './exchange.ts'
 
@@ -11,9 +13,14 @@ export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>):
   }
 }
 
-/** Each peer has a queue. All callers of another door share one, because they can choose any name, or make any account. */
+/**
+ * Each peer has a queue. Strangers share one over all doors of the public listener, because they can choose any name, or
+ * make any account. A2A calls of this node's own API share another.
+ */
 function queueOf(callerDid: string): string {
-  return callerDid.startsWith('did:') ? callerDid : callerDid.split(':', 1)[0]!
+  if (callerDid.startsWith('did:')) return callerDid
+  const isStranger = doorOfCaller(callerDid) !== undefined || ownerOfCaller(callerDid) === STRANGER.tokenId
+  return isStranger ? STRANGER.tokenId! : callerDid.split(':', 1)[0]!
 }
 
 /** True if a call of this caller could be admitted now. */
