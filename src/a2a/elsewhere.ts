@@ -1,5 +1,5 @@
 import { type StreamResponse, type Task, TaskState } from '@a2a-js/sdk'
-import { TaskNotCancelableError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
+import { TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
 import type { ServerCallContext } from '@a2a-js/sdk/server'
 import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
@@ -57,8 +57,9 @@ export function elsewhereOf(agentId: string, tasks: A2aTasks) {
     },
     /** Waits until no other process works on a task, or for some time. */
     over,
-    /** @throws UnsupportedOperationError if another process works on the task */
+    /** @throws TaskNotFoundError if it is another caller's; UnsupportedOperationError if another process works on the task */
     async refuse(id: string, context: ServerCallContext): Promise<void> {
+      if (tasks.isOthers(agentId, id, callerIn(context))) throw new TaskNotFoundError(`Task not found: ${id}`)
       if (await isElsewhere(id, context)) throw new UnsupportedOperationError(REASON)
     },
     /**

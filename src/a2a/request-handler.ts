@@ -1,11 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { AgentCard, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk'
-import {
-  ContentTypeNotSupportedError,
-  RequestMalformedError,
-  TaskNotFoundError,
-  UnsupportedOperationError,
-} from '@a2a-js/sdk/errors'
+import { ContentTypeNotSupportedError, RequestMalformedError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
 import {
   type A2ARequestHandler,
   type AgentExecutor,
@@ -45,10 +40,6 @@ export function createRequestHandler(
 
   async function enter(taskId: string, over: () => void, context: ServerCallContext): Promise<() => void> {
     if (taskId === '') return over
-    if (tasks.isOthers(agentId, taskId, callerIn(context))) {
-      over()
-      throw new TaskNotFoundError(`Task not found: ${taskId}`)
-    }
     await elsewhere.refuse(taskId, context).catch((error: unknown) => {
       over()
       throw error

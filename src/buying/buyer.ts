@@ -215,6 +215,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     changes: workflowChanges,
     resolve: (agentId) => catalog.resolve(agentId),
     maxPrice: budget.perCall,
+    web,
   })
 
   const parts = { orders, recovery, approvals, workflows, channels }

@@ -6,6 +6,7 @@ import { MarketError } from '../listings/market-error.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { ChannelWish } from '../schema/channel.ts'
+import type { WebWish } from '../schema/web-purchase.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
 import { type Order, wishOf } from '../store/order-row.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
@@ -29,18 +30,22 @@ export type NewOrder = {
   /** Requests with the same key and content are done once (D38). */
   idempotencyKey?: string | undefined
 }
+/** An order at an x402 seller over HTTP. */
+export type NewWebOrder = Pick<NewOrder, 'price' | 'caller' | 'idempotencyKey'> & WebWish
 /** `tokenId`: the token of the principal that pays. Undefined: the operator. */
-type WantedOrder = Omit<NewOrder, 'caller' | 'idempotencyKey'> & { tokenId: string | undefined }
+export type WantedOrder = Omit<NewOrder, 'caller' | 'idempotencyKey'> &
+  Pick<Order, 'web' | 'agentName' | 'sellerName'> & { tokenId: string | undefined }
 
 /** An order that is not stored yet. */
 export function pendingOrder(
   id: string,
-  { agentId, price, task, channel, tokenId }: WantedOrder,
+  { agentId, price, task, channel, tokenId, web, agentName, sellerName }: WantedOrder,
   createdAt: UnixMs,
 ): Order {
   const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
   const times = { createdAt, updatedAt: createdAt }
-  return { id, agentId, price, task, status: 'pending', ...blank, ...times, tokenId, ...wishOf(channel) }
+  const atUrl = web && { web, agentName, sellerName }
+  return { id, agentId, price, task, status: 'pending', ...blank, ...times, tokenId, ...wishOf(channel), ...atUrl }
 }
 
 /** `idempotencyKey` selects the order that was made with this key. */

@@ -5,13 +5,23 @@ import { MarketError, mayChange, maySee, NodeStopping } from '../listings/market
 import { OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
+import type { KeyedRequest } from '../store/idempotency.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { OpenLimits, PlacementKey } from '../store/orders.ts'
 import type { Order } from '../store/purchases.ts'
 import { checkBuyable, checkTask } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
-import { canceled, type NewOrder, type OrderList, type OrdersDeps, pendingOrder } from './order-requests.ts'
+import {
+  canceled,
+  type NewOrder,
+  type NewWebOrder,
+  type OrderList,
+  type OrdersDeps,
+  pendingOrder,
+  type WantedOrder,
+} from './order-requests.ts'
 import { failPlaced, runPlaced, runPlacedOnWeb } from './run-placed.ts'
+import { unaskedOrder } from './web/first-request.ts'
 
 /** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
 const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
@@ -23,7 +33,7 @@ const RETRY_MS = 10_000
 const CANCEL_WAIT_MS = 10_000
 const STOP_WAIT_MS = 1_000
 
-export type OrdersApi = Pick<Orders, 'create' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
+export type OrdersApi = Pick<Orders, 'create' | 'createOnWeb' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
 
 /**
  * Placed orders. Each executes in the background once its task and its agent are known (D18).
@@ -68,12 +78,33 @@ export class Orders implements Service {
   async create({ agentId, price, task, channel, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
     const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task], this.#deps.keys)
-    const create = async () => {
+    return this.#placedOnce(request, () => {
       const listing = this.#deps.catalog.resolve(agentId)
       if (listing !== undefined) checkBuyable(listing)
-      const order = this.compose({ agentId, price, task, channel, tokenId: caller.tokenId })
+      return { agentId, price, task, channel, tokenId: caller.tokenId }
+    })
+  }
+
+  /**
+   * Places an order at an x402 seller over HTTP. It executes in the background: its seller is asked then, and paid at most
+   * the price of the order.
+   *
+   * @throws MarketError URL_REFUSED, INPUT_TOO_LARGE, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT
+   */
+  async createOnWeb({ price, caller = OPERATOR, idempotencyKey, ...wish }: NewWebOrder): Promise<OrderRecord> {
+    const url = this.#deps.running.web.url(wish.url)
+    const unasked = unaskedOrder(url, wish)
+    const { task, method, headers, body, expected } = wish
+    const asked = ['order at URL', url.href, task, method, headers, body, price, expected]
+    const request = keyedRequest(idempotencyKey, caller, asked, this.#deps.keys)
+    return this.#placedOnce(request, () => ({ ...unasked, price, tokenId: caller.tokenId }))
+  }
+
+  #placedOnce(request: KeyedRequest | undefined, wanted: () => WantedOrder): Promise<OrderRecord> {
+    const create = async () => {
+      const order = this.compose(wanted())
       await this.place(order, request && { request, kind: 'order' })
-      if (task !== undefined) this.enqueue(order.id)
+      if (order.task !== undefined) this.enqueue(order.id)
       return this.get(order.id)
     }
     return once(request, this.#deps, create, ({ id }) => this.get(id))
@@ -167,7 +198,7 @@ export class Orders implements Service {
   }
 
   /** Builds a pending order without storing it. */
-  compose(wanted: Parameters<typeof pendingOrder>[1], step?: { workflowId: string; stepId: string }): Order {
+  compose(wanted: WantedOrder, step?: { workflowId: string; stepId: string }): Order {
     const { clock, newId } = this.#deps
     return { ...pendingOrder(newId(), wanted, clock.now()), ...step }
   }

@@ -1,5 +1,6 @@
 import { isoTime } from '../lib/clock.ts'
 import { csvLine } from '../lib/csv.ts'
+import { MarketError } from '../listings/market-error.ts'
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
@@ -31,7 +32,7 @@ export type ReceiptSelection = {
 export interface Receipts {
   list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Promise<Page<ReceiptRecord>>
   get(paymentId: string, caller?: Caller): Promise<ReceiptRecord | undefined>
-  /** The receipt as x402 has it: signed here, or asked of the seller. Undefined if no receipt of the payment is kept. */
+  /** The receipt as x402 has it: signed here, asked of the seller, or, of a purchase over HTTP, as it came. Undefined if no receipt of the payment is kept. */
   x402(paymentId: string, signal: AbortSignal, caller?: Caller): Promise<SignedX402Receipt | undefined>
   /** Returns the largest page an answer may hold. Its `next` leads to the following page. */
   export(selection: ReceiptSelection, caller?: Caller): Promise<Page<ReceiptRecord>>
@@ -51,7 +52,12 @@ export function createReceipts({ store, nameOf, x402 }: ReceiptsDeps): Receipts 
     async x402(paymentId, signal, caller = OPERATOR) {
       const found = await store.get(paymentId, ownerSeen(caller))
       if (found === undefined) return undefined
-      return found.direction === 'in' ? x402.give(found.paymentId) : x402.ask(found, signal)
+      if (found.direction === 'in') return x402.give(found.paymentId)
+      const web = await store.webOf(found.paymentId)
+      if (web === undefined) return x402.ask(found, signal)
+      // A seller over HTTP gives its receipt with the result, or never.
+      if (web.receipt !== undefined) return web.receipt
+      throw new MarketError('SELLER_FAILED', 'the seller sent no valid receipt of x402 with its result over HTTP')
     },
     async export(selection, caller = OPERATOR) {
       const items: ReceiptRecord[] = []

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { AgentRef, agentOf, taskFields, taskOf } from './api.ts'
 import type { ChannelWish } from './channel.ts'
-import { expectedOf, webFields } from './web-purchase.ts'
+import { expectedOf, refuseGiven, webFields } from './web-purchase.ts'
 
 type TaskFields = Parameters<typeof taskOf>[0] & {
   max_price?: bigint | undefined
@@ -24,9 +24,7 @@ type UrlFields = TaskFields & { agent_id?: string | undefined; agentId?: string 
 
 function readUrlPurchase({ agent_id, agentId, channel, ...fields }: UrlFields, context: z.core.$RefinementCtx) {
   const { task, input, max_price, await_settlement, method, headers, body, expected } = fields
-  for (const [name, value] of Object.entries({ agent_id, agentId, channel })) {
-    if (value !== undefined) context.addIssue({ code: 'custom', path: [name], message: 'does not go with url' })
-  }
+  refuseGiven({ agent_id, agentId, channel }, 'does not go with url', context)
   const hasTask = task !== undefined || input !== undefined
   return {
     ...(hasTask && { task: taskOf({ task, input }, context) }),
@@ -57,9 +55,7 @@ export const Execute = z
   .transform(({ url, method, headers, body: sent, expected, ...body }, context) => {
     if (url !== undefined)
       return { url, ...readUrlPurchase({ ...body, method, headers, body: sent, expected }, context) }
-    for (const [name, value] of Object.entries({ method, headers, body: sent, expected })) {
-      if (value !== undefined) context.addIssue({ code: 'custom', path: [name], message: 'needs url' })
-    }
+    refuseGiven({ method, headers, body: sent, expected }, 'needs url', context)
     return { agent_id: agentOf(body.agent_id, body.agentId, context), ...readTask(body, context) }
   })
 export type ExecuteBody = z.input<typeof Execute>

@@ -7,7 +7,7 @@ import { ExecutionPayment } from './execution-payment.ts'
 import { IdempotencyKey } from './idempotency.ts'
 import { KEY_HOURS } from './limits.ts'
 import { seekFields } from './page.ts'
-import { WebPurchase } from './web-purchase.ts'
+import { expectedOf, refuseGiven, WebPurchase, webFields } from './web-purchase.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
 export const OrderStatus = z.enum(orderStatuses).meta({
@@ -24,9 +24,19 @@ export const CreateOrder = z
     price: z.union([PriceText, Price]).meta({ description: 'the most to pay, in USDC as decimal text or number' }),
     task: Task.optional().meta({ description: 'task for the agent; an order without a task waits for its execution' }),
     channel: ChannelWish.optional(),
+    ...webFields,
   })
-  .meta({ id: 'CreateOrder', description: 'Give `agent_id`.' })
-  .transform(({ agentId, ...body }, context) => ({ ...body, agent_id: agentOf(body.agent_id, agentId, context) }))
+  .meta({ id: 'CreateOrder', description: 'Give `agent_id`; or `url`, and a task or a request.' })
+  .transform(({ agentId, agent_id, url, method, headers, body, expected, channel, ...order }, context) => {
+    const ofAgent = { agent_id, agentId, channel }
+    const ofUrl = { method, headers, body, expected }
+    if (url === undefined) {
+      refuseGiven(ofUrl, 'needs url', context)
+      return { ...order, ...(channel && { channel }), agent_id: agentOf(agent_id, agentId, context) }
+    }
+    refuseGiven(ofAgent, 'does not go with url', context)
+    return { ...order, url, ...ofUrl, expected: expected && expectedOf(expected) }
+  })
 export type CreateOrder = z.output<typeof CreateOrder>
 
 /** The body of POST /orders/{id}/execute. */

@@ -132,6 +132,15 @@ export const BuyInput = z.strictObject({
   max_price: UsdcText.describe('required: the most that this call may cost, in USDC as decimal text'),
   method: z.enum(webMethods).optional().describe('default: what the seller declares, or POST'),
   body: z.string().min(1).optional().describe('the body of the request as it is, instead of `task`'),
+  expected: z
+    .strictObject({
+      price: UsdcText.optional().describe('the most that it should ask, in USDC as decimal text'),
+      pay_to: z.string().max(64).optional().describe('the account that should be paid'),
+      asset: z.string().max(64).optional().describe('the contract of the asset'),
+      network: z.string().max(64).optional().describe('CAIP-2 id'),
+    })
+    .optional()
+    .describe('what the seller should ask, such as `expected` of a catalog entry; nothing is signed for other terms'),
   idempotency_key: IdempotencyKey.optional().describe(
     `key of this call. A repeat with the same key and arguments within ${KEY_HOURS} hours buys nothing again`,
   ),

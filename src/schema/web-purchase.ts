@@ -52,6 +52,13 @@ export const webFields = {
   expected: ExpectedTerms.optional(),
 }
 
+/** Refuses fields that mean nothing beside the others. */
+export function refuseGiven(fields: Record<string, unknown>, message: string, context: z.core.$RefinementCtx): void {
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) context.addIssue({ code: 'custom', path: [name], message })
+  }
+}
+
 /** The same, as code passes it on. */
 export type Expected = {
   /** The most that the seller should ask, in atomic units. */
@@ -59,6 +66,20 @@ export type Expected = {
   payTo?: string | undefined
   asset?: string | undefined
   network?: string | undefined
+}
+
+/** A request to an x402 seller over HTTP, as a caller gives it. */
+export type WebWish = {
+  url: string
+  /** The task. It is sent as the seller declares it, or else as `{"task": …}`. */
+  task?: string | undefined
+  /** Default: what the seller declares, or POST. */
+  method?: WebMethod | undefined
+  headers?: Readonly<Record<string, string>> | undefined
+  /** The body as it is sent, instead of the task. */
+  body?: string | undefined
+  /** What the seller should ask, such as what a catalog says. Nothing is signed for more, or for other terms. */
+  expected?: Expected | undefined
 }
 
 export function expectedOf({ price, pay_to, asset, network }: z.output<typeof ExpectedTerms>): Expected {
@@ -79,6 +100,8 @@ export type SentTerms = {
 /** What an order at an x402 seller over HTTP keeps beside the fields of all orders. */
 export type WebOrder = {
   request: WebRequest
+  /** True until the seller is asked: the task takes the shape that it declares. */
+  isUnshaped?: boolean
   expected?: Omit<Expected, 'amount'> & { amount?: string }
   /** What the payment was signed for. Undefined: nothing was signed. */
   terms?: SentTerms

@@ -4,6 +4,7 @@ import { AgentRef, Task } from './api.ts'
 import { ChannelWish } from './channel.ts'
 import { CallError, RecordedPayment } from './order.ts'
 import { seekFields } from './page.ts'
+import { expectedOf, refuseGiven, type WebWish, webFields } from './web-purchase.ts'
 
 /** Steps of one workflow. Bounds its record and the load of one request. */
 export const STEPS_MAX = 64
@@ -24,7 +25,15 @@ const Cap = z.union([Price, PriceText]).optional()
 const StepBody = z
   .strictObject({
     id: StepId.optional(),
-    agent_id: AgentRef,
+    agent_id: AgentRef.optional().meta({ description: 'the agent; or give `url`' }),
+    url: webFields.url.meta({
+      description: 'address of an x402 seller over HTTP, instead of `agent_id`; the step then needs `max_price`',
+    }),
+    method: webFields.method.meta({
+      description: 'with `url`: the method; with GET and DELETE nothing of `input` is sent',
+    }),
+    headers: webFields.headers.meta({ description: 'with `url`: headers of the request. They stay in the ledger' }),
+    expected: webFields.expected,
     input: z
       .string()
       .min(1, 'is empty')
@@ -59,7 +68,10 @@ const StepBody = z
 
 export type StepDefinition = {
   id: string
+  /** The agent, or the URL of `web`. */
   agentId: string
+  /** What is bought from an x402 seller over HTTP. Its task is the input of the step. */
+  web?: Omit<WebWish, 'task' | 'body'> | undefined
   /** A template. */
   input: string | undefined
   dependsOn: readonly string[] | undefined
@@ -130,7 +142,7 @@ function readDefinition(body: z.output<typeof WorkflowBody>, context: z.core.$Re
     budget: body.budget,
     steps: steps.map((step, index) => ({
       id: step.id ?? `step-${index + 1}`,
-      agentId: step.agent_id,
+      ...soldAt(step, `step ${index + 1}`, context),
       input: step.input,
       dependsOn: step.depends_on,
       maxPrice: step.max_price,
@@ -140,6 +152,22 @@ function readDefinition(body: z.output<typeof WorkflowBody>, context: z.core.$Re
       ...(step.channel !== undefined && { channel: step.channel }),
     })),
   }
+}
+
+/** The agent or the URL of a step. */
+function soldAt(step: z.output<typeof StepBody>, name: string, context: z.core.$RefinementCtx) {
+  const { agent_id, url, method, headers, expected, channel, max_price } = step
+  const refuse = (message: string) =>
+    context.addIssue({ code: 'custom', path: ['steps'], message: `${name} ${message}` })
+  if (url === undefined) {
+    refuseGiven({ method, headers, expected }, `of ${name} needs url`, context)
+    if (agent_id === undefined) refuse('has no agent_id and no url')
+    return { agentId: agent_id ?? '' }
+  }
+  refuseGiven({ agent_id, channel }, `of ${name} does not go with url`, context)
+  if (max_price === undefined) refuse('needs max_price: the price of a URL is known when it is asked')
+  const web = { url, method, headers, ...(expected && { expected: expectedOf(expected) }) }
+  return { agentId: url, web }
 }
 
 export const workflowStatuses = ['pending', 'running', 'completed', 'failed', 'canceled'] as const
@@ -157,7 +185,10 @@ const amountText = z.string().meta({ description: 'USDC as decimal text' })
 export const WorkflowStep = z
   .object({
     id: z.string(),
-    agent_id: z.string().meta({ description: 'the agent that runs the step: the first agent or a fallback' }),
+    agent_id: z.string().meta({
+      description: 'the agent that runs the step: the first agent, or a fallback; of a URL, the URL without its query',
+    }),
+    url: z.string().optional().meta({ description: 'where the step buys from an x402 seller over HTTP' }),
     status: StepStatus,
     input: z.string().meta({ description: 'the template' }),
     depends_on: z.array(z.string()),

@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { UnixMs } from '../lib/clock.ts'
 import type { ApprovalStatus } from '../schema/approval.ts'
+import type { WebOrder } from '../schema/web-purchase.ts'
 import { bindKey, type KeyedRequest } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { givenTerms } from './look-back.ts'
@@ -71,8 +73,14 @@ const standing = (or: string) => `
 const STANDING_OF_ORDER = standing('')
 /** Matches the same agent, task and caller too. */
 const STANDING = standing(
-  'OR (o.task = ? AND o.token_id IS NOT DISTINCT FROM ? AND o.workflow_id IS NULL AND o.for_run IS NULL)',
+  'OR (o.task = ? AND o.token_id IS NOT DISTINCT FROM ? AND o.workflow_id IS NULL AND o.for_run IS NULL AND o.web IS NULL)',
 )
+/** Candidates at a URL: their requests are compared in full, because an address without its query names many purchases. */
+const STANDING_ON_WEB = `
+  SELECT a.id, o.web FROM approvals a JOIN orders o ON o.id = a.order_id
+  WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending' AND o.web IS NOT NULL
+    AND o.task = ? AND o.token_id IS NOT DISTINCT FROM ? AND o.workflow_id IS NULL AND o.for_run IS NULL
+  ORDER BY a.no LIMIT 100`
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE o.token_id = ?) AS own
   FROM approvals a LEFT JOIN orders o ON o.id = a.order_id WHERE a.status = 'pending'`
@@ -147,9 +155,12 @@ function ask(
     // An order of a run ends with the run, so no other request can share it.
     const isShared = known === undefined && asked.boughtFor === undefined
     const same = [approval.agentId, approval.amount, asked.id] as const
-    const [found] = isShared
-      ? yield* approvals(STANDING, ...same, asked.task ?? null, asked.tokenId ?? null)
-      : yield* approvals(STANDING_OF_ORDER, ...same)
+    const what = [asked.task ?? null, asked.tokenId ?? null] as const
+    const [found] = !isShared
+      ? yield* approvals(STANDING_OF_ORDER, ...same)
+      : asked.web === undefined
+        ? yield* approvals(STANDING, ...same, ...what)
+        : yield* standingOnWeb(asked.web, [approval.agentId, approval.amount, ...what])
     if (found !== undefined) {
       if (request !== undefined) yield* bind(found.orderId)
       return found
@@ -164,6 +175,17 @@ function ask(
       run(LINK, id, orderId),
     )
     return approval
+  })
+}
+
+/** The approval that waits for the same request. */
+function standingOnWeb(asked: WebOrder, wanted: readonly Value[]): Query<StoredApproval[]> {
+  const wish = ({ request, expected = {} }: WebOrder): unknown => JSON.parse(JSON.stringify({ request, expected }))
+  return steps(function* () {
+    for (const { id, web } of yield* all<{ id: string; web: string }>(STANDING_ON_WEB, ...wanted)) {
+      if (isDeepStrictEqual(wish(JSON.parse(web)), wish(asked))) return yield* approvals(`${SELECT} WHERE a.id = ?`, id)
+    }
+    return []
   })
 }
 

@@ -5,10 +5,11 @@ import type { PaymentRequirements, SignedAuthorization } from '../schema/payment
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
 import type { Direction } from '../schema/receipt-record.ts'
+import type { WebOrder } from '../schema/web-purchase.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { all, nothing, type Query, together, type Value } from './query.ts'
+import { all, nothing, one, type Query, together, type Value } from './query.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
 /** A receipt that this node gave (`in`) or received (`out`), with its payment. */
@@ -43,6 +44,8 @@ export type ReceiptsQuery = {
 /** Reads the receipts of both ledgers. payments.ts and purchases.ts write them. */
 export interface ReceiptStore {
   get(paymentId: string, ownerId?: string | undefined): Promise<StoredReceipt | undefined>
+  /** What was bought over HTTP by a payment. Undefined: it was not. */
+  webOf(paymentId: Hex): Promise<WebOrder | undefined>
   /** Newest first. */
   list(query: ReceiptsQuery): Promise<Page<StoredReceipt>>
 }
@@ -83,6 +86,8 @@ const ledgers = {
     id: 'payment_id',
   },
 } as const
+const WEB = `
+  SELECT o.web FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ? AND o.web IS NOT NULL`
 /** The cursor that starts at the newest row. */
 const NEWEST = 999_999_999_999_999
 
@@ -102,6 +107,10 @@ export function createReceiptStore(database: LedgerDatabase): ReceiptStore {
           : nothing([])
       const [found] = (await database.query(together(side('in'), side('out')))).flat()
       return found && toReceipt(found)
+    },
+    async webOf(paymentId) {
+      const row = await database.query(one<{ web: string }>(WEB, toBytes(paymentId)))
+      return row && (JSON.parse(row.web) as WebOrder)
     },
     async list({ direction, agentId, ownerId, limit, cursor }) {
       const [noIn = NEWEST, noOut = NEWEST] = cursor?.split('.').map(Number) ?? []

@@ -1,15 +1,21 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ChannelWish } from '../schema/channel.ts'
+import type { WebOrder, WebWish } from '../schema/web-purchase.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { OrderError, OrderStatus } from './order-row.ts'
 import type { ReservationState } from './reservation-row.ts'
 import type { RowOf } from './row.ts'
+
+/** A request to a seller over HTTP but for its task. */
+export type StepAtUrl = Pick<WebWish, 'url' | 'method' | 'headers'> & Pick<WebOrder, 'expected'>
 
 /** A step ready to run: every choice is made. */
 export type StepPlan = {
   id: string
   /** The agents to ask: the named agent first, then its fallbacks. */
   agents: readonly string[]
+  /** What the first agent is, if it is an x402 seller over HTTP. */
+  web?: StepAtUrl | undefined
   /** A template. */
   input: string
   dependsOn: readonly string[]
@@ -98,8 +104,8 @@ export function toAttempt({ error, signed, settlesFirst, ...row }: AttemptRow): 
 type WrittenPlan = Omit<StepPlan, 'id' | 'maxPrice'> & { maxPrice?: string }
 
 /** The parts of a step that never change, as JSON. */
-export function writePlan({ agents, input, dependsOn, maxPrice, retries, rebuy, channel }: StepPlan): string {
-  const plan: WrittenPlan = { agents, input, dependsOn, retries, rebuy, channel }
+export function writePlan({ agents, web, input, dependsOn, maxPrice, retries, rebuy, channel }: StepPlan): string {
+  const plan: WrittenPlan = { agents, web, input, dependsOn, retries, rebuy, channel }
   return JSON.stringify({ ...plan, ...(maxPrice !== undefined && { maxPrice: maxPrice.toString() }) })
 }
 

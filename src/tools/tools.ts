@@ -108,8 +108,9 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
       return resultOf(deps.execute(wanted), agent_id)
     },
     async buy_from_url(args, { caller, signal, cancel, idempotencyKey }) {
-      const { max_price, idempotency_key: key = idempotencyKey, ...wanted } = read(BuyInput, args)
-      const request = { ...wanted, maxPriceAtomic: readPrice(max_price), caller, idempotencyKey: key, signal }
+      const { max_price, expected, idempotency_key: key = idempotencyKey, ...wanted } = read(BuyInput, args)
+      const terms = expected && { expected: readExpected(expected) }
+      const request = { ...wanted, ...terms, maxPriceAtomic: readPrice(max_price), caller, idempotencyKey: key, signal }
       return resultOf(deps.buyUrl({ ...request, ...(cancel && { cancel }) }), wanted.url)
     },
     async get_execution(args, { caller }) {
@@ -207,10 +208,14 @@ function read<T extends z.ZodType>(schema: T, args: unknown): z.output<T> {
   throw new CodedError('INVALID_REQUEST', said.join('; '))
 }
 
-function readPrice(text: string | number): bigint {
+function readPrice(text: string | number, name = 'max_price'): bigint {
   try {
     return parsePrice(text)
   } catch (error) {
-    throw new CodedError('INVALID_REQUEST', `max_price: ${(error as Error).message}`)
+    throw new CodedError('INVALID_REQUEST', `${name}: ${(error as Error).message}`)
   }
+}
+
+function readExpected({ price, pay_to: payTo, asset, network }: NonNullable<z.output<typeof BuyInput>['expected']>) {
+  return { amount: price === undefined ? undefined : readPrice(price, 'expected.price'), payTo, asset, network }
 }

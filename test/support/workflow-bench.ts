@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { pendingOrder } from '../../src/buying/order-requests.ts'
+import { sellerUrl } from '../../src/buying/web/seller-url.ts'
 import { Workflows } from '../../src/buying/workflow/workflows.ts'
 import { orderRecord } from '../../src/ledger/order-record.ts'
 import { Changes } from '../../src/lib/changes.ts'
@@ -72,6 +73,7 @@ export class WorkflowBench {
       },
       orderChanges: this.#changes,
       changes: new Changes(),
+      web: { url: (text) => sellerUrl(text, []) },
       resolve: (id) => market.get(id),
       maxPrice: () => options.maxPrice ?? 1_000_000n,
     })

@@ -3,7 +3,8 @@ import { useWaiting } from '../api/approvals.ts'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Listing, OrderRecord } from '../api/types.ts'
-import { price, sentence, short, span } from '../format.ts'
+import { price, sentence, span } from '../format.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
 import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
 import { PaymentPanel, Receipt, useExchange } from '../parts/exchange.tsx'
@@ -23,7 +24,11 @@ export function Order({ id }: { id: string }) {
     topics: ['order', 'payment'],
     everyMs: 1_000,
   })
-  const agentPath = order.data && `/agents/${encodeURIComponent(order.data.agent_id)}`
+  // What was bought from a URL is no agent of the market.
+  const agentPath =
+    order.data === undefined || order.data.web !== undefined
+      ? undefined
+      : `/agents/${encodeURIComponent(order.data.agent_id)}`
   const agent = useResource(agentPath, (signal) => call<Listing>(`${agentPath}?include=stats`, { signal }), {
     everyMs: 60_000,
   })
@@ -60,7 +65,7 @@ function Parts({
     <>
       <div className="split">
         <div>
-          {order.task !== null && (
+          {order.task !== null && order.task !== '' && (
             <Section title="Task">
               <Words text={order.task} label="Task" />
             </Section>
@@ -84,7 +89,9 @@ function Parts({
           {receipt !== undefined && <Receipt record={receipt} />}
         </aside>
       </div>
-      {(order.payment === undefined || payment.data !== undefined) && <Frames known={known} />}
+      {order.web === undefined && (order.payment === undefined || payment.data !== undefined) && (
+        <Frames known={known} />
+      )}
     </>
   )
 }
@@ -95,19 +102,15 @@ function About({ order, listing }: { order: OrderRecord; listing: Listing | unde
     <Section title="Order">
       <Facts
         rows={[
-          [
-            'Agent',
-            <Link key="agent" to={`/market/${order.agent_id}`}>
-              {order.agent_name ?? listing?.name ?? short(order.agent_id)}
-            </Link>,
-          ],
+          ['Agent', <AgentLink key="agent" id={order.agent_id} name={order.agent_name ?? listing?.name} />],
           order.seller_id !== null && [
             'Seller',
             <span key="seller" className="with-link">
               {seller !== undefined && <span>{seller}</span>}
-              <Id value={order.seller_id} what="peer id" />
+              <Id value={order.seller_id} what={order.web === undefined ? 'peer id' : 'seller'} />
             </span>,
           ],
+          order.web !== undefined && ['URL', <Id key="url" value={order.web.url} what="URL" />],
           ['At most', price(order.price)],
           ['Ordered', <Ago key="at" iso={order.created_at} />],
           order.workflow_id !== undefined && [
@@ -242,16 +245,18 @@ function titleOf(code = 'FAILED'): string {
   return sentence(code.toLowerCase().replaceAll('_', ' '))
 }
 
-function Failure({ order: { error, agent_id } }: { order: OrderRecord }) {
+function Failure({ order: { error, agent_id, web } }: { order: OrderRecord }) {
   const advice = adviceFor(error?.code)
   return (
     <div className="state bad" role="alert">
       <p className="state-title">{titleOf(error?.code)}</p>
       <p className="pre">{error?.message}</p>
       {advice !== undefined && <p>{advice}</p>}
-      <Link to={`/market/${agent_id}`} className="button">
-        {error?.retryable === true ? 'Try again' : 'Back to the agent'}
-      </Link>
+      {web === undefined && (
+        <Link to={`/market/${agent_id}`} className="button">
+          {error?.retryable === true ? 'Try again' : 'Back to the agent'}
+        </Link>
+      )}
     </div>
   )
 }

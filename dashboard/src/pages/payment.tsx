@@ -1,5 +1,5 @@
 import type { PaymentRecord } from '../api/types.ts'
-import { AgentName } from '../parts/agent-name.tsx'
+import { AgentLink } from '../parts/agent-link.tsx'
 import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
 import { PaymentPanel, Receipt, useExchange } from '../parts/exchange.tsx'
 import { Frames } from '../parts/frames.tsx'
@@ -31,12 +31,7 @@ function For({ record }: { record: PaymentRecord }) {
     <Section title="For">
       <Facts
         rows={[
-          [
-            'Agent',
-            <Link key="agent" to={`/market/${record.agent_id}`}>
-              <AgentName id={record.agent_id} name={record.agent_name} />
-            </Link>,
-          ],
+          ['Agent', <AgentLink key="agent" id={record.agent_id} name={record.agent_name} />],
           [record.direction === 'in' ? 'Buyer' : 'Seller', <Id key="peer" value={record.peer_id} what="peer id" />],
           record.order_id !== undefined && [
             'Order',

@@ -3,7 +3,7 @@ import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { WorkflowRecord, WorkflowStep } from '../api/types.ts'
 import { amount, money } from '../format.ts'
-import { AgentName } from '../parts/agent-name.tsx'
+import { AgentLink } from '../parts/agent-link.tsx'
 import { Ago, Badge, Figure, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Confirm } from '../parts/confirm.tsx'
 import { Graph } from '../parts/graph.tsx'
@@ -106,14 +106,12 @@ function Step({ step }: { step: WorkflowStep }) {
       <div className="step-head">
         <h3>{step.id}</h3>
         <Badge state={step.status} />
-        <Link to={`/market/${step.agent_id}`}>
-          <AgentName id={step.agent_id} />
-        </Link>
+        <AgentLink id={step.agent_id} />
         <span className="muted">
           {step.payment === undefined
             ? Number(step.price) === 0
               ? 'free'
-              : `${amount(step.price)} listed`
+              : `${amount(step.price)} ${step.url === undefined ? 'listed' : 'at most'}`
             : `${amount(step.payment.amount)} ${books[step.payment.book].word}`}
         </span>
         {order !== undefined && <Link to={`/orders/${order}`}>exchange</Link>}

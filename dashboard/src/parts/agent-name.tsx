@@ -18,8 +18,14 @@ function nameOf(id: string): Promise<string | undefined> {
   return name
 }
 
-/** The name of an agent on the market, or a short form of its identifier. */
-export function AgentName({ id, name }: { id: string; name?: string | undefined }) {
+/** Host and path, if this is the URL of a seller over HTTP, which orders know as their agent. */
+export function placeOf(id: string): string | undefined {
+  return /^https?:\/\/(.+)$/.exec(id)?.[1]
+}
+
+/** The name of an agent on the market, a short form of its identifier, or the place of a URL. */
+export function AgentName({ id, name: known }: { id: string; name?: string | undefined }) {
+  const name = placeOf(id) ?? known
   const [found, setFound] = useState<{ id: string; name: string | undefined }>()
   useEffect(() => {
     let isGone = false

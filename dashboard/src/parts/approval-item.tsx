@@ -3,6 +3,7 @@ import { call } from '../api/client.ts'
 import type { Approval } from '../api/types.ts'
 import { amount, count } from '../format.ts'
 import { Link } from '../router.tsx'
+import { AgentLink } from './agent-link.tsx'
 import { Ago, Facts, Id, Words } from './bits.tsx'
 import { Problem } from './states.tsx'
 import { say } from './toasts.tsx'
@@ -43,7 +44,7 @@ export function ApprovalItem({
       <div className="approval-head">
         {select}
         <h3>
-          <Link to={`/market/${approval.agent_id}`}>{approval.agent_name}</Link>
+          <AgentLink id={approval.agent_id} name={approval.agent_name} />
         </h3>
         <span className="approval-amount">{amount(approval.amount)}</span>
       </div>

@@ -4,12 +4,10 @@ import type { Expected, WebOrder } from '../../schema/web-purchase.ts'
 import type { Payees } from '../../store/payees.ts'
 import type { Order } from '../../store/purchases.ts'
 import type { Offered } from '../guard.ts'
+import { expectedIn, nameOf } from './first-request.ts'
 import { webSellerId } from './seller-url.ts'
 import { checkExpected } from './terms.ts'
 import type { LiveSeller, WebSellers } from './web-sellers.ts'
-
-/** Characters of an address as the name of an agent. */
-const NAME_LENGTH_MAX = 80
 
 /** What a web seller offers, as the rest of buying sees it, with the connection to it. */
 export type WebSold = Offered & { live: LiveSeller }
@@ -20,7 +18,7 @@ export function soldBy(live: LiveSeller, network: Offered['network']): WebSold {
   const { requirements } = 'terms' in asked ? asked.terms : {}
   return {
     id: url.agentId,
-    name: url.agentId.slice(url.agentId.indexOf('//') + 2).slice(0, NAME_LENGTH_MAX),
+    name: nameOf(url),
     seller_id: requirements === undefined ? url.origin : webSellerId(url.origin, requirements.payTo),
     price: requirements?.amount ?? 0n,
     ...{ local: false, buyable: true, network, live },
@@ -44,18 +42,12 @@ export async function checkAsked({ url, asked }: LiveSeller, expected: Expected,
   throw new MarketError('TERMS_REFUSED', `${changed}: nothing was signed; ${how}`)
 }
 
-/** What the caller expected when it placed the order. */
-function expectedIn({ expected = {} }: WebOrder): Expected {
-  const { amount, ...others } = expected
-  return { ...others, ...(amount !== undefined && { amount: BigInt(amount) }) }
-}
-
 type AskAgainDeps = { web: WebSellers; payees: Payees; wallet: { asset: Pick<Asset, 'network'> } }
 
 /**
- * Asks the seller of a placed order again, such as after its approval.
+ * Asks the seller of a placed order, again after its approval.
  *
- * @returns the seller, and the order with what it asks now. The caller closes the seller
+ * @returns the seller, and the order with the request that it was asked with and what it asks now. The caller closes the seller
  * @throws MarketError, also if another account than before asks for the payment
  */
 export async function askAgain<O extends Order>(
@@ -63,8 +55,9 @@ export async function askAgain<O extends Order>(
   deps: AskAgainDeps,
   signal: AbortSignal,
 ): Promise<{ sold: WebSold; asked: O }> {
-  const { request } = order.web
-  const live = await deps.web.ask(deps.web.url(request.url), { request }, signal)
+  const { isUnshaped, ...web } = order.web
+  const task = isUnshaped === true ? order.task : undefined
+  const live = await deps.web.ask(deps.web.url(web.request.url), { request: web.request, task }, signal)
   try {
     await checkAsked(live, expectedIn(order.web), deps)
     const sold = soldBy(live, deps.wallet.asset.network)
@@ -73,7 +66,7 @@ export async function askAgain<O extends Order>(
       throw new MarketError('TERMS_REFUSED', `${now}: nothing was signed`)
     }
     const terms = 'terms' in live.asked ? { terms: live.asked.terms.sent } : {}
-    return { sold, asked: { ...order, web: { ...order.web, ...terms } } }
+    return { sold, asked: { ...order, web: { ...web, request: live.request, ...terms } } }
   } catch (error) {
     await live.close()
     throw error

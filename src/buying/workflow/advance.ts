@@ -10,6 +10,8 @@ import type { StepChange, WorkflowStore } from '../../store/workflows.ts'
 import { foreignNetwork } from '../guard.ts'
 import type { Orders } from '../orders.ts'
 import { orderError } from '../run-order.ts'
+import { unaskedOrder, wishOfStep } from '../web/first-request.ts'
+import type { WebSellers } from '../web/web-sellers.ts'
 import { judgeFunds } from './funds.ts'
 import { type Attempt, isFinalWorkflow, nextMove, statusOf, stepsToBegin, stepsToSkip } from './progress.ts'
 import { costOf } from './quote.ts'
@@ -22,6 +24,7 @@ export type AdvanceDeps = {
   orders: Pick<Orders, 'compose' | 'enqueue'>
   resolve(agentId: string): Listing | undefined
   maxPrice(): bigint
+  web: Pick<WebSellers, 'url'>
   /** Undefined: only the seller's claims are known. */
   chain?: PaymentChain | undefined
   /** Checks the workflow when the order changes. */
@@ -166,7 +169,7 @@ export class Advance {
   async #ask(workflow: StoredWorkflow, step: StoredStep, asked: AgentChoice): Promise<boolean> {
     const { store, orders, clock, watch } = this.#deps
     const agentId = step.agents[asked.agent]!
-    const terms = await this.#termsFor(workflow, step, agentId)
+    const terms = await this.#termsFor(workflow, step, asked.agent)
     if (terms === 'wait') return false
     const now = clock.now()
     const startedAt = step.startedAt ?? now
@@ -176,7 +179,7 @@ export class Advance {
       return true
     }
     const order = orders.compose(
-      { agentId, ...terms, channel: step.channel, tokenId: workflow.tokenId },
+      { agentId, channel: step.channel, ...terms, tokenId: workflow.tokenId },
       { workflowId: workflow.id, stepId: step.id },
     )
     if (!(await store.begin(workflow, { id: step.id, ...asked, startedAt }, order, now))) return true
@@ -186,18 +189,11 @@ export class Advance {
   }
 
   /** Returns the price limit and the task of a step, or why it cannot be ordered now. */
-  async #termsFor(workflow: StoredWorkflow, step: StoredStep, agentId: string) {
-    const { resolve, store, maxPrice } = this.#deps
-    const listing = resolve(agentId)
-    if (listing === undefined) {
-      const message = `agent ${agentId} is not on the market now`
-      return { code: 'UNKNOWN_AGENT', message, retryable: true } satisfies OrderError
-    }
-    const foreign = foreignNetwork(listing)
-    if (foreign !== undefined) {
-      return { code: 'NETWORK_MISMATCH', message: foreign, retryable: false } satisfies OrderError
-    }
-    const cost = costOf(listing)
+  async #termsFor(workflow: StoredWorkflow, step: StoredStep, agent: number) {
+    const { store, maxPrice, web } = this.#deps
+    const atUrl = agent === 0 ? step.web : undefined
+    const cost = atUrl === undefined ? this.#costOf(step.agents[agent]!) : step.maxPrice!
+    if (typeof cost !== 'bigint') return cost
     const verdict = judgeFunds({
       cost,
       stepMax: step.maxPrice,
@@ -210,11 +206,22 @@ export class Advance {
     })
     if (verdict !== 'buy') return verdict
     try {
-      return { price: cost, task: await this.#taskOf(workflow, step) }
+      const task = await this.#taskOf(workflow, step)
+      if (atUrl === undefined) return { price: cost, task }
+      return { price: cost, ...unaskedOrder(web.url(atUrl.url), wishOfStep(atUrl, task)) }
     } catch (error) {
       if (error instanceof MarketError) return orderError(error)
       throw error
     }
+  }
+
+  #costOf(agentId: string): bigint | OrderError {
+    const listing = this.#deps.resolve(agentId)
+    if (listing === undefined) {
+      return { code: 'UNKNOWN_AGENT', message: `agent ${agentId} is not on the market now`, retryable: true }
+    }
+    const foreign = foreignNetwork(listing)
+    return foreign === undefined ? costOf(listing) : { code: 'NETWORK_MISMATCH', message: foreign, retryable: false }
   }
 
   async #taskOf({ input, steps }: StoredWorkflow, step: StoredStep): Promise<string> {

@@ -1,6 +1,7 @@
 import { MarketError } from '../../listings/market-error.ts'
 import type { StepDefinition, WorkflowDefinition } from '../../schema/workflow.ts'
 import type { StepPlan } from '../../store/workflow-row.ts'
+import { expectedText } from '../web/first-request.ts'
 import { parseTemplate, stepsIn, TemplateError } from './template.ts'
 
 type Issue = { path: string; message: string }
@@ -41,7 +42,7 @@ export function invalid(
 }
 
 function planStep(
-  { id, agentId, fallback, maxPrice, retries, rebuy, channel, ...step }: StepDefinition,
+  { id, agentId, web, fallback, maxPrice, retries, rebuy, channel, ...step }: StepDefinition,
   { path, before }: { path: string; before: readonly string[] },
   plan: PlanChecks,
 ): StepPlan {
@@ -64,6 +65,7 @@ function planStep(
   return {
     id,
     agents,
+    ...(web && { web: { ...web, expected: expectedText(web.expected ?? {}) } }),
     input,
     dependsOn: [...new Set([...named, ...needed])],
     maxPrice,

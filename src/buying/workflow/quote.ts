@@ -1,21 +1,27 @@
 import { largest } from '../../lib/bigints.ts'
+import { MarketError } from '../../listings/market-error.ts'
 import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
 import type { StepPlan } from '../../store/workflow-row.ts'
 import { amountsOf } from '../budget-rules.ts'
 import { foreignNetwork } from '../guard.ts'
+import { unaskedOrder, wishOfStep } from '../web/first-request.ts'
+import type { WebSellers } from '../web/web-sellers.ts'
 import { invalid, planSteps } from './plan.ts'
 
-type PricedStep = StepPlan & { listings: readonly Listing[] }
+/** What a step buys from: an agent of the market, or a URL at the most that the step may cost. */
+type Priced = Pick<Listing, 'id' | 'name' | 'seller_id' | 'local' | 'price'>
+type PricedStep = StepPlan & { listings: readonly Priced[] }
 export type PriceDeps = {
   resolve(agentId: string): Listing | undefined
   /** Highest price of one call on this node, in atomic units. */
   maxPrice(): bigint
+  web: Pick<WebSellers, 'url'>
 }
 
 /** What a run of an agent costs this node. Own agents are free (D17). */
-export function costOf(listing: Listing): bigint {
+export function costOf(listing: Pick<Listing, 'local' | 'price'>): bigint {
   return listing.local ? 0n : listing.price
 }
 
@@ -25,12 +31,22 @@ export function costOf(listing: Listing): bigint {
  * @throws MarketError NETWORK_MISMATCH for an agent of another network (D37); WORKFLOW_INVALID for a wrong shape, an
  * unknown agent, or a limit that the listed prices exceed
  */
-export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }: PriceDeps): PricedStep[] {
+export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice, web }: PriceDeps): PricedStep[] {
   const issues: { path: string; message: string }[] = []
   let code: 'WORKFLOW_INVALID' | 'NETWORK_MISMATCH' = 'WORKFLOW_INVALID'
+  const nodeLimit = () => `this node pays at most ${usdc(maxPrice())} for one call (stoa budget --per-call)`
   const steps = planSteps(definition).map((plan, index): PricedStep => {
-    const listings = plan.agents.flatMap((agentId, place) => {
-      const path = `steps[${index}].${place === 0 ? 'agent_id' : `fallback[${place - 1}]`}`
+    const listings = plan.agents.flatMap((agentId, place): Priced | [] => {
+      const isUrl = place === 0 && plan.web !== undefined
+      const path = `steps[${index}].${place > 0 ? `fallback[${place - 1}]` : isUrl ? 'url' : 'agent_id'}`
+      if (isUrl) {
+        const priced = pricedUrl(plan, web)
+        if ('issue' in priced) issues.push({ path, message: priced.issue })
+        else if (priced.price > maxPrice()) {
+          issues.push({ path: `steps[${index}].max_price`, message: `is ${usdc(priced.price)}, and ${nodeLimit()}` })
+        }
+        return 'issue' in priced ? [] : priced
+      }
       const listing = resolve(agentId)
       if (listing === undefined) {
         issues.push({ path, message: `no agent ${agentId} is known here; see GET /agents or stoa agent discover` })
@@ -38,8 +54,7 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
         issues.push({ path, message: foreignNetwork(listing)! })
         code = 'NETWORK_MISMATCH'
       } else if (costOf(listing) > maxPrice()) {
-        const limit = `this node pays at most ${usdc(maxPrice())} for one call (stoa budget --per-call)`
-        issues.push({ path, message: `${listing.name} costs ${usdc(listing.price)}, ${limit}` })
+        issues.push({ path, message: `${listing.name} costs ${usdc(listing.price)}, ${nodeLimit()}` })
       }
       return listing ?? []
     })
@@ -47,7 +62,8 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
     if (plan.maxPrice !== undefined && first !== undefined && costOf(first) > plan.maxPrice) {
       issues.push({ path: `steps[${index}].max_price`, message: `${first.name} costs ${usdc(costOf(first))}` })
     }
-    return { ...plan, listings }
+    const agents = plan.web === undefined ? plan.agents : [first?.id ?? '', ...plan.agents.slice(1)]
+    return { ...plan, agents, listings }
   })
   const total = sum(steps.map(({ listings }) => (listings[0] === undefined ? 0n : costOf(listings[0]))))
   if (definition.budget !== undefined && total > definition.budget) {
@@ -55,6 +71,18 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
   }
   if (issues.length > 0) throw invalid(issues, code)
   return steps
+}
+
+/** A URL at the most that its step may cost. What it asks is known when the step runs. */
+function pricedUrl({ web, maxPrice = 0n }: StepPlan, sellers: PriceDeps['web']): Priced | { issue: string } {
+  try {
+    const url = sellers.url(web!.url)
+    const { agentId: id, agentName: name } = unaskedOrder(url, wishOfStep(web!, '-'))
+    return { id, name, seller_id: url.origin, local: false, price: maxPrice }
+  } catch (error) {
+    if (!(error instanceof MarketError)) throw error
+    return { issue: error.message }
+  }
 }
 
 /** Returns the cost of a workflow, step by step. @throws MarketError WORKFLOW_INVALID, NETWORK_MISMATCH */
@@ -78,7 +106,7 @@ export function quoteOf(definition: WorkflowDefinition, deps: PriceDeps): Workfl
   }
 }
 
-function quotedAgent(listing: Listing) {
+function quotedAgent(listing: Priced) {
   return {
     agent_id: listing.id,
     name: listing.name,

@@ -45,6 +45,7 @@ function briefStep(step: StoredStep, orders: readonly { id: string; stepId: stri
   return {
     id: step.id,
     agent_id: step.agents[step.agent]!,
+    ...(step.web !== undefined && { url: step.web.url }),
     status: step.status,
     input: step.input,
     depends_on: [...step.dependsOn],

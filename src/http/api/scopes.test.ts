@@ -77,6 +77,10 @@ test('whoever spends is known by his token, through each door that spends', asyn
         note(order.caller)
         return orders.create(order)
       },
+      createOnWeb(order) {
+        note(order.caller)
+        return orders.createOnWeb(order)
+      },
       execute(id, task, caller) {
         note(caller)
         return orders.execute(id, task, caller)

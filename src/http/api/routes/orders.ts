@@ -36,15 +36,19 @@ const createOrder = (orders: OrdersApi) =>
     summary: 'Order an execution',
     description:
       'An order with a task executes in the background as soon as its agent is known, and costs at most `price`. An ' +
-      'order without a task waits for `POST /orders/{id}/execute`. Orders outlive restarts of the node.',
+      'order without a task waits for `POST /orders/{id}/execute`. Orders outlive restarts of the node. With `url` the order ' +
+      'is for an x402 seller over HTTP, which is asked and paid in the background.',
     idempotent: true,
     body: CreateOrder,
     example: { agent_id: 'q5v7gtn3jhb2kxw4', price: '0.05', task: 'Summarize: …' },
     status: 201,
-    errors: ['INPUT_TOO_LARGE', 'NETWORK_MISMATCH', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
+    errors: ['INPUT_TOO_LARGE', 'NETWORK_MISMATCH', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED', 'URL_REFUSED'],
     location: ({ id }) => `/orders/${id}`,
-    handler: ({ body: { agent_id: agentId, ...body }, caller, idempotencyKey }) =>
-      orders.create({ agentId, ...body, caller, idempotencyKey }),
+    handler: ({ body, caller, idempotencyKey }) => {
+      if ('url' in body) return orders.createOnWeb({ ...body, caller, idempotencyKey })
+      const { agent_id: agentId, ...order } = body
+      return orders.create({ agentId, ...order, caller, idempotencyKey })
+    },
   })
 
 const getOrder = (orders: OrdersApi) =>
