@@ -129,7 +129,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const sources = createNodeSources(config, secrets, { ...base, listings, measures, search: market.search, publicUrl })
   const books = createBooks(config, { ...base, namesOf, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
-    ...{ ...base, ...books, ...sold.reports, apiUrl: () => api?.url },
+    ...{ ...base, ...books, ...sold.reports, apiUrl: () => api?.url, catalogs: sources.list },
     publicDoor: () => publicDoor && { url: publicDoor.url, tls: publicDoor.tls() },
     ...{ uptime, meters, namesOf, listings, payments, registry, ownAgents, buyer, fleet, workers: workers.roll },
   })

@@ -5,6 +5,7 @@ import { paidSums, payingSums } from '../ledger/channel-sums.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import type { Source } from '../schema/source.ts'
 import type { WorkerRecord } from '../schema/worker.ts'
 import { openDatabase } from '../store/database.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
@@ -22,6 +23,7 @@ type Said = {
   status?: Partial<NodeStatus>
   sight?: FleetSight
   workers?: Partial<WorkerRecord>[]
+  catalogs?: Source[]
 }
 
 /** What a node whose facilitator and RPC are away finds, by its id. */
@@ -47,6 +49,7 @@ async function found(said: Said) {
       channelSums: async () => ({ paying: payingSums([]), paid: paidSums([]) }),
       workers: { list: async () => workers as WorkerRecord[] },
       publicDoor: () => undefined,
+      catalogs: () => said.catalogs ?? [],
       testDoors: async () => ({ at: '2026-11-24T10:00:00.000Z', tests: [] }),
     },
     AbortSignal.timeout(5_000),
@@ -64,6 +67,22 @@ test('T20: work that is not paid, and settlements that are stuck, are told, with
       fix: expect.stringMatching(/stoa payment list .* stoa alarms dismiss a1/),
     })
   }
+})
+
+test('a catalog that failed is told, with when it last answered; one that nobody searched is no fault', async () => {
+  const catalog = { url: 'https://a.example', allow_private: false, failures: 0 }
+  expect((await found({}))('sources')).toMatchObject({ state: 'skip' })
+  const quiet: Source = { name: 'quiet', state: 'unasked', ...catalog }
+  const well: Source = { name: 'well', state: 'ok', ...catalog, entries: 3, answered_at: '2026-11-27T10:00:00.000Z' }
+  expect((await found({ catalogs: [quiet, well] }))('sources')).toMatchObject({
+    state: 'ok',
+    text: expect.stringMatching(/^2, of which 1 /),
+  })
+  const gone: Source = { ...well, name: 'gone', state: 'failed', error: 'it answers with status 500', failures: 2 }
+  expect((await found({ catalogs: [quiet, gone] }))('sources')).toMatchObject({
+    ...{ state: 'warn', fix: expect.stringContaining('stoa source test gone') },
+    text: expect.stringMatching(/gone: it answers with status 500; it last answered at 2026-11-27/),
+  })
 })
 
 test('T20: a seller whose facilitator is away is told so, with what to do', async () => {

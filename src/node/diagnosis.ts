@@ -8,10 +8,12 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { DoorTests } from '../schema/doors.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import type { Source } from '../schema/source.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import type { FleetSight } from '../store/postgres/processes.ts'
 import type { WorkerRoll } from '../workers/worker-roll.ts'
 import type { Alarms } from './alarms.ts'
+import { checkCatalogs } from './catalog-checks.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
 import { type ChannelChecksDeps, checkChannels } from './channel-checks.ts'
 import { type DatabaseCheckDeps, lookAtDatabase } from './database-check.ts'
@@ -43,6 +45,8 @@ type DiagnosisDeps = Omit<ChannelChecksDeps, 'config' | 'alarms' | 'agents'> &
     /** Undefined: nobody buys over HTTP. */
     publicDoor(): PublicDoorState | undefined
     testDoors(): Promise<DoorTests>
+    /** The catalogs of config.yaml. */
+    catalogs(): readonly Source[]
   }
 
 /** Checks the node with the settings and keys it runs with. Changes nothing. */
@@ -76,6 +80,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
     ['public', 'Public listener', async () => checkPublicDoor(deps.publicDoor())],
     ['addresses', 'Public addresses', async () => findingsOf(await deps.testDoors())],
+    ['sources', 'Catalogs', async () => checkCatalogs(deps.catalogs())],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],

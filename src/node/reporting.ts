@@ -24,6 +24,7 @@ import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { Source as SourceRecord } from '../schema/source.ts'
 import { WebhookSecret } from '../schema/webhook.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
@@ -85,6 +86,8 @@ type ReportingDeps = Pick<
   channelTrouble: ChannelChecksDeps['channelTrouble']
   /** The listener where strangers buy over HTTP. Undefined: there is none. */
   publicDoor(): PublicDoorState | undefined
+  /** The catalogs of config.yaml. */
+  catalogs(): readonly SourceRecord[]
   /** Where the local API is. Undefined: it is off. */
   apiUrl(): string | undefined
 }
@@ -156,6 +159,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     ...{ meters, status, peers, budget, agents },
     ...{ lagMs: tail.lagMs, latency: deps.latency, workers: deps.workers.list, channels: deps.channels },
     channelSums: deps.channelSums,
+    catalogs: deps.catalogs,
     fleet: () => fleetView(deps.fleet.sight(), [], around),
     approvals: (state) => buyer.approvals.list(state),
     async oldestOwedSeconds() {

@@ -1,9 +1,12 @@
+import { sellerUrl } from '../buying/web/seller-url.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError } from '../config/config-error.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { createGuardedRequest } from '../lib/guarded-request.ts'
+import { MarketError } from '../listings/market-error.ts'
 import { type SourceSetting, sourceName } from '../schema/source-setting.ts'
 import type { Search } from '../search/search.ts'
+import type { PurchaseRules } from '../sources/probe.ts'
 import { type ConfiguredSource, createSources, type Sources } from '../sources/sources.ts'
 import type { Measures } from '../trust/measures.ts'
 import type { Foundation } from './foundation.ts'
@@ -29,6 +32,7 @@ export function createNodeSources(config: Config, secrets: Secrets, deps: NodeSo
     ...{ clock: deps.clock, asset: deps.asset },
     outside: createGuardedRequest({ publicOnly: true }),
     anywhere: createGuardedRequest({ publicOnly: false }),
+    purchases: purchaseRules(config.buyer.privateOrigins),
     ownUrls: () => [config.public.url, config.publicUrl, deps.publicUrl()].flatMap((url) => url ?? []),
     isListed: (id) => catalog.resolve(id) !== undefined,
     bearing: deps.search.bearing,
@@ -39,6 +43,22 @@ export function createNodeSources(config: Config, secrets: Secrets, deps: NodeSo
       return known && { share: known.share, stats: deps.measures.stats(origin + pathname) }
     },
   })
+}
+
+/** By the rule of purchases: one rule says what is shown as buyable, and what is bought. */
+function purchaseRules(origins: readonly string[]): PurchaseRules {
+  return {
+    refusalOf(url) {
+      try {
+        sellerUrl(url, origins)
+        return undefined
+      } catch (error) {
+        if (error instanceof MarketError) return error.message
+        throw error
+      }
+    },
+    isOwn: (url) => origins.includes(new URL(url).origin),
+  }
 }
 
 function headersOf(setting: SourceSetting, secrets: Pick<Secrets, 'env'>, refusals: string[]): Record<string, string> {

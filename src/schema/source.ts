@@ -123,6 +123,8 @@ export const Source = z
     allow_private: z.boolean(),
     asked_at: z.string().optional(),
     latency_ms: z.int().optional(),
+    answered_at: z.string().optional().meta({ description: 'time of the last answer that could be read' }),
+    failures: z.int().meta({ description: 'requests that failed since the node started' }),
     entries: z.int().optional().meta({ description: 'valid entries in the last answer' }),
     error: z.string().optional(),
   })

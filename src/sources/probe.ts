@@ -20,13 +20,22 @@ export type Verdict = {
   expected?: SourceTerms
 }
 
+/** What a purchase by URL would refuse: an entry that cannot be bought is not shown as buyable. */
+export type PurchaseRules = {
+  /** Why this address is not bought from. */
+  refusalOf(url: string): string | undefined
+  /** True for an origin of the operator's own networks. */
+  isOwn(url: string): boolean
+}
+
 type ProbeDeps = {
   clock: Clock
   asset: Asset
   /** Reaches the open internet only. */
   outside: GuardedRequest
-  /** Reaches also the own network, for catalogs whose entry in config.yaml allows it. */
+  /** Reaches also the own network, for catalogs whose entry in config.yaml allows it, at origins that are bought from. */
   anywhere: GuardedRequest
+  purchases: PurchaseRules
   stopping: AbortSignal
 }
 
@@ -48,14 +57,14 @@ const HEADER_LENGTH_MAX = 16 * 1024
 const perHost = { burst: 5, perSecond: 5 / 60, keysMax: 1_000 }
 const toAll = { burst: 40, perSecond: 1, keysMax: 1 }
 
-export function createProber({ clock, asset, outside, anywhere, stopping }: ProbeDeps): Prober {
+export function createProber({ clock, asset, outside, anywhere, purchases, stopping }: ProbeDeps): Prober {
   const verdicts = new BoundedMap<string, Verdict & { at: UnixMs; askedAt: number }>(VERDICTS_MAX)
   const flights = new Map<string, Promise<Verdict>>()
   const hosts = new TokenBuckets(perHost)
   const all = new TokenBuckets(toAll)
 
   function known(entry: CatalogEntry): Verdict {
-    const reason = refusalOf(entry)
+    const reason = refusalOf(entry) ?? purchases.refusalOf(entry.url)
     if (reason !== undefined) return { state: 'unpayable', reason }
     const verdict = verdicts.get(keyOf(entry))
     if (verdict !== undefined && monotonicOf(clock) - verdict.askedAt < FRESH_MS) return verdict
@@ -114,7 +123,9 @@ export function createProber({ clock, asset, outside, anywhere, stopping }: Prob
       if (flight === undefined) {
         if (!mayAsk(entry.url))
           return { state: 'unchecked', reason: 'too many resources were asked: ask again in a minute' }
-        flight = ask(entry, isPrivateAllowed ? anywhere : outside).finally(() => flights.delete(key))
+        flight = ask(entry, isPrivateAllowed && purchases.isOwn(entry.url) ? anywhere : outside).finally(() =>
+          flights.delete(key),
+        )
         flights.set(key, flight)
       }
       return await orAborted(flight, signal)
@@ -152,7 +163,8 @@ function isElsewhere(terms: object, asked: string): boolean {
 
 function failureOf(error: unknown): string {
   const { code } = error as { code?: unknown }
-  if (code === 'ADDRESS_NOT_PUBLIC') return 'its address is not on the open internet'
+  if (code === 'ADDRESS_NOT_PUBLIC')
+    return 'its address is not on the open internet, and its origin is not in buyer.private_origins'
   if (code === 'ANSWER_TOO_LARGE') return 'its answer is too large'
   return `it cannot be reached: ${cleanText(reasonOf(error), 200)}`
 }

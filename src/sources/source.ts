@@ -57,6 +57,8 @@ export function createSource({ name, url, allowPrivate }: SourceOptions, deps: S
   let way: { is: Way; at: UnixMs } | undefined
   let last: { at: UnixMs; latencyMs: number; entries?: number; error?: string } | undefined
   let failures = 0
+  let failed = 0
+  let answeredAt: UnixMs | undefined
   let pausedUntil = 0
 
   const now = () => monotonicOf(clock)
@@ -74,10 +76,12 @@ export function createSource({ name, url, allowPrivate }: SourceOptions, deps: S
       const answer = { entries: read, invalid: items.length - read.length, at: now() }
       kept.set(used === 'list' ? '' : query, answer)
       ;[failures, pausedUntil] = [0, 0]
-      last = { at: clock.now(), latencyMs: Math.round(now() - startedAt), entries: read.length }
+      answeredAt = clock.now()
+      last = { at: answeredAt, latencyMs: Math.round(now() - startedAt), entries: read.length }
       return answer
     } catch (error) {
       const why = signal.aborted ? `it did not answer in ${ANSWER_MS / 1000} s` : reasonOf(error)
+      failed++
       pausedUntil = now() + Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures++, 10))
       last = { at: clock.now(), latencyMs: Math.round(now() - startedAt), error: why }
       throw new Error(why, { cause: error })
@@ -104,6 +108,8 @@ export function createSource({ name, url, allowPrivate }: SourceOptions, deps: S
       ...(way !== undefined && { way: way.is }),
       ...(last !== undefined && { asked_at: isoTime(last.at), latency_ms: last.latencyMs }),
       ...(last?.entries !== undefined && { entries: last.entries }),
+      ...(answeredAt !== undefined && { answered_at: isoTime(answeredAt) }),
+      failures: failed,
       ...(last?.error !== undefined && { error: last.error }),
     }
   }

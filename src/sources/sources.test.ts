@@ -56,6 +56,7 @@ function sourcesOf(names: string[], changes: Partial<SourcesDeps> = {}) {
   })
   return createSources(configured, {
     ...{ clock, asset: own, outside: request, anywhere: request },
+    purchases: { refusalOf: () => undefined, isOwn: () => true },
     ...{ ownUrls: () => [], isListed: () => false, bearing: () => [], measured: () => undefined },
     ...changes,
   })

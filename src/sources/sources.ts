@@ -12,7 +12,7 @@ import type { AgentStats } from '../schema/standing.ts'
 import { createCatalogClient } from './catalog-client.ts'
 import type { CatalogEntry } from './catalog-item.ts'
 import { shownTerms, usdcPrice } from './payable.ts'
-import { createProber, type Verdict } from './probe.ts'
+import { createProber, type PurchaseRules, type Verdict } from './probe.ts'
 import { ranked, scoreOf } from './rank.ts'
 import { createSource, type Source, type SourceAnswer } from './source.ts'
 
@@ -29,6 +29,7 @@ export type SourcesDeps = {
   asset: Asset
   outside: GuardedRequest
   anywhere: GuardedRequest
+  purchases: PurchaseRules
   /** Where this node itself is reached: its own agents are no entries. */
   ownUrls(): readonly string[]
   isListed(agentId: string): boolean
@@ -69,7 +70,7 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
   const sources = configured.map(({ headers, ...options }) =>
     createSource(options, { ...common, client: createCatalogClient({ url: options.url, headers }, anywhere) }),
   )
-  const prober = createProber({ ...common, outside: deps.outside, anywhere })
+  const prober = createProber({ ...common, outside: deps.outside, anywhere, purchases: deps.purchases })
   const known = new BoundedMap<string, Found>(KNOWN_MAX)
 
   function named(name: string): Source {

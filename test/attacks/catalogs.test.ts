@@ -42,6 +42,7 @@ function search(url: string, allowPrivate: boolean, changes: Partial<SourcesDeps
     ...{ clock: systemClock, asset: own, ownUrls: () => [], isListed: () => false, bearing: () => [] },
     outside: createGuardedRequest({ publicOnly: true }),
     anywhere: createGuardedRequest({ publicOnly: false }),
+    purchases: { refusalOf: () => undefined, isOwn: () => true },
     measured: () => undefined,
     ...changes,
   })

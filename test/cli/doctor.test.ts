@@ -7,6 +7,7 @@ import { systemParts } from '../../src/cli/parts.ts'
 import type { Diagnosis } from '../../src/schema/diagnosis.ts'
 import { lockDataDir } from '../../src/store/lock.ts'
 import { writeNodeFile } from '../../src/store/node-file.ts'
+import { makeCertificate } from '../support/made-certificate.ts'
 import { cli, peerId, type RunOptions, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
@@ -64,6 +65,7 @@ test('a correct setup passes, and every check shows what it checked', async () =
     identity: 'ok',
     wallet_key: 'ok',
     agents: 'skip',
+    public: 'skip',
     p2p_port: 'ok',
     api_port: 'ok',
     bootstrap: 'ok',
@@ -311,4 +313,24 @@ test('the text output has one line per finding, with the fix below', async () =>
   expect(run.stdout).toMatch(/^✓ Node\.js +v\d/m)
   expect(run.stdout).toMatch(/^✗ Chain RPC +.*\n +fix: correct ETHEREUM_RPC_URL or NODE_NETWORK$/m)
   expect(run.stdout).toMatch(/\n1 problem to fix, 1 to check\n$/)
+})
+
+test('without a running node the TLS files of the public listener are read as its start would read them', async () => {
+  const [cert, key] = ['cert.pem', 'key.pem'].map((name) => join(dataDir(), name)) as [string, string]
+  const store = async (made: { cert: string; key: string }) => {
+    await writeFile(cert, made.cert)
+    await writeFile(key, made.key, { mode: 0o600 })
+  }
+  const dates = { from: new Date(now - 86_400_000), until: new Date(now + 60 * 86_400_000) }
+  const settings = `public:\n  port: 8425\n  url: https://127.0.0.1\n  tls_cert: ${cert}\n  tls_key: ${key}\n`
+  await writeFile(join(dataDir(), 'config.yaml'), settings)
+  const found = async () => (await examine(free, { parts: world() })).of('public')
+  await store(makeCertificate(dates))
+  expect(await found()).toMatchObject({ state: 'ok', text: expect.stringMatching(/until 2026-03-02/) })
+  await store(makeCertificate({ ...dates, hosts: ['agents.example.org'], until: new Date(now + 5 * 86_400_000) }))
+  expect(await found()).toMatchObject({ state: 'warn', text: expect.stringMatching(/expires on 2026-01-06/) })
+  await store({ cert: makeCertificate(dates).cert, key: makeCertificate(dates).key })
+  expect(await found()).toMatchObject({ state: 'fail', text: expect.stringMatching(/will not start.*does not belong/) })
+  await store(makeCertificate({ ...dates, until: new Date(now - 1) }))
+  expect(await found()).toMatchObject({ state: 'fail', text: expect.stringMatching(/expired/) })
 })

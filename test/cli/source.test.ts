@@ -3,7 +3,7 @@ import type { Source, SourceResults } from '../../src/schema/source.ts'
 import { cli, fakeNode, runningNode, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
-const cdp: Source = { name: 'cdp', url: 'https://api.example', state: 'unasked', allow_private: false }
+const cdp: Source = { name: 'cdp', url: 'https://api.example', state: 'unasked', allow_private: false, failures: 0 }
 const failed: Source = { ...cdp, name: 'other', state: 'failed', latency_ms: 12, error: 'it answers with status 500' }
 const found: SourceResults = {
   entries: [

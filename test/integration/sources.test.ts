@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { createApiClient } from '../../src/http/client/client.ts'
 import type { SourceResults } from '../../src/schema/source.ts'
+import { call } from '../support/api-calls.ts'
 import { catalogItem, startBazaar } from '../support/bazaar.ts'
 import { type Answer, McpClients } from '../support/mcp-clients.ts'
 import { startTestNode, type TestNode, type TestNodeOptions } from '../support/test-node.ts'
@@ -28,7 +29,8 @@ afterAll(async () => {
 })
 
 async function buyer(options: TestNodeOptions): Promise<TestNode> {
-  const node = await startTestNode({ devnet, walletKey: devnet.wallets.buyer.privateKey, ...options })
+  const own = { buyer: { privateOrigins: [new URL(seller.publicUrl).origin] } }
+  const node = await startTestNode({ devnet, walletKey: devnet.wallets.buyer.privateKey, ...own, ...options })
   onTestFinished(() => node.stop())
   return node
 }
@@ -68,7 +70,6 @@ test('an entry is bought by its URL at its live terms, and what this node measur
   const bazaar = await startBazaar([item])
   const node = await buyer({
     sources: [{ url: bazaar.url, name: 'bazaar', allow_private: 'true' }],
-    buyer: { privateOrigins: [new URL(seller.publicUrl).origin] },
   })
   const api = apiOf(node)
   const find = async () => (await api.searchSources({ q: 'weather', probe: true })).entries[0]!
@@ -129,6 +130,23 @@ test('a catalog in this network cannot name addresses of it unless config.yaml s
   const bazaar = await startBazaar([item])
   const found = await apiOf(await buyer({ sources: [{ url: bazaar.url }] })).searchSources({ q: 'weather' })
   expect(found).toMatchObject({ entries: [], sources: [{ ok: true, entries: 0, left_out: 1 }] })
+})
+
+test('an entry that stoa buy would refuse is not shown as buyable, and is not asked', async () => {
+  const bazaar = await startBazaar([item])
+  const node = await buyer({
+    ...{ sources: [{ url: bazaar.url, name: 'bazaar', allow_private: 'true' }], buyer: { privateOrigins: [] } },
+  })
+  const [entry] = (await apiOf(node).searchSources({ q: 'weather', probe: true })).entries
+  expect(entry).toMatchObject({ state: 'unpayable', buyable: false })
+  expect(entry!.reason).toMatch(/buyer\.private_origins/)
+  expect(entry).not.toHaveProperty('expected')
+  const bought = await call(node.url, '/execute', { body: { url: entry!.url, task: 'x' } })
+  expect(bought).toMatchObject({ status: 422, body: { code: 'URL_REFUSED' } })
+  const metrics = await (await fetch(`${node.url}/metrics`)).text()
+  expect(metrics).toMatch(/stoa_source_up\{source="bazaar"\} 1\n/)
+  expect(metrics).toMatch(/stoa_source_entries\{source="bazaar"\} 1\n/)
+  expect(metrics).toMatch(/stoa_source_failures_total\{source="bazaar"\} 0\n/)
 })
 
 test('the tool of MCP shows entries apart from agents, and says which catalog failed', async () => {

@@ -15,7 +15,7 @@ import type { Fleet } from '../../src/schema/fleet.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
-import type { SourceEntry } from '../../src/schema/source.ts'
+import type { Source, SourceEntry } from '../../src/schema/source.ts'
 import type { Webhook } from '../../src/schema/webhook.ts'
 import type { WorkerRecord } from '../../src/schema/worker.ts'
 import { fakeLedger } from './fake-ledger.ts'
@@ -141,7 +141,10 @@ const cardFixture = {
   protocolVersion: '0.3.0',
 }
 
-const sourceFixture = { name: 'cdp', url: 'https://catalog.example', state: 'unasked', allow_private: false } as const
+const sourceFixture: Source = {
+  ...{ name: 'cdp', url: 'https://catalog.example', allow_private: false, failures: 0 },
+  state: 'unasked',
+}
 const shownEntry: SourceEntry = {
   ...{ id: `url_${'0'.repeat(40)}`, origin: 'catalog', sources: ['cdp'], type: 'http', method: 'GET' },
   ...{ url: 'https://seller.example/', tags: [], state: 'unchecked', buyable: false, score: 0 },
@@ -256,6 +259,7 @@ export function fakeDeps({
       lagMs: () => 0,
       latency: () => undefined,
       certificateDays: () => undefined,
+      catalogs: () => [],
       channels: () => undefined,
       channelSums: () => channels.sums(),
       books: () => earnings.stats({ days: 0 }),

@@ -1,4 +1,6 @@
 import { join } from 'node:path'
+import { isoTime } from '../../lib/clock.ts'
+import { reasonOf } from '../../lib/errors.ts'
 import { type Finding, fail, ok, skip, warn } from '../../lib/finding.ts'
 import { checkOpenFiles, openFilesMax } from '../../lib/open-files.ts'
 import { readWalletKey } from '../../payments/wallet-key.ts'
@@ -124,6 +126,24 @@ const agents: Check = {
   },
 }
 
+const publicListener: Check = {
+  id: 'public',
+  title: 'Public listener',
+  async run({ config, parts }) {
+    const { port, url, tls } = config.public
+    if (port === undefined) return skip('off: public.port in config.yaml')
+    if (tls === undefined) return skip('not known: the node does not run, and the listener has no TLS files')
+    const { inspectTls } = await import('../../http/public/public-tls.ts')
+    try {
+      const { expiresAt, notes } = await inspectTls(tls, { url, now: parts.clock.now() })
+      if (notes.length > 0) return notes.map((note) => warn(note, 'see docs/doors.md, TLS'))
+      return ok(`its TLS files fit together; the certificate holds until ${isoTime(expiresAt)}`)
+    } catch (error) {
+      return fail(`the node will not start: ${reasonOf(error)}`, 'repair public.tls_cert and public.tls_key')
+    }
+  },
+}
+
 export const localChecks: readonly Check[] = [
   nodeVersion,
   openFiles,
@@ -133,4 +153,5 @@ export const localChecks: readonly Check[] = [
   identity,
   walletKey,
   agents,
+  publicListener,
 ]

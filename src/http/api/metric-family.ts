@@ -6,6 +6,7 @@ import type { ChannelSums } from '../../schema/channel-record.ts'
 import type { Fleet } from '../../schema/fleet.ts'
 import type { Stats } from '../../schema/ledger.ts'
 import type { OwnAgent } from '../../schema/own-agent.ts'
+import type { Source } from '../../schema/source.ts'
 import type { Webhook } from '../../schema/webhook.ts'
 import type { WorkerRecord } from '../../schema/worker.ts'
 import type { LedgerLatency } from '../../store/latency.ts'
@@ -32,6 +33,8 @@ export type MetricSources = {
   latency(): LedgerLatency | undefined
   /** Until the certificate of the public listener expires. Undefined: it has none. */
   certificateDays(): number | undefined
+  /** The catalogs of config.yaml, as they answered last. */
+  catalogs(): readonly Source[]
   /** Undefined: this node takes no payment channels. */
   channels(): ChannelsSummary | undefined
   /** What lies in the channels of this node, in both roles. */

@@ -7,6 +7,7 @@ import { PUBLIC_REQUESTS } from '../public/public-meters.ts'
 import { channelFamilies } from './channel-metrics.ts'
 import { fleetFamilies } from './fleet-metrics.ts'
 import { type Family, gauge, type MetricSources, one, type Value } from './metric-family.ts'
+import { sourceFamilies } from './source-metrics.ts'
 
 /** Books without a sum per day. */
 const openBooks = ['owed', 'lost', 'refused', 'held', 'not_charged'] as const
@@ -127,6 +128,7 @@ const families: readonly Family[] = [
   ),
   ...fleetFamilies,
   ...channelFamilies,
+  ...sourceFamilies,
 ]
 
 export function createMetrics(sources: MetricSources): { text(): Promise<string> } {

@@ -86,18 +86,7 @@ export function createPublicTls(files: TlsFiles, deps: PublicTlsDeps): PublicTls
     }
   }
 
-  function notesOf({ expiresAt, certificate }: TlsPair): string[] {
-    const leftMs = expiresAt - clock.now()
-    const until = isoTime(expiresAt)
-    return [
-      ...(leftMs <= 0 ? [`the certificate expired on ${until}: clients refuse the public listener`] : []),
-      ...(leftMs > 0 && leftMs < NOTE_BEFORE_MS ? [`the certificate expires on ${until}: renew it`] : []),
-      ...(url !== undefined && !isForHost({ certificate }, url)
-        ? [`the certificate is not for the host of public.url (${url}): clients refuse it`]
-        : []),
-      ...(keyNote === undefined ? [] : [keyNote]),
-    ]
-  }
+  const notesOf = (of: TlsPair) => pairNotes(of, { url, now: clock.now(), keyNote })
 
   function tellNotes(): void {
     if (pair === undefined) return
@@ -120,6 +109,33 @@ export function createPublicTls(files: TlsFiles, deps: PublicTlsDeps): PublicTls
     state: () => pair && { expiresAt: pair.expiresAt, refused, notes: notesOf(pair) },
     stop: looks.stop,
   }
+}
+
+/** What works, and should be changed. */
+function pairNotes(
+  { expiresAt, certificate }: TlsPair,
+  { url, now, keyNote }: { url: string | undefined; now: UnixMs; keyNote: string | undefined },
+): string[] {
+  const leftMs = expiresAt - now
+  const until = isoTime(expiresAt)
+  return [
+    ...(leftMs <= 0 ? [`the certificate expired on ${until}: clients refuse the public listener`] : []),
+    ...(leftMs > 0 && leftMs < NOTE_BEFORE_MS ? [`the certificate expires on ${until}: renew it`] : []),
+    ...(url !== undefined && !isForHost({ certificate }, url)
+      ? [`the certificate is not for the host of public.url (${url}): clients refuse it`]
+      : []),
+    ...(keyNote === undefined ? [] : [keyNote]),
+  ]
+}
+
+/** The files as a node would find them at its start. @throws CodedError PUBLIC_TLS_UNUSABLE */
+export async function inspectTls(
+  files: TlsFiles,
+  { url, now }: { url: string | undefined; now: UnixMs },
+): Promise<TlsState> {
+  const pair = await readTlsPair(files, now)
+  const keyNote = await looseKey(files.key)
+  return { expiresAt: pair.expiresAt, refused: undefined, notes: pairNotes(pair, { url, now, keyNote }) }
 }
 
 /** Changes when one of the files does. A missing file is a state too. */
