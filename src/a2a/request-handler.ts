@@ -7,7 +7,7 @@ import {
   DefaultRequestHandler,
   type ServerCallContext,
 } from '@a2a-js/sdk/server'
-import { isStranger, STRANGER } from '../schema/caller.ts'
+import { STRANGER } from '../schema/caller.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import { isUnguessable } from './call-context.ts'
 import { elsewhereOf } from './elsewhere.ts'
@@ -128,12 +128,7 @@ export function createRequestHandler(
       }
     },
     getTask: (params, context) => inner.getTask(params, context),
-    async listTasks(params, context) {
-      if (isStranger(callerIn(context))) {
-        throw new UnsupportedOperationError('tasks are not listed here: ask for a task by its id')
-      }
-      return inner.listTasks(params, context)
-    },
+    listTasks: (params, context) => inner.listTasks(params, context),
     async cancelTask(params, context) {
       return (await elsewhere.cancel(params.id, context)) ?? inner.cancelTask(params, context)
     },

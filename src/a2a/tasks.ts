@@ -7,7 +7,7 @@ import {
   type TaskStore,
 } from '@a2a-js/sdk/server'
 import { Changes } from '../lib/changes.ts'
-import { type Caller, isCallerSeen, ownerSeen } from '../schema/caller.ts'
+import { type Caller, isCallerSeen, isStranger, ownerSeen } from '../schema/caller.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { restoreEnded, restoreTask, restoreWaiting, restoreWorking, withReceipt } from './restored-task.ts'
@@ -268,6 +268,8 @@ export class A2aTasks implements ExecutionEventBusManager {
 
   /** The tasks in memory, and those in the ledger that other processes began, or this one forgot. */
   async #list(agentId: string, query: ListTasksRequest, caller: Caller): Promise<ListTasksResponse> {
+    // Strangers find a task by its id or their secret, and none in a list.
+    if (isStranger(caller)) return pageOf([], query)
     const seen = ownerSeen(caller)
     const stored = (await this.#messages?.tasks(agentId, seen ?? null, LISTED_MAX)) ?? []
     const read = await Promise.all(stored.map((id) => this.#load(agentId, id, caller)))

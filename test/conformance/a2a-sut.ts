@@ -1,10 +1,11 @@
 /**
  * An agent for the A2A conformance kit, behind everything of ours but the agent itself: `node test/conformance/a2a-sut.ts`
- * prints its URL. The kit says by the prefix of a message's id what the agent is to do (its `scenarios/`); agents of a node
+ * prints its URL, on the local API, or on the public listener with `--public`. The kit says by the prefix of a message's id what the agent is to do (its `scenarios/`); agents of a node
  * only ever turn text into text, so what they cannot do is done here. See docs/conformance.md.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { AgentCard, type Message, type Part, Role, TaskState } from '@a2a-js/sdk'
 import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server'
 import { answerAgent } from '../../src/a2a/agent-door.ts'
@@ -15,15 +16,23 @@ import { createRequestHandler } from '../../src/a2a/request-handler.ts'
 import { SentMessages } from '../../src/a2a/sent-messages.ts'
 import { statusOf, textPart } from '../../src/a2a/task-events.ts'
 import { A2aTasks } from '../../src/a2a/tasks.ts'
+import type { AgentSale } from '../../src/http/public/agent-sale.ts'
+import { createSiteReader } from '../../src/http/public/client-site.ts'
+import { PublicLimits, publicLimits } from '../../src/http/public/public-limits.ts'
+import { createPublicListener } from '../../src/http/public/public-listener.ts'
+import type { PublicMount } from '../../src/http/public/public-mount.ts'
 import { createApi } from '../../src/http/server/app.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { Meters } from '../../src/lib/meters.ts'
+import { STRANGER } from '../../src/schema/caller.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createRunTime } from '../../src/store/run-time.ts'
 import { createSentMessageStore } from '../../src/store/sent-messages.ts'
 import { fakeDeps, listingFixture, loopbackOptions } from '../support/fake-api.ts'
 
-const PORT = Number(process.argv[2] ?? 0)
+const { values, positionals } = parseArgs({ options: { public: { type: 'boolean' } }, allowPositionals: true })
+const PORT = Number(positionals[0] ?? 0)
 const RESUBSCRIBE_MS = 4_000
 
 const file = (content: Part['content']): Part => ({
@@ -117,8 +126,31 @@ const handler = createRequestHandler(listing.id, AgentCard.fromJSON(cardAt('')),
 const agent = { handler, cardAt, changedAt: new Date() }
 const deps = { logger: silentLogger }
 const handle = (call: A2aCall) => answerAgent(agent, call, deps)
-const mounts = [a2aMount(async () => ({ handle, stop: async () => {} }))]
-const api = createApi({ ...loopbackOptions, port: PORT }, fakeDeps({ mounts }))
+const api = values.public ? publicListener() : localApi()
 await api.start()
 console.log(`${api.url}/a2a/${listing.id}`)
 process.once('SIGTERM', () => void api.stop())
+
+function localApi() {
+  const mounts = [a2aMount(async () => ({ handle, stop: async () => {} }))]
+  return createApi({ ...loopbackOptions, port: PORT }, fakeDeps({ mounts }))
+}
+
+/** The listener with all of its limits. Only its own address sells no agent. */
+function publicListener() {
+  const mount: PublicMount = {
+    path: '/a2a',
+    handle: (call) => handle({ ...call, url: `${listener.url}/a2a`, caller: STRANGER }),
+    stop: async () => {},
+  }
+  const listener = createPublicListener(
+    { host: '127.0.0.1', port: PORT, url: undefined, drainMs: 0 },
+    {
+      ...{ logger: silentLogger, meters: new Meters(), agentSale: {} as AgentSale, mounts: [mount] },
+      ...{ index: () => ({}), openApi: () => ({}), doorSales: { idle: async () => {}, abort: () => {} } },
+      limits: new PublicLimits(publicLimits, { clock: systemClock }),
+      sites: createSiteReader([]),
+    },
+  )
+  return listener
+}

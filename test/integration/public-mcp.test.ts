@@ -290,10 +290,14 @@ describe('A2A on the public listener', () => {
         error?: unknown
       }
     }
-    expect(await ask('ListTasks', {})).toMatchObject({ error: expect.anything() })
     const message = { messageId: '1', role: 'ROLE_USER', parts: [{ text: 'same words' }] }
     const [one, two] = [await ask('SendMessage', { message }), await ask('SendMessage', { message })]
     const idOf = ({ result }: typeof one) => (result as { task: { id: string } }).task.id
     expect(idOf(one)).not.toBe(idOf(two))
+    // A2A's list holds what the caller may see. These callers prove nothing, so theirs is empty.
+    expect(await ask('ListTasks', {})).toMatchObject({ result: { tasks: [], nextPageToken: '', totalSize: 0 } })
+    expect(await ask('ListTasks', { pageSize: 0 })).toMatchObject({ error: { code: -32602 } })
+    const found = await ask('GetTask', { id: idOf(one) })
+    expect(found).toMatchObject({ result: { id: idOf(one) } })
   })
 })
