@@ -43,6 +43,22 @@ test('a failure that cost nothing is forgotten, another one answers again', asyn
   await expect(calls.join('nothing happened', NEVER, async () => 'fine')).resolves.toBe('fine')
 })
 
+test('T35: a failure that was paid for answers again for 5 min, because some clients go on trying for two', async () => {
+  const { clock, calls } = shared()
+  let runs = 0
+  const run = async () => {
+    runs++
+    throw new Error('paid')
+  }
+  await expect(calls.join('a', NEVER, run)).rejects.toThrow('paid')
+  clock.advance(299_999)
+  await expect(calls.join('a', NEVER, run)).rejects.toThrow('paid')
+  expect(runs).toBe(1)
+  clock.advance(1)
+  await expect(calls.join('a', NEVER, run)).rejects.toThrow('paid')
+  expect(runs).toBe(2)
+})
+
 test('a call is aborted when its last client has left, not before', async () => {
   const { calls } = shared()
   const clients = [new AbortController(), new AbortController()]

@@ -2,6 +2,8 @@ import type { Clock, UnixMs } from '../lib/clock.ts'
 
 /** How long the outcome of a call answers a request that is sent again. */
 const JOIN_MS = 30_000
+/** How long a failure does, if it is kept. LangChain goes on trying for two minutes, whatever it is told. */
+const JOIN_FAILED_MS = 5 * 60_000
 /** Calls remembered. Beyond it the oldest call that has ended is forgotten. */
 const CALLS_MAX = 1_000
 
@@ -23,11 +25,13 @@ type SharedCall<T> = {
   readonly left: AbortController
   present: number
   endedAt: UnixMs | undefined
+  /** How long it answers after its end. */
+  joinMs: number
 }
 
 /**
  * Joins requests that ask for the same: a client that sends its request again gets the outcome of the first one, while
- * it runs and for 30 s after its end. A call is aborted when all its clients have left.
+ * it runs and for 30 s after its end, or for 5 min if it has failed. A call is aborted when all its clients have left.
  */
 export class SharedCalls<T> {
   readonly #calls = new Map<string, SharedCall<T>>()
@@ -72,8 +76,8 @@ export class SharedCalls<T> {
   #known(key: string): SharedCall<T> | undefined {
     const call = this.#calls.get(key)
     if (call === undefined) return undefined
-    const { endedAt } = call
-    if (endedAt === undefined || this.#clock.now() - endedAt < JOIN_MS) return call
+    const { endedAt, joinMs } = call
+    if (endedAt === undefined || this.#clock.now() - endedAt < joinMs) return call
     this.#calls.delete(key)
     return undefined
   }
@@ -82,11 +86,15 @@ export class SharedCalls<T> {
     this.#makeRoom()
     const left = new AbortController()
     const running = run(left.signal)
-    const call: SharedCall<T> = { outcome: () => running, running, left, present: 0, endedAt: undefined }
+    const state = { present: 0, endedAt: undefined, joinMs: JOIN_MS }
+    const call: SharedCall<T> = { outcome: () => running, running, left, ...state }
     this.#calls.set(key, call)
     running.then(
       (outcome) => this.#end(key, call, this.#keeping.afterResult(outcome)),
-      (error: unknown) => this.#end(key, call, this.#keeping.afterFailure(error)),
+      (error: unknown) => {
+        call.joinMs = JOIN_FAILED_MS
+        this.#end(key, call, this.#keeping.afterFailure(error))
+      },
     )
     return call
   }
