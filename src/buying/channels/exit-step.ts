@@ -16,7 +16,7 @@ import type { ChannelLine } from './channel-line.ts'
 const CALLS_MS = 15 * 60_000
 /** How long a seller is asked for a refund before this node takes its money out by itself. */
 const ASK_MS = 10 * 60_000
-/** How often a seller is asked while a withdrawal runs. */
+/** How often a seller is asked while a withdrawal runs, or cannot begin. */
 const ASK_AGAIN_MS = 10 * 60_000
 /** A withdrawal is looked at this often. Its end may be moved by a reorganization. */
 const DELAY_LOOK_MS = 60_000
@@ -75,8 +75,13 @@ export async function takeExitStep(
     case 'ask':
       return ask(line, deps, signal)
     case 'begin':
-    case 'end':
-      return withdraw(line, step.kind, deps, signal)
+    case 'end': {
+      const turn = await withdraw(line, step.kind, deps, signal)
+      if (turn.trouble === undefined || !isAsked(line) || sinceAskMs < ASK_AGAIN_MS) return turn
+      // Mostly this account has no ETH. The seller may be back, or may have time now.
+      const { trouble } = await ask(line, deps, signal)
+      return trouble === undefined ? { inMs: NEXT_MS, hasAsked: true } : { ...turn, hasAsked: true }
+    }
     case 'closed':
       await deps.store.close(line.id, deps.clock.now())
       line.closedAt = deps.clock.now()

@@ -182,6 +182,21 @@ test('an account without ETH: the reason is stored, and the withdrawal goes on w
   expect([sent, (await row()).leaving?.trouble]).toEqual([['begin', 'end'], undefined])
 })
 
+test('an account without ETH asks its seller again and again: one that was away, or had no time, gives the money back', async () => {
+  const send = () => {
+    throw new Error('the wallet 0x1 has 0 ETH on eip155:84532: send it some')
+  }
+  const { seller, id, operations, row, after, closed } = await market({ ports: { send } })
+  const asked = () => seller.requests.filter(({ method }) => method === 'refund').length
+  await operations.close(id)
+  await after(async () => (await row()).leaving?.trouble?.step === 'withdrawal')
+  const before = asked()
+  await after(() => asked() >= before + 2, 60_000)
+  seller.onRefund = () => seller.chain.set(id, 3n * PRICE)
+  await closed()
+  expect((await row()).leaving?.trouble?.step).not.toBe('withdrawal')
+})
+
 test('a refund that a reorganization takes back is asked for again, after the channel was closed', async () => {
   const { seller, id, operations, closed, row, after } = await market()
   seller.onRefund = () => seller.chain.set(id, 3n * PRICE)
