@@ -142,3 +142,18 @@ export function explorerUrl(network: string, txHash: string): string | undefined
 export function isAmount(text: string): boolean {
   return /^(0|[1-9]\d{0,6})(\.\d{1,6})?$/.test(text.trim())
 }
+
+type Units = {
+  input_tokens?: number | undefined
+  output_tokens?: number | undefined
+  milliseconds?: number | undefined
+}
+
+/** What a call of a metered agent has used: `4 tokens read, 10 written, 1.2 s`. */
+export function unitsText({ input_tokens: read, output_tokens: written, milliseconds }: Units): string {
+  return [
+    ...(read === undefined ? [] : [`${count(read)} tokens read`]),
+    ...(written === undefined ? [] : [`${count(written)} ${read === undefined ? 'tokens ' : ''}written`]),
+    ...(milliseconds === undefined ? [] : [`${milliseconds / 1000} s`]),
+  ].join(', ')
+}

@@ -1,5 +1,6 @@
 import { isoTime } from '../lib/clock.ts'
 import { csvLine } from '../lib/csv.ts'
+import { defined } from '../lib/defined.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
@@ -73,7 +74,7 @@ export function createReceipts({ store, nameOf, x402 }: ReceiptsDeps): Receipts 
 }
 
 export function receiptRecord(stored: StoredReceipt, name: string | undefined): ReceiptRecord {
-  const { direction, paymentId, agentId, peerId, requirements, payer, txHash, receipt, note, createdAt } = stored
+  const { direction, paymentId, agentId, peerId, requirements, payer, txHash, receipt, note, metered } = stored
   const { network, asset, amount, payTo } = requirements
   const status = receipt !== undefined ? 'valid' : note === '' ? 'missing' : 'wrong'
   return {
@@ -93,7 +94,8 @@ export function receiptRecord(stored: StoredReceipt, name: string | undefined): 
     ...(status === 'wrong' && { note: note ?? '' }),
     ...(receipt !== undefined && { issued_at: isoTime(receipt.payload.issuedAt * 1000), receipt }),
     ...paidBy(stored),
-    created_at: isoTime(createdAt),
+    ...defined({ units: metered?.units, cut: metered?.cut }),
+    created_at: isoTime(stored.createdAt),
   }
 }
 
@@ -131,6 +133,10 @@ const columns: Record<string, (record: ReceiptRecord) => string | undefined> = {
   note: (record) => record.note,
   format: (record) => record.receipt?.format,
   channel_id: (record) => record.channel?.id,
+  input_tokens: ({ units }) => units?.input_tokens?.toString(),
+  output_tokens: ({ units }) => units?.output_tokens?.toString(),
+  milliseconds: ({ units }) => units?.milliseconds?.toString(),
+  cut: ({ cut }) => cut?.toString(),
 }
 
 /** CSV with one line per receipt. `headings` adds the column names; omit them when the text continues another. */

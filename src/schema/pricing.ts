@@ -86,6 +86,16 @@ export const Units = z
   .meta({ id: 'Units', description: 'What a call of a metered agent has used.' })
 export type Units = z.infer<typeof Units>
 
+/** What was used, for people: `4 input tokens, 10 output tokens, 1.2 s`. */
+export function unitsText({ input_tokens: read, output_tokens: written, milliseconds }: Units): string {
+  const tokens = (count: number, kind: string) => `${count} ${kind} token${count === 1 ? '' : 's'}`
+  return [
+    ...(read === undefined ? [] : [tokens(read, 'input')]),
+    ...(written === undefined ? [] : [tokens(written, 'output')]),
+    ...(milliseconds === undefined ? [] : [`${milliseconds / 1000} s`]),
+  ].join(', ')
+}
+
 /** What a payment shows of a metered call. */
 export const useFields = {
   units: Units.optional().meta({ description: 'what a call of a metered agent has used' }),

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { AgentRef } from './api.ts'
 import { ChannelConfig } from './channel.ts'
 import { cursorOf, Limit } from './page.ts'
+import { useFields } from './pricing.ts'
 import { Address, Hash32 } from './primitives.ts'
 import { SignedReceipt } from './receipt.ts'
 
@@ -53,6 +54,7 @@ export const ReceiptRecord = z
     receipt: SignedReceipt.optional(),
     authorization: ReceiptAuthorization.optional().meta({ description: 'absent for a call on a channel' }),
     channel: ReceiptChannel.optional().meta({ description: 'only of a call on a channel' }),
+    ...useFields,
     created_at: z.string().meta({ description: 'when this node signed or accepted the payment' }),
   })
   .meta({ id: 'Receipt', description: 'A receipt of a paid call.' })

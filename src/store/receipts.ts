@@ -9,6 +9,7 @@ import type { WebOrder } from '../schema/web-purchase.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toBytes, toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { type Metered, unpackMetered } from './metered-row.ts'
 import { all, nothing, one, type Query, together, type Value } from './query.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
@@ -27,6 +28,8 @@ export type StoredReceipt = {
   channel?: { id: Hex; correlationId: string; config: ChannelConfig | undefined } | undefined
   txHash: Hex | undefined
   receipt: SignedReceipt | undefined
+  /** What a call of a metered agent has used. */
+  metered?: Metered | undefined
   /** Why there is no receipt: '' if the seller sent none. */
   note: string | undefined
   createdAt: UnixMs
@@ -61,6 +64,7 @@ type LedgerReceiptRow = {
   correlation_id: string | null
   channel_id: Uint8Array | string | null
   channel_config: string | null
+  metered: string | null
   created_at: number
 } & AuthorizationRow
 
@@ -171,6 +175,7 @@ function toReceipt({ direction, row }: ReceiptMatch): StoredReceipt {
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, paymentId, row),
     note: row.receipt_note ?? undefined,
+    metered: unpackMetered(row.metered),
     createdAt: row.created_at,
   }
 }

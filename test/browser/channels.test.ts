@@ -111,12 +111,84 @@ test('an order and the list of payments say that a channel paid, and lead to it;
   await close()
 })
 
+test('a seller gives an agent prices by use, and a price only for who has no channel; they are shown again', async () => {
+  const agent = { name: 'Timed', description: 'Says it again.', price: 2_000n, model: 'builtin/echo' }
+  const { id } = await seller.node.registerAgent(agent, { persist: false })
+  const { page, close } = await visit(browser, seller.url)
+  await open(page, seller, `/agents/${id}`)
+  await page.getByText('Prices by use').click()
+  await page.getByLabel('A second', { exact: true }).fill('0.001')
+  await page.getByLabel('At most, a call').fill('0.0015')
+  expect(await faultsOf(page)).toEqual([])
+  await page.getByRole('button', { name: 'Save' }).click()
+  type Own = { id: string; price: string; pricing?: object; on_channels_only?: true }
+  const own = async () => (await ask<Own[]>(seller.url, '/agents/own')).find((one) => one.id === id)!
+  await until(async () => (await own()).pricing !== undefined)
+  expect(await own()).toMatchObject({ price: '0.002', pricing: { per_second: 0.001, max: 0.0015 } })
+  await page.reload()
+  await page.getByLabel('At most, a call').waitFor()
+  expect(await page.getByLabel('At most, a call').inputValue()).toBe('0.0015')
+  await page.getByLabel('A second', { exact: true }).fill('')
+  await page.getByLabel('At most, a call').fill('')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await until(async () => (await own()).pricing === undefined)
+  await close()
+})
+
+test('saving an agent that is sold on channels only leaves it so', async () => {
+  const pricing = { per_second: 1_000n, max: 1_500n }
+  const agent = { name: 'Only', description: 'Says it again.', pricing, model: 'builtin/echo' }
+  const { id } = await seller.node.registerAgent(agent, { persist: false })
+  const { page, close } = await visit(browser, seller.url)
+  await open(page, seller, `/agents/${id}`)
+  await page.getByLabel('Description').fill('Says it once more.')
+  await page.getByRole('button', { name: 'Save' }).click()
+  type Own = { id: string; description: string; on_channels_only?: true }
+  const own = async () => (await ask<Own[]>(seller.url, '/agents/own')).find((one) => one.id === id)!
+  await until(async () => (await own()).description === 'Says it once more.')
+  expect(await own()).toMatchObject({ on_channels_only: true })
+  await close()
+})
+
+test('who buys may say how the call is paid, and the order says so', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, `/market/${agentId}`)
+  await page.getByLabel('Task').fill('paid by itself')
+  await page.getByLabel('How it is paid').selectOption('never')
+  expect(await faultsOf(page)).toEqual([])
+  await page.getByRole('button', { name: 'Buy for 0.001 USDC' }).click()
+  await page.waitForURL(/orders/)
+  const placed = new URL(page.url()).pathname.split('/').at(-1)
+  type Paid = { status: string; payment?: { channel_id?: string } }
+  const paid = await until(async () => {
+    const found = await ask<Paid>(buyer.url, `/orders/${placed}`)
+    return found.status === 'completed' ? found : undefined
+  })
+  expect(paid.payment?.channel_id).toBeUndefined()
+  await close()
+})
+
+test('an order of a metered agent says what was used, and whether its output was cut', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  const found = await ask<{ payment: object }>(buyer.url, `/orders/${order}`)
+  const units = { input_tokens: 1200, output_tokens: 34, milliseconds: 1500 }
+  const json = { ...found, payment: { ...found.payment, units, cut: true } }
+  await page.route(`**/api/orders/${order}`, (route) => route.fulfill({ json }))
+  const paid = await ask<{ order_id?: string }[]>(buyer.url, '/payments')
+  const payment = { ...paid.find(({ order_id }) => order_id === order), units, cut: true }
+  await page.route('**/api/payments/*', (route) => route.fulfill({ json: payment }))
+  await open(page, buyer, `/orders/${order}`)
+  await page.getByText('1,200 tokens read, 34 written, 1.5 s').first().waitFor()
+  await page.getByText('ends with what was paid for').first().waitFor()
+  await close()
+})
+
 const inTwoHours = () => new Date(Date.now() + 2 * 3_600_000).toISOString()
 const states: [string, Partial<ChannelRecord>, RegExp][] = [
   [
     'withdrawing',
     { withdrawal: { amount: '0.05', amount_atomic: '50000', started_at: inTwoHours(), ends_at: inTwoHours() } },
-    /0.05 USDC can end in (2 h|1 h 59 min)\. The seller can claim what it has charged until then\./,
+    /0.05 USDC can end in (2 h|1 h 5\d min)\. The seller can claim what it has charged until then\./,
   ],
   ['stopped', { stopped: 'the seller gave the number 3 to two charges', free: '0' }, /the seller gave the number 3/],
   [

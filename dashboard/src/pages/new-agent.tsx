@@ -43,7 +43,7 @@ export function NewAgent() {
   )
 }
 
-function definitionOf({ name, description, price, tags, ...rest }: AgentFields): Definition {
+function definitionOf({ name, description, tags, ...rest }: AgentFields): Definition {
   const given = Object.entries(rest).filter(([, value]) => value !== undefined)
-  return { name, description, price, ...(tags.length > 0 && { tags }), ...Object.fromEntries(given) }
+  return { name, description, ...(tags.length > 0 && { tags }), ...Object.fromEntries(given) }
 }

@@ -116,7 +116,12 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
 /** The changed fields. An emptied field returns to its default. */
 function changesOf({ description, price, tags, name: _, ...rest }: AgentFields, agent: Own): AgentChanges {
   const changed = Object.entries(rest).filter(([name, value]) => value !== agent[name as keyof Own])
-  return { description, price, tags, ...Object.fromEntries(changed.map(([name, value]) => [name, value ?? null])) }
+  return {
+    description,
+    ...(price !== undefined && { price }),
+    tags,
+    ...Object.fromEntries(changed.map(([name, value]) => [name, value ?? null])),
+  }
 }
 
 function Revenue({ id }: { id: string }) {

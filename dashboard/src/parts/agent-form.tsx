@@ -5,14 +5,16 @@ import { AgentKinds, type Kind, kindOf, kinds } from './agent-kinds.tsx'
 import { Field, NO_AMOUNT } from './field.tsx'
 import { ModelField } from './model-field.tsx'
 import { NumberField } from './number-field.tsx'
+import { type Pricing, PricingFields, pricingOf } from './pricing-fields.tsx'
 import { PrivateFields, type PrivateText, privateOf } from './private-fields.tsx'
 import { Problem } from './states.tsx'
 
 export type AgentFields = PrivateText & {
   name: string
   description: string
-  /** A JSON number: with at most 6 decimals it stays exact. */
-  price: number
+  /** A JSON number: with at most 6 decimals it stays exact. Undefined: sold on payment channels only. */
+  price: number | undefined
+  pricing: Pricing | undefined
   max_price: number | undefined
   model: string | undefined
   tags: string[]
@@ -43,7 +45,8 @@ export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
   return {
     name: agent?.name ?? text('name'),
     description: text('description'),
-    price: Number(text('price')),
+    price: text('price') === '' ? undefined : Number(text('price')),
+    pricing: pricingOf(text),
     max_price: text('max_price') === '' ? undefined : Number(text('max_price')),
     model: text('model') || undefined,
     tags: text('tags')
@@ -59,7 +62,10 @@ export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
 /** A form for the listing of an agent and for its private settings. */
 export function AgentForm({ agent, action, form, onSave }: Props) {
   const [kind, setKind] = useState<Kind>(agent === undefined ? 'model' : kindOf(agent))
-  const [price, setPrice] = useState(agent === undefined ? '0' : agent.price)
+  const [price, setPrice] = useState(
+    agent === undefined ? '0' : agent.on_channels_only === true ? '' : `${agent.price}`,
+  )
+  const [isMetered, setIsMetered] = useState(agent?.pricing !== undefined)
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)
 
@@ -72,7 +78,8 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
     setBusy(false)
   }
 
-  const isWrong = !isAmount(price)
+  const mayBeEmpty = isMetered && (agent === undefined || agent.on_channels_only === true)
+  const isWrong = !isAmount(price) && !(mayBeEmpty && price.trim() === '')
   const isOwn = kind === 'own'
   return (
     <form className="form agent-form" onSubmit={save} ref={form}>
@@ -92,11 +99,15 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
               <textarea name="description" rows={4} required maxLength={4000} defaultValue={agent?.description} />
             </Field>
             <div className="fields">
-              <Field label="Price, USDC" hint="0 means free" error={isWrong && NO_AMOUNT}>
+              <Field
+                label="Price, USDC"
+                hint={mayBeEmpty ? 'without a channel; empty: sold on channels only' : '0 means free'}
+                error={isWrong && NO_AMOUNT}
+              >
                 <input
                   name="price"
                   inputMode="decimal"
-                  required
+                  required={!mayBeEmpty}
                   value={price}
                   onChange={(event) => setPrice(event.target.value)}
                 />
@@ -120,6 +131,7 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
                 value={agent?.timeout_seconds}
               />
             </div>
+            <PricingFields pricing={agent?.pricing} onChange={setIsMetered} />
             <Field label="Show output" hint="of a paid agent, before the result">
               <select name="streaming" defaultValue={agent?.streaming ?? ''}>
                 <option value="">default: {streamingModes[0]![1]}</option>

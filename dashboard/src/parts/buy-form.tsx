@@ -9,6 +9,7 @@ import { Problem } from './states.tsx'
 /** A task for an agent, with its cost. The order page opens next. */
 export function BuyForm({ agent }: { agent: Listing }) {
   const [task, setTask] = useState('')
+  const [wish, setWish] = useState<Wish>('auto')
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)
   const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { topics: ['order'] })
@@ -20,7 +21,7 @@ export function BuyForm({ agent }: { agent: Listing }) {
     setError(undefined)
     try {
       // The price on the screen is the limit, even if the listing changes.
-      const body = { agent_id: agent.id, price: plain(agent.price), task }
+      const body = { agent_id: agent.id, price: plain(agent.price), task, ...(wish !== 'auto' && { channel: wish }) }
       const order = await call<OrderRecord>('/orders', { method: 'POST', body })
       navigate(`/orders/${order.id}`)
     } catch (reason) {
@@ -42,9 +43,10 @@ export function BuyForm({ agent }: { agent: Listing }) {
           placeholder="What should the agent do? Add the text to work on."
         />
       </label>
+      {isPaid && agent.channel !== undefined && <ChannelWish agent={agent} wish={wish} onChange={setWish} />}
       <dl className="bill">
         <div>
-          <dt>Price</dt>
+          <dt>{agent.pricing === undefined ? 'Price' : 'At most'}</dt>
           <dd>{agent.local ? 'your own agent, free' : price(agent.price)}</dd>
         </div>
         {isPaid && <Left budget={budget.data} error={budget.error} />}
@@ -60,6 +62,30 @@ export function BuyForm({ agent }: { agent: Listing }) {
       )}
       {error !== undefined && <Problem error={error} />}
     </form>
+  )
+}
+
+type Wish = (typeof wishes)[number][0]
+const wishes = [
+  ['auto', 'as this node decides'],
+  ['always', 'by a payment channel; opens one, if there is none'],
+  ['never', 'by itself, in a transaction of its own'],
+] as const
+
+function ChannelWish({ agent, wish, onChange }: { agent: Listing; wish: Wish; onChange(wish: Wish): void }) {
+  const isOnly = agent.schemes?.length === 1
+  const offered = wishes.filter(([name]) => name !== 'never' || !isOnly)
+  return (
+    <label>
+      How it is paid
+      <select value={wish} onChange={({ target }) => onChange(offered.find(([name]) => name === target.value)![0])}>
+        {offered.map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
   )
 }
 

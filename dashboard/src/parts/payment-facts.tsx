@@ -1,5 +1,5 @@
 import type { PaymentRecord } from '../api/types.ts'
-import { amount, explorerUrl, networkName } from '../format.ts'
+import { amount, explorerUrl, networkName, unitsText } from '../format.ts'
 import { meaningOf } from '../payment-words.ts'
 import { Link } from '../router.tsx'
 import { Ago, Facts, Id, useNow } from './bits.tsx'
@@ -18,6 +18,8 @@ export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
           payment.channel_id === undefined
             ? ['Transaction', <Transaction key="tx" payment={payment} />]
             : ['Payment channel', <ChannelLink key="channel" id={payment.channel_id} />],
+          payment.units !== undefined && ['Used', unitsText(payment.units)],
+          payment.cut === true && ['Output', 'ends with what was paid for'],
           payment.book === 'held' &&
             payment.valid_before !== undefined && [
               'Can be charged',

@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest'
 import { channelMarket } from '../../../test/support/channel-market.ts'
 import { until } from '../../../test/support/until.ts'
+import { receiptRecord } from '../../ledger/receipts.ts'
 import { CHANNEL_SCHEME } from '../../schema/channel.ts'
 import type { Pricing } from '../../schema/pricing.ts'
+import { ReceiptRecord } from '../../schema/receipt-record.ts'
+import { createReceiptStore } from '../../store/receipts.ts'
 
 const MAX = 5_000n
 const pricing: Pricing = { per_call: 100n, per_1k_input_tokens: 1_000n, per_1k_output_tokens: 4_000n, max: MAX }
@@ -23,6 +26,13 @@ test('ADR-37 a call to an agent that is sold on channels only waits for the depo
   expect({ charged, seq, stopped }).toEqual({ charged: 6n * 144n, seq: 6, stopped: undefined })
   expect((await seller.records.sellerChannels.take(id))!.channel).toMatchObject({ charged, seq })
   expect(await buyer.spent()).toBe(charged)
+  // The receipts of both sides say what the amount is for.
+  for (const database of [buyer.database, seller.database]) {
+    const { items } = await createReceiptStore(database).list({ limit: 1 })
+    const shown = receiptRecord(items[0]!, undefined)
+    expect(shown).toMatchObject({ amount_atomic: '144', units: { input_tokens: 4, output_tokens: 10 } })
+    expect(ReceiptRecord.parse(shown)).toEqual(shown)
+  }
   const made = (await buyer.ledger()).map(({ reservation }) => reservation)
   expect(made[0]).toMatchObject({ amount: 144n, metered: { pricing, units: { input_tokens: 4, output_tokens: 10 } } })
 })

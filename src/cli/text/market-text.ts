@@ -3,6 +3,7 @@ import type { UnixMs } from '../../lib/clock.ts'
 import type { Book } from '../../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import type { CallError, RecordedPayment } from '../../schema/order.ts'
+import { unitsText } from '../../schema/pricing.ts'
 import { type Context, option } from '../command.ts'
 import { CliError, exitCodeFor, exitCodes } from '../exit-code.ts'
 import { columns, printable, printableLine } from './terminal-text.ts'
@@ -79,7 +80,9 @@ export function age(at: string, now: UnixMs): string {
 export function paymentText(payment: RecordedPayment | undefined): string {
   if (payment === undefined) return 'nothing'
   const first = payment.settles_first === true ? '; this seller settles before the agent runs' : ''
-  return printableLine(`${payment.amount} USDC, ${settlementText(payment)}${first}`, 400)
+  const used = payment.units === undefined ? '' : ` for ${unitsText(payment.units)}`
+  const cut = payment.cut === true ? '; the output ends with what was paid for' : ''
+  return printableLine(`${payment.amount} USDC${used}, ${settlementText(payment)}${cut}${first}`, 400)
 }
 
 /** `settled in 0x…`, or what else is known of it. */
