@@ -169,6 +169,42 @@ onBothEngines((open, openTwo, engine) => {
     expect(seller.runs).toHaveLength(1)
   })
 
+  test('an end that came before the ledger was known to be away is waited for until it is stored, and not run again', async () => {
+    const ledger = await open()
+    const stuck = Promise.withResolvers<never>()
+    let next: Promise<never> | undefined
+    const failing: LedgerDatabase = {
+      ...ledger,
+      commit(...change) {
+        const failure = next
+        next = undefined
+        return failure ?? ledger.commit(...change)
+      },
+    }
+    const { chain, buyer } = funded()
+    const seller = await sellerOn(failing, chain)
+    const peer = await seller.connect()
+    // Its voucher covers all that comes.
+    await buyer.call(peer, 9n * PRICE)
+    const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()]
+    seller.work = ({ input }) => (input === 'first' ? first.promise : second.promise)
+    const id = randomUUID()
+    await buyer.send(peer, 9n * PRICE, { task: 'first' })
+    await buyer.send(peer, 9n * PRICE, { task: 'second', id })
+    await until(() => seller.runs.length === 3)
+    next = stuck.promise
+    first.resolve('first')
+    await until(() => next === undefined)
+    second.resolve('second')
+    // Its end waits for the change that is under way.
+    await new Promise((resolve) => setImmediate(() => setImmediate(() => setImmediate(resolve))))
+    stuck.reject(new StoreError('STORE_AWAY', 'the database is away'))
+    expect([await peer.next(), await peer.next()].map(told)).toEqual(['SETTLEMENT_FAILED', 'SETTLEMENT_FAILED'])
+    expect(told(await buyer.call(peer, 9n * PRICE, { task: 'second', id }))).toBe('second')
+    expect(seller.runs).toHaveLength(3)
+    expect(await channelsIn(ledger)).toEqual([{ charged: `${3n * PRICE}`, seq: 3 }])
+  })
+
   test('a change that is stored although nobody said so is not stored twice', async () => {
     const ledger = await open()
     let isLost = false

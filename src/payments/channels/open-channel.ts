@@ -57,8 +57,10 @@ export class OpenChannel {
   #isKeeping = false
   /** Why it takes no calls now: the ledger is away, or this process does not have the channel any more. */
   #closed: unknown
+  /** Ends whose callers heard that the ledger is away, and that are not stored yet. */
+  readonly #kept = new Set<End>()
   /** Called when what was kept while the ledger was away is stored, or never will be. */
-  #kept: (() => void)[] = []
+  #whenStored: (() => void)[] = []
 
   /** @param gone called when this process does not have the channel any more */
   constructor(record: StoredSellerChannel, deps: OpenChannelDeps, gone: (channel: OpenChannel) => void) {
@@ -133,7 +135,7 @@ export class OpenChannel {
 
   /** Resolves when nothing is kept any more that could not be stored while the ledger was away. */
   async untilStored(): Promise<void> {
-    if (this.#isKeeping) await new Promise<void>((resolve) => void this.#kept.push(resolve))
+    if (this.#isKeeping) await new Promise<void>((resolve) => void this.#whenStored.push(resolve))
   }
 
   /** Lets another process have the channel as soon as nothing runs on it. */
@@ -160,7 +162,9 @@ export class OpenChannel {
     this.#ends = []
     this.#refunds = []
     await this.#settle({ asks, ends, refunds })
-    if (this.#isKeeping) this.#keptNothing()
+    for (const end of ends) this.#kept.delete(end)
+    // What came while the ledger was away goes with the next turn.
+    if (this.#isKeeping && this.#kept.size === 0) this.#keptNothing()
   }
 
   async #settle(queued: Pick<Queued, 'asks' | 'ends' | 'refunds'>): Promise<void> {
@@ -233,6 +237,7 @@ export class OpenChannel {
     let { channel } = turn.next
     for (const { asked } of turn.taken) channel = releaseCall(channel, asked)
     turn.next = { ...turn.next, channel }
+    for (const end of this.#ends) this.#kept.add(end)
     const ends = [...turn.ended.map(({ end }) => end), ...this.#ends]
     const refunds = [...turn.agreed.map(({ refund }) => refund), ...this.#refunds]
     for (const waiting of [...turn.taken, ...this.#asks, ...ends, ...refunds]) waiting.reject(error)
@@ -243,7 +248,7 @@ export class OpenChannel {
 
   #keptNothing(): void {
     this.#isKeeping = false
-    for (const resolve of this.#kept.splice(0)) resolve()
+    for (const resolve of this.#whenStored.splice(0)) resolve()
   }
 
   /** A change may be stored although the connection was lost before anybody said so. */
