@@ -2,10 +2,11 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type ChannelSums, channelNo, putSums, type StoredChannel } from './buyer-channels.ts'
+import { gathered } from './gathered.ts'
 import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { packMetered, unpackMetered } from './metered-row.ts'
-import { endOrder, type Order } from './order-row.ts'
+import { endOrder, type Order, sizeOf } from './order-row.ts'
 import { nothing, one, type Query, run, steps, together, type Value } from './query.ts'
 import {
   CHANGED,
@@ -17,7 +18,6 @@ import {
 } from './reservation-row.ts'
 import { noteRevision } from './revisions.ts'
 import { addSpending, type Expense } from './spending.ts'
-import { isLedgerAway } from './store-error.ts'
 
 /** The ends of calls on channels that brought no result. */
 export interface ChannelCharges {
@@ -39,7 +39,6 @@ type StoredCharge = { state: 'spent'; confirmation: 'chain'; amount: bigint }
 
 /** The end of a call. `receipt`: the values of the columns `receipt` and `receipt_note`. */
 type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
-type WaitingEnd = { end: ChargedEnd; resolve(stored: StoredCharge | undefined): void; reject(error: unknown): void }
 
 type CallRow = Parameters<typeof expenseOf>[0] & {
   order_no: number
@@ -55,9 +54,9 @@ const CALL = `
   FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE o.id = ? AND a.channel IS NOT NULL`
 /** `confirmed_at`: the escrow of the channel is on the chain, so nothing more is asked of the chain about this call. */
 const SPEND = `
-  UPDATE authorizations SET state = 'spent', amount = ?2, channel_seq = ?3, receipt = coalesce(?4, receipt), receipt_note = ?5,
-    metered = ?7, confirmed_at = ?6, updated_at = ?6, look_at = NULL, unreceived = NULL
-  WHERE order_no = ?1 AND state <> 'spent'`
+  UPDATE authorizations SET state = 'spent', amount = ?, channel_seq = ?, receipt = coalesce(?, receipt), receipt_note = ?,
+    metered = ?, confirmed_at = ?, updated_at = ?, look_at = NULL, unreceived = NULL
+  WHERE order_no = ? AND state <> 'spent'`
 const GIVE_UP = `
   UPDATE authorizations SET state = 'spent', confirmed_at = ?2, updated_at = ?2, look_at = NULL, unreceived = NULL
   WHERE ${ofOrder('?1')} AND state = 'reserved' AND channel IS NOT NULL RETURNING ${CHANGED}`
@@ -76,57 +75,18 @@ export function channelCharges(database: LedgerDatabase): ChannelCharges {
   }
 }
 
-/** Ends of calls that are stored in one transaction at most. */
-const ENDS_MAX = 256
-
 /**
- * Stores the results of calls with their charges. Those that end in one turn, or while others are stored, are one change:
- * each charge counts into the sums that the one before it has left, and PostgreSQL runs the changes of a group side by side.
+ * Stores the results of calls with their charges. Many are one change: each charge counts into the sums that the one before
+ * it has left, and PostgreSQL runs the changes of a group side by side.
  */
 export function chargedEnds(database: LedgerDatabase): (end: ChargedEnd) => Promise<StoredCharge | undefined> {
-  let waiting: WaitingEnd[] = []
-  let isStoring = false
-
-  async function store(): Promise<void> {
-    let begun: WaitingEnd[] | undefined
-    const take = () => {
-      const taken = waiting.slice(0, ENDS_MAX)
-      waiting = waiting.slice(ENDS_MAX)
-      return taken
-    }
-    // What comes until the transaction begins is in it. A transaction that is run again has the same ends.
-    const change = steps(function* () {
-      begun ??= take()
-      return yield* finishCharged(endsOf(begun), database)
-    })
-    try {
-      const stored = await database.commit(change)
-      for (const [at, { resolve }] of begun!.entries()) resolve(stored[at])
-    } catch (error) {
-      begun ??= take()
-      if (begun.length === 1 || isLedgerAway(error)) for (const { reject } of begun) reject(error)
-      else for (const each of begun) await alone(each)
-    }
-  }
-
-  async function alone({ end, resolve, reject }: WaitingEnd): Promise<void> {
-    await database.commit(finishCharged([end], database)).then(([stored]) => resolve(stored), reject)
-  }
-
-  async function storeAll(): Promise<void> {
-    isStoring = true
-    while (waiting.length > 0) await store()
-    isStoring = false
-  }
-
-  return (end) =>
-    new Promise((resolve, reject) => {
-      waiting.push({ end, resolve, reject })
-      if (!isStoring) void storeAll()
-    })
+  return gathered(database, {
+    change: (ends) => finishCharged(ends, database),
+    alone: async (end) => (await database.commit(finishCharged([end], database)))[0],
+    isOrdered: true,
+    sizeOf: ({ order }) => sizeOf(order),
+  })
 }
-
-const endsOf = (waiting: readonly WaitingEnd[]) => waiting.map(({ end }) => end)
 
 /**
  * Stores the results of calls with their charges: the orders end, the reservations are spent with the charges, and the
@@ -190,8 +150,8 @@ function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
   // More than what was asked is not owed, whatever the seller says.
   const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
   const metered = packMetered({ ...unpackMetered(row.metered), units: charge?.units, cut: charge?.cut })
-  const values = [row.order_no, amount, charge?.seq ?? null, ...receipt, order.updatedAt, metered]
-  const change = run(SPEND, ...values)
+  const now = order.updatedAt
+  const change = run(SPEND, amount, charge?.seq ?? null, ...receipt, metered, now, now, row.order_no)
   // A call that was given up is charged after all.
   return { change, charged: amount, amount: row.state === 'reserved' ? amount - asked : amount }
 }

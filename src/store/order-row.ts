@@ -118,6 +118,11 @@ const END_ORDER = `
     status = CASE WHEN cancel_requested_at IS NOT NULL THEN ? ELSE ? END
   WHERE no = ? AND (status IN ('pending', 'executing') OR (CAST(? AS TEXT) = 'completed' AND status <> 'completed'))`
 
+/** Bytes of what an order brings and gets, about. */
+export function sizeOf({ task, output, outputBytes }: Order): number {
+  return (task?.length ?? 0) + (output?.length ?? 0) + (outputBytes?.length ?? 0)
+}
+
 /** Stores the end of an order that is in the ledger, by its number. */
 export function endOrder(no: number, order: Order, process: string): Query<number> {
   const { status, error, notes = [], updatedAt, agentName, sellerName } = order

@@ -26,7 +26,8 @@ import {
   type StoredReservation,
   toReservation,
 } from './reservation-row.ts'
-import { type Allowance, type ReserveOutcome, reserve, type Standing, standingOf } from './reserve.ts'
+import { type Allowance, type ReserveOutcome, type Standing, standingOf } from './reserve.ts'
+import { reservations } from './reserve-together.ts'
 import { noteRevision } from './revisions.ts'
 import { type Senders, senders } from './senders.ts'
 import { type Noted, notedIfAny } from './shared-changes.ts'
@@ -193,7 +194,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
   const count = async (counted: Query<{ n: number } | undefined>) => Number((await database.query(counted))!.n)
 
   return {
-    reserve: (order, reservation, allowance) => reserve(database, order, reservation, allowance),
+    reserve: reservations(database),
     async finish(order, paid) {
       const ended = { record: 'order', id: order.id } as const
       if (paid === undefined) return void (await database.commit(putOrder(order, process), ended))

@@ -69,7 +69,7 @@ const FORGO = `
   DELETE FROM authorizations WHERE ${ofOrder()} AND payment_id = ? AND state = 'reserved' AND channel IS NOT NULL RETURNING ${CHANGED}`
 
 /** Another process changed a limit's sum or the order between the read and the write. Nothing was written. */
-class LostRace extends Error {
+export class LostRace extends Error {
   override name = 'LostRace'
 }
 const TRIES_MAX = 5
@@ -98,7 +98,8 @@ export async function reserve(
   }
 }
 
-function attempt(
+/** One try to reserve. @throws LostRace */
+export function attempt(
   order: Order,
   reservation: Reservation,
   { day, limits, approve, instead, process, isLocked }: Allowance & { process: string; isLocked: boolean },
@@ -139,7 +140,7 @@ function forgo(orderId: string, paymentId: Hex): Query<void> {
   })
 }
 
-function insertAuthorization(
+export function insertAuthorization(
   order: Order,
   reservation: Reservation,
   { day, process }: { day: string; process: string },

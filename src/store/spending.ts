@@ -10,14 +10,14 @@ export type LimitExceeded = { over: LimitName; spent: bigint; max: bigint }
 export type Expense = { day: string; sellerId: string; tokenId: string | undefined }
 
 /** The sums that a purchase belongs to, as they were read. */
-type Sums = ReadonlyMap<LimitName, bigint>
-type Place = { name: LimitName; period: string; scope: string }
+export type Sums = ReadonlyMap<LimitName, bigint>
+export type Place = { name: LimitName; period: string; scope: string }
 
-const ADD = `
+export const ADD = `
   INSERT INTO spending (period, scope, amount) VALUES (?, ?, ?)
   ON CONFLICT (period, scope) DO UPDATE SET amount = spending.amount + excluded.amount`
 /** For an amount that alone is within the limit. */
-const ADD_WITHIN = `${ADD} WHERE spending.amount + excluded.amount <= ?`
+export const ADD_WITHIN = `${ADD} WHERE spending.amount + excluded.amount <= ?`
 const ONE = 'SELECT amount FROM spending WHERE period = ? AND scope = ?'
 const NAMES = ['day', 'month', 'seller', 'token day', 'token'] as const satisfies readonly LimitName[]
 
@@ -35,7 +35,7 @@ const NO_KEY = ['', ''] as const
  *
  * Always in this order: two changes that wait for each other's rows would both be stuck.
  */
-function placesOf({ day, sellerId, tokenId }: Expense): Place[] {
+export function placesOf({ day, sellerId, tokenId }: Expense): Place[] {
   const token = `token ${tokenId}`
   return [
     { name: 'day', period: day, scope: '' },

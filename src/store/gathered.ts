@@ -1,0 +1,86 @@
+import type { LedgerDatabase } from './ledger-database.ts'
+import { type Query, steps } from './query.ts'
+import { isLedgerAway } from './store-error.ts'
+
+type Gathering<Item, Value> = {
+  /** One change for many items, with a value for each. Whatever it throws is no item's last word. */
+  change(items: readonly Item[]): Query<readonly Value[]>
+  /** One item by itself, after a change of many has thrown. */
+  alone(item: Item): Promise<Value>
+  /** True if an item must be stored before the next one begins. Else they share a commit. */
+  isOrdered: boolean
+  /** True if what a change of one item has thrown may not be thrown by `alone`. Default: never. */
+  mayPassAlone?(error: unknown): boolean
+  /** What an item takes, in bytes. */
+  sizeOf(item: Item): number
+}
+
+type WaitingItem<Item, Value> = { item: Item; resolve(value: Value): void; reject(error: unknown): void }
+
+/** Items and bytes of one change at most. A longer item has a change of its own. */
+const ITEMS_MAX = 256
+const BYTES_MAX = 4 * 1024 * 1024
+
+/**
+ * Stores many items in one change: those that come in one turn of the event loop, or while others are stored. So what is
+ * the same for all of them is read and written once.
+ */
+export function gathered<Item, Value>(
+  database: Pick<LedgerDatabase, 'commit'>,
+  { change, alone, isOrdered, mayPassAlone = () => false, sizeOf }: Gathering<Item, Value>,
+): (item: Item) => Promise<Value> {
+  let waiting: WaitingItem<Item, Value>[] = []
+  let isStoring = false
+
+  function take(): WaitingItem<Item, Value>[] {
+    let [count, bytes] = [0, 0]
+    for (const { item } of waiting) {
+      bytes += sizeOf(item)
+      if (count > 0 && (count === ITEMS_MAX || bytes > BYTES_MAX)) break
+      count++
+    }
+    const taken = waiting.slice(0, count)
+    waiting = waiting.slice(count)
+    return taken
+  }
+
+  async function store(): Promise<void> {
+    let begun: WaitingItem<Item, Value>[] | undefined
+    // What comes until the transaction begins is in it. A transaction that is run again has the same items.
+    const changed = steps(function* () {
+      begun ??= take()
+      return yield* change(begun.map(({ item }) => item))
+    })
+    try {
+      const values = await database.commit(changed)
+      for (const [at, { resolve }] of begun!.entries()) resolve(values[at]!)
+    } catch (error) {
+      begun ??= take()
+      const isOver = begun.length === 1 && !mayPassAlone(error)
+      if (isOver || isLedgerAway(error)) for (const { reject } of begun) reject(error)
+      else await oneByOne(begun)
+    }
+  }
+
+  async function oneByOne(items: readonly WaitingItem<Item, Value>[]): Promise<void> {
+    const stored: Promise<void>[] = []
+    for (const { item, resolve, reject } of items) {
+      const done = alone(item).then(resolve, reject)
+      if (isOrdered) await done
+      else stored.push(done)
+    }
+    await Promise.all(stored)
+  }
+
+  async function storeAll(): Promise<void> {
+    isStoring = true
+    while (waiting.length > 0) await store()
+    isStoring = false
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, resolve, reject })
+      if (!isStoring) void storeAll()
+    })
+}
