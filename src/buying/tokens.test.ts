@@ -60,3 +60,22 @@ test('T21 the disk holds no token, only what proves one', async () => {
   expect((await again.tokens.identify(token))?.scope).toBe('spend')
   await again.database.close()
 })
+
+test('the token of a part of this node is stored once, and again only when its budget changes', async () => {
+  const { database, clock } = opened()
+  const store = createTokenStore(database)
+  let kept = 0
+  const keep: typeof store.keep = (token) => {
+    kept++
+    return store.keep(token)
+  }
+  const tokens = createTokens({ clock, store: { ...store, keep }, random: randomBytes })
+  const part = { id: 'openai-door', name: 'OpenAI door', perDay: 1_000_000n }
+  for (let call = 1; call <= 3; call++) {
+    expect(await tokens.ofPart(part)).toEqual({ scope: 'spend', tokenId: part.id })
+  }
+  expect(kept).toBe(1)
+  await tokens.ofPart({ ...part, perDay: 2_000_000n })
+  expect(kept).toBe(2)
+  expect(await tokens.record(part.id)).toMatchObject({ per_day: '2', budget: null })
+})

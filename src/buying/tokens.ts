@@ -88,11 +88,15 @@ export function createTokens({ clock, store, random }: TokensDeps): Tokens {
         : undefined
     },
     async ofPart({ id, name, perDay }) {
+      const caller: Caller = { scope: 'spend', tokenId: id }
+      // It is asked for at every call, and a write waits for the disk.
+      const known = await store.get(id)
+      if (known !== undefined && known.perDay === perDay && known.budget === undefined) return caller
       // No text has this hash, and `identify` refuses the id.
       const hash = random(SECRET_BYTES)
       const ends = { expiresAt: undefined, revokedAt: undefined }
       await store.keep({ id, name, scope: 'spend', hash, budget: undefined, perDay, createdAt: clock.now(), ...ends })
-      return { scope: 'spend', tokenId: id }
+      return caller
     },
     async held(id) {
       const token = await store.get(id)

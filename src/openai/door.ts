@@ -7,11 +7,13 @@ import { TokenBuckets } from '../lib/token-buckets.ts'
 import type { Caller } from '../schema/caller.ts'
 import { IdempotencyKey } from '../schema/idempotency.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
+import type { Search } from '../search/search.ts'
 import { type AnswerForm, chatForm, responsesForm } from './answer-forms.ts'
 import { sendStream, sendWhole } from './answers.ts'
 import { DoorError, internalError } from './door-error.ts'
 import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
 import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
+import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
 import { type DoorRequest, readChat, readResponses } from './request.ts'
@@ -23,7 +25,8 @@ export type DoorOptions = {
   maxPriceAtomic: bigint
 }
 
-export type DoorDeps = ServeDeps & {
+export type DoorDeps = Omit<ServeDeps, 'known' | 'search'> & {
+  search: Pick<Search, 'page' | 'find'>
   clock: Clock
   logger: Logger
   meters: Pick<Meters, 'count' | 'observe'>
@@ -58,8 +61,9 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const stopping = new AbortController()
   const meter = new DoorMeter(deps.meters, clock)
   /** What is answered from an order that was made before is not spent again. */
-  const metered: DoorDeps = {
+  const metered: ServeDeps = {
     ...deps,
+    known: new KnownAgents(deps),
     async execute(request) {
       const result = await deps.execute(request)
       meter.bought(result)
@@ -82,9 +86,9 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   async function answer(call: DoorCall, path: string): Promise<void> {
     const { request, response } = call
     const isPost = request.method === 'POST'
-    if (!isPost && path === '/models') return sendJson(response, modelList(deps, clock.now()))
+    if (!isPost && path === '/models') return sendJson(response, modelList(metered, clock.now()))
     if (!isPost && path.startsWith('/models/')) {
-      return sendJson(response, oneModel(decode(path.slice('/models/'.length)), deps, clock.now()))
+      return sendJson(response, oneModel(decode(path.slice('/models/'.length)), metered, clock.now()))
     }
     const kind = isPost && Object.hasOwn(kinds, path) ? kinds[path as keyof typeof kinds] : undefined
     if (kind === undefined) throw unknownPath(request.method ?? '', path)

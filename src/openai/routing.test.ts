@@ -1,35 +1,11 @@
 import { expect, test } from 'vitest'
-import { listingRecord } from '../../test/support/listings.ts'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { listedAgent as agent } from '../../test/support/listings.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { AgentQuery } from '../schema/search.ts'
 import type { AgentStats } from '../schema/standing.ts'
+import { KnownAgents } from './known-agents.ts'
 import { candidates, type Wish } from './routing.ts'
-
-const seller = '12D3KooWSeller'
-
-function agent(name: string, price: bigint, more: Partial<Listing> = {}): Listing {
-  const {
-    price_atomic,
-    state: _state,
-    v: _v,
-    updated_at: _u,
-    expires_at: _e,
-    ...record
-  } = listingRecord(seller, name, 1)
-  return {
-    ...record,
-    price,
-    price_atomic: `${price_atomic}`,
-    seller_did: 'did:peer:seller',
-    updated_at: '2026-01-01T00:00:00.000Z',
-    expires_at: '2026-01-02T00:00:00.000Z',
-    local: false,
-    buyable: true,
-    online: true,
-    model: 'openai/gpt-5-mini',
-    ...more,
-  }
-}
 
 const measured = (calls: number, success_rate: number, p50_ms: number): AgentStats => ({
   ...{ calls, success_rate, p50_ms, p95_ms: p50_ms, last_seen: null },
@@ -43,7 +19,8 @@ function route(listings: readonly Listing[], wish: Partial<Wish>, perCall = 1_00
   })
   const find = (name: string) => listings.find((listing) => listing.name === name)
   const whole = { names: ['auto'], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true, ...wish }
-  return candidates(whole, { search: { page, find }, perCall: () => perCall }).map(({ listing }) => listing.name)
+  const known = new KnownAgents({ search: { page }, clock: new HandClock() })
+  return candidates(whole, { search: { find }, known, perCall: () => perCall }).map(({ listing }) => listing.name)
 }
 
 test('auto takes agents with a language model or the tag chat, within its limit', () => {
@@ -91,4 +68,52 @@ test('T35: a token that may not spend gets free agents, and only the operator ow
   expect(route(listings, { maySpend: false, isOperator: false })).toEqual(['free'])
   expect(route(listings, { isOperator: false }).toSorted()).toEqual(['free', 'paid'])
   expect(route(listings, {}).toSorted()).toEqual(['free', 'own', 'paid'])
+})
+
+test('requests that come together read the market once, a later one or one after a failure again', () => {
+  const clock = new HandClock()
+  let reads = 0
+  const listings = [agent('model', 5_000n)]
+  const page = () => {
+    reads++
+    return { items: listings, next: undefined }
+  }
+  const known = new KnownAgents({ search: { page }, clock })
+  const names = (wanted: string) => {
+    const wish = { names: [wanted], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
+    const found = candidates(wish, { search: { find: () => undefined }, known, perCall: () => 10_000n })
+    return found.map(({ listing }) => listing.name)
+  }
+  for (let request = 1; request <= 3; request++) expect(names('auto')).toEqual(['model'])
+  expect(reads).toBe(1)
+  listings.push(agent('better', 1n))
+  clock.advance(1_000)
+  expect(names('auto')).toEqual(['better', 'model'])
+  known.forget()
+  names('auto')
+  expect(reads).toBe(3)
+})
+
+test('an agent that has just come is found, although the market was read before', () => {
+  const listings: Listing[] = []
+  const known = new KnownAgents({
+    search: { page: () => ({ items: listings, next: undefined }) },
+    clock: new HandClock(),
+  })
+  const deps = { search: { find: () => undefined }, known, perCall: () => 10_000n }
+  const wish = { names: ['tag:new'], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
+  expect(() => candidates(wish, deps)).toThrow(/no agent with the tag new/)
+  listings.push(agent('new', 1n))
+  expect(candidates(wish, deps).map(({ listing }) => listing.name)).toEqual(['new'])
+})
+
+test('auto asks for the tag too where the market is larger than what is read', () => {
+  const tagged = agent('tagged', 1n, { model: 'builtin/echo', tags: ['chat'] })
+  const many = Array.from({ length: 301 }, (_, index) => agent(`a${index}`, 1n, { model: 'builtin/echo' }))
+  const page = ({ tags }: AgentQuery) =>
+    tags === undefined ? { items: many, next: 'more' } : { items: [tagged], next: undefined }
+  const known = new KnownAgents({ search: { page }, clock: new HandClock() })
+  const wish = { names: ['auto'], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
+  const found = candidates(wish, { search: { find: () => undefined }, known, perCall: () => 10_000n })
+  expect(found.map(({ listing }) => listing.name)).toEqual(['tagged'])
 })

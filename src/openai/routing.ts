@@ -3,13 +3,16 @@ import { smallest } from '../lib/bigints.ts'
 import { TAG_LENGTH_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Search } from '../search/search.ts'
+import { tagForm } from '../store/listing-text.ts'
 import { DoorError, doorErrorOf, invalidRequest } from './door-error.ts'
+import type { KnownAgents } from './known-agents.ts'
 
 export const profiles = ['cheap', 'fast', 'best'] as const
 type Profile = (typeof profiles)[number]
 
 export type RoutingDeps = {
-  search: Pick<Search, 'page' | 'find'>
+  search: Pick<Search, 'find'>
+  known: KnownAgents
   /** The node's own limit of one call, in atomic units. */
   perCall(): bigint
 }
@@ -32,8 +35,6 @@ export type Candidate = { listing: Listing; maxPrice: bigint | undefined }
 
 /** Agents with this tag serve `auto`, as do agents that list a language model. */
 const CHAT_TAG = 'chat'
-/** Listings that are considered for one request. */
-const CONSIDERED_MAX = 300
 /** What an agent that was never called is taken for: half of its calls succeed, in 5 s. */
 const UNKNOWN_SUCCESS = 0.5
 const UNKNOWN_MS = 5_000
@@ -67,7 +68,7 @@ export function candidates(wish: Wish, deps: RoutingDeps): Candidate[] {
 
 /** Agents that can be called now, for the list of models. */
 export function callable(max: number, deps: RoutingDeps): Listing[] {
-  const fitting = considered({}, deps).filter((listing) => costOf(listing) <= deps.perCall())
+  const fitting = deps.known.considered().listings.filter((listing) => costOf(listing) <= deps.perCall())
   return fitting.slice(0, max)
 }
 
@@ -102,28 +103,32 @@ function named(name: string, { search }: RoutingDeps): Listing | undefined {
   }
 }
 
-function routed({ tag, profile }: Route, wish: Wish, deps: RoutingDeps): Listing[] {
-  const found =
-    tag === undefined
-      ? [...considered({ tags: [CHAT_TAG] }, deps), ...considered({}, deps).filter(hasLanguageModel)]
-      : considered({ tags: [tag] }, deps)
-  const limit = wish.maySpend ? smallest(wish.asked ?? wish.autoMaxPrice, deps.perCall()) : 0n
+function routed(route: Route, wish: Wish, { known, perCall }: RoutingDeps): Listing[] {
+  const found = sorted(route, wish, { known, perCall })
+  if (found.length > 0) return found
+  // An agent may just have come.
+  known.forget()
+  return sorted(route, wish, { known, perCall })
+}
+
+function sorted({ tag, profile }: Route, wish: Wish, { known, perCall }: Omit<RoutingDeps, 'search'>): Listing[] {
+  const found = tag === undefined ? chatAgents(known) : known.considered(tag).listings
+  const limit = wish.maySpend ? smallest(wish.asked ?? wish.autoMaxPrice, perCall()) : 0n
   const isOpen = ({ local, price }: Listing) => !local || price === 0n || wish.isOperator
   const fitting = found.filter((listing) => isOpen(listing) && costOf(listing) <= limit)
   const rated = fitting.map((listing) => ({ listing, worth: worthOf(listing, profile) }))
   return rated.toSorted((one, other) => other.worth - one.worth).map(({ listing }) => listing)
 }
 
-/** Listings that can be bought here and are not known to be offline, with their measurements. */
-function considered(filter: { tags?: string[] }, { search }: RoutingDeps): Listing[] {
-  const listings: Listing[] = []
-  let cursor: string | undefined
-  do {
-    const page = search.page({ ...filter, network: 'own', include: 'stats', ...(cursor !== undefined && { cursor }) })
-    listings.push(...page.items.filter(({ online, buyable }) => buyable && online !== false))
-    cursor = page.next
-  } while (cursor !== undefined && listings.length < CONSIDERED_MAX)
-  return listings.slice(0, CONSIDERED_MAX)
+/** The agents for `auto`. */
+function chatAgents(known: KnownAgents): Listing[] {
+  const { listings, isWhole } = known.considered()
+  const speaking = listings.filter((listing) => hasLanguageModel(listing) || (isWhole && isTagged(listing)))
+  return isWhole ? speaking : [...known.considered(CHAT_TAG).listings, ...speaking]
+}
+
+function isTagged({ tags }: Listing): boolean {
+  return tags.some((tag) => tagForm(tag) === tagForm(CHAT_TAG))
 }
 
 function hasLanguageModel({ model }: Listing): boolean {
@@ -157,6 +162,6 @@ function nothing({ tag }: Route, isDefaultLimit: boolean): string {
 }
 
 function unique(found: readonly Candidate[]): Candidate[] {
-  const first = (id: string) => found.findIndex(({ listing }) => listing.id === id)
-  return found.filter(({ listing }, place) => first(listing.id) === place)
+  const seen = new Set<string>()
+  return found.filter(({ listing: { id } }) => !seen.has(id) && seen.add(id))
 }

@@ -98,6 +98,7 @@ export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> 
     try {
       return await attempt(candidate, { ...call, key }, first + place + 1, deps)
     } catch (error) {
+      deps.known.forget()
       if (!(error instanceof CallFailed) || !mayAskNext(error, call.signal)) throw error
       failure = error
     }
@@ -140,7 +141,7 @@ async function attempt(
   } catch (error) {
     // The guard may have refused right before the signature. An order that cannot be read counts as signed.
     const order = await deps.orderOf(idempotencyKey, caller).catch(() => 'unknown' as const)
-    const isSigned = isSigning && !isFree && (order === 'unknown' || (order !== undefined && isBound(order)))
+    const isSigned = isSigning && !listing.local && (order === 'unknown' || (order !== undefined && isBound(order)))
     const orderId = order === 'unknown' ? undefined : order?.id
     throw new CallFailed(error, { listing, attempts: number, isSigned, isShown, orderId })
   }

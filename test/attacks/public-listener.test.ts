@@ -181,6 +181,27 @@ test('10,000 unpaid requests, from another address, keep no honest client out', 
   expect([...statuses.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(10_000)
 })
 
+test('an address over its limit is refused late, so that no connection of it can ask at any speed', async () => {
+  const asking = new Agent({ keepAlive: true, maxSockets: 100, localAddress: '127.0.0.88' })
+  const ask = () =>
+    new Promise<{ status: number; ms: number }>((resolve, reject) => {
+      const sent = request(at('one'), { method: 'POST', agent: asking })
+      let from = 0
+      sent.on('socket', () => {
+        from = performance.now()
+      })
+      sent.on('response', (answer) => {
+        answer.resume().on('end', () => resolve({ status: answer.statusCode!, ms: performance.now() - from }))
+      })
+      sent.on('error', reject).end('{"task":"x"}')
+    })
+  const answers = await Promise.all(Array.from({ length: 1_000 }, ask))
+  asking.destroy()
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([402, 429]))
+  const refused = answers.filter(({ status }) => status === 429).map(({ ms }) => ms)
+  expect(Math.min(...refused)).toBeGreaterThan(150)
+})
+
 test('connections that say nothing, from one address, end at their limit and keep no honest client out', async () => {
   const { hostname, port } = new URL(seller.publicUrl)
   let closed = 0

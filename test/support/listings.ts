@@ -3,7 +3,7 @@ import type { OwnListing } from '../../src/listings/replica.ts'
 import { sealEnvelope } from '../../src/p2p/envelope.ts'
 import type { Identity } from '../../src/p2p/identity.ts'
 import { assets } from '../../src/payments/assets.ts'
-import { LISTING_TTL_MS, type ListingRecord } from '../../src/schema/listing.ts'
+import { LISTING_TTL_MS, type Listing, type ListingRecord } from '../../src/schema/listing.ts'
 
 const protocolsOf = (price: bigint) =>
   price === 0n ? ['/x402/libp2p/1.0.0', '/node/marketplace/1.0.0'] : ['/x402/libp2p/1.0.0']
@@ -67,5 +67,30 @@ export function replicaOf(records: () => readonly ListingRecord[], sellerId: str
     own: () => records().filter(({ seller_id }) => seller_id === sellerId),
     count: () => records().length,
     get: (id: string) => records().find((record) => record.id === id),
+  }
+}
+
+/** A listing as search shows it. */
+export function listedAgent(name: string, price: bigint, more: Partial<Listing> = {}): Listing {
+  const {
+    price_atomic,
+    state: _state,
+    v: _v,
+    updated_at: _u,
+    expires_at: _e,
+    ...record
+  } = listingRecord('12D3KooWSeller', name, 1)
+  return {
+    ...record,
+    price,
+    price_atomic: `${price_atomic}`,
+    seller_did: 'did:peer:seller',
+    updated_at: '2026-01-01T00:00:00.000Z',
+    expires_at: '2026-01-02T00:00:00.000Z',
+    local: false,
+    buyable: true,
+    online: true,
+    model: 'openai/gpt-5-mini',
+    ...more,
   }
 }

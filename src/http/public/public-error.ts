@@ -49,6 +49,12 @@ export class PublicError extends CodedError<PublicErrorCode> {
   }
 }
 
+/** The refusal of a request whose address has sent too many. */
+export function tooManyRequests(): PublicError {
+  const reason = 'too many requests from this address: nothing was charged for this one'
+  return new PublicError('TOO_MANY_REQUESTS', reason, { retryAfterSeconds: 2 })
+}
+
 /** An error as a raw HTTP response, for bytes that are no request. */
 export function rawPublicError(status: string, code: string, detail: string): string {
   const body = JSON.stringify({ error: { code, detail } })

@@ -1,4 +1,4 @@
-import type { Server as HttpServer } from 'node:http'
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { Hold } from '../../lib/hold.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -10,7 +10,9 @@ import type { AgentSale } from './agent-sale.ts'
 import { answerInRoom } from './answer-room.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
-import { PublicError, refusalOf } from './public-error.ts'
+import { isMuchUnread, LateRefusals } from './late-refusals.ts'
+import { PublicError, refusalOf, tooManyRequests } from './public-error.ts'
+import { baseHeaders } from './public-headers.ts'
 import type { PublicLimits } from './public-limits.ts'
 import { PUBLIC_REQUESTS } from './public-meters.ts'
 import { type PublicMount, publicMount } from './public-mount.ts'
@@ -38,15 +40,6 @@ export type PublicServer = {
   refuseRequests(): void
 }
 
-/** Bytes of a refused body that are read to keep its connection. */
-const DROPPED_BYTES_MAX = 64 * 1024
-
-/** Nothing here is a secret of the caller: no cookie and no token is read. So pages of any origin may ask, and pay. */
-const corsHeaders = {
-  'access-control-allow-origin': '*',
-  'access-control-expose-headers':
-    'PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, Mcp-Session-Id',
-}
 const preflightHeaders = {
   'access-control-allow-methods': 'POST, GET, DELETE, OPTIONS',
   // Clients of x402 send Access-Control-Expose-Headers with their requests.
@@ -54,40 +47,34 @@ const preflightHeaders = {
     'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key, Stoa-Caller, A2A-Version, A2A-Extensions, X-A2A-Extensions, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID',
   'access-control-max-age': '7200',
 }
-const baseHeaders = {
-  ...corsHeaders,
-  'x-content-type-options': 'nosniff',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-  'x-frame-options': 'DENY',
-  'referrer-policy': 'no-referrer',
-  'cross-origin-resource-policy': 'cross-origin',
-  'cache-control': 'no-store',
-}
-
 /** A request and what it has taken, which goes back when it is answered, and no work for it goes on. */
-type Held = { site: string; asked?: Asked; form?: TaskForm; holds: Hold[]; isAtWork: boolean; isClosed: boolean }
+type Held = {
+  site: string
+  /** Set if it is not answered now. */
+  refusal?: 'all'
+  asked?: Asked
+  form?: TaskForm
+  holds: Hold[]
+  isAtWork: boolean
+  isClosed: boolean
+}
 
 /** Builds the handler of the requests of strangers. The listener (public-listener.ts) owns the socket. */
 export function createPublicServer(deps: PublicServerDeps): PublicServer {
   const { logger, meters, limits, sites, agentSale } = deps
-  const held = new WeakMap<FastifyRequest, Held>()
+  const held = new WeakMap<IncomingMessage, Held>()
+  const late = new LateRefusals({ meters })
   let stopping = false
 
-  const app = fastify(optionsOf(deps.adopt, sendError))
+  const app = fastify(optionsOf((handler) => deps.adopt(limited(handler)), sendError))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(baseHeaders)
     if (stopping)
       throw new PublicError('STOPPING', 'this seller is stopping: nothing was charged', { retryAfterSeconds: 10 })
-    const site = sites.siteOf(request.raw)
-    const own: Held = { site, holds: [], isAtWork: false, isClosed: false }
-    held.set(request, own)
-    reply.raw.once('close', () => {
-      own.isClosed = true
-      if (!own.isAtWork) release(own)
-    })
-    take(own, limits.enter(site, isPaid(request)))
+    const { refusal } = held.get(request.raw)!
+    if (refusal !== undefined) throw refused(refusal)
     done()
   })
   app.addHook('onSend', async (request, reply, payload) => answerInRoom(held.get(request), reply, payload, limits))
@@ -117,7 +104,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   app.get('/x402/:id', async (request, reply) => {
     if (isBrowser(request)) return reply.headers(pageHeaders).send(publicPage)
     const asked = agentSale.find(idIn(request), request.headers)
-    using _work = atWork(held.get(request)!)
+    using _work = atWork(held.get(request.raw)!)
     await agentSale.answerGet(asked, describe(asked), reply)
     return reply
   })
@@ -126,7 +113,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     method: 'POST' as const,
     url,
     onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
-      const own = held.get(request)!
+      const own = held.get(request.raw)!
       own.asked = agentSale.find(idIn(request), request.headers, { isStreamed })
       checkLength(request)
       if (agentSale.answerEarly(own.asked, reply)) return reply
@@ -134,7 +121,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
     },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
-      const own = held.get(request)!
+      const own = held.get(request.raw)!
       using _work = atWork(own)
       const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const kind = await agentSale.sell(own.asked!, { bytes, form: own.form! }, reply)
@@ -143,15 +130,33 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     },
   })
   const takeBody = (request: FastifyRequest) => {
-    const own = held.get(request)!
+    const own = held.get(request.raw)!
     checkLength(request)
     if (request.method === 'POST') take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
   }
   for (const mount of deps.mounts ?? []) {
-    app.register(publicMount(mount, { logger, enter: takeBody, atWork: (request) => atWork(held.get(request)!) }))
+    app.register(publicMount(mount, { logger, enter: takeBody, atWork: (request) => atWork(held.get(request.raw)!) }))
   }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
+
+  /** What is over the limit of its address goes no further than here. */
+  function limited(handler: RequestHandler): RequestHandler {
+    return (request: IncomingMessage, response: ServerResponse) => {
+      const site = sites.siteOf(request)
+      const entered = stopping ? undefined : limits.enter(site, isPaid(request))
+      if (entered === 'site') return void late.refuse(site, request, response)
+      const own: Held = { site, holds: [], isAtWork: false, isClosed: false }
+      if (entered === 'all') own.refusal = entered
+      else if (entered !== undefined) own.holds.push(entered)
+      held.set(request, own)
+      response.once('close', () => {
+        own.isClosed = true
+        if (!own.isAtWork) release(own)
+      })
+      handler(request, response)
+    }
+  }
 
   function describe({ agentId, offer, resource }: Asked): object {
     const how = { method: 'POST', url: resource.url, stream_url: `${resource.url}/stream`, body: { task: '…' } }
@@ -173,7 +178,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
 
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
     if (!reply.hasHeader('x-content-type-options')) reply.headers(baseHeaders)
-    if (stopping || isMuchUnread(reply.request)) reply.header('connection', 'close')
+    if (stopping || isMuchUnread(reply.request.raw)) reply.header('connection', 'close')
     const refusal = refusalOf(error)
     if (refusal === undefined) logger.error({ err: error }, 'a public request failed inside the node')
     const { status, headers, body } =
@@ -209,16 +214,16 @@ function notUsed(): never {
 }
 
 function take(own: Held, taken: Hold | 'site' | 'all'): void {
-  if (taken instanceof Hold) own.holds.push(taken)
-  else if (taken === 'all')
-    throw new PublicError('BUSY', 'this node has too many requests now', { retryAfterSeconds: 2 })
-  else {
-    const reason = 'too many requests from this address: nothing was charged for this one'
-    throw new PublicError('TOO_MANY_REQUESTS', reason, { retryAfterSeconds: 2 })
-  }
+  if (!(taken instanceof Hold)) throw refused(taken)
+  own.holds.push(taken)
 }
 
-function isPaid({ headers }: FastifyRequest): boolean {
+function refused(limit: 'site' | 'all'): PublicError {
+  if (limit === 'site') return tooManyRequests()
+  return new PublicError('BUSY', 'this node has too many requests now', { retryAfterSeconds: 2 })
+}
+
+function isPaid({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['payment-signature'] !== undefined || headers['x-payment'] !== undefined
 }
 
@@ -236,13 +241,6 @@ function idIn({ params }: FastifyRequest): string {
 function lengthOf({ headers }: FastifyRequest): number | undefined {
   const length = headers['content-length']
   return length === undefined ? undefined : Number(length)
-}
-
-/** A short rest of a body is read and dropped, so that the connection serves the next request. */
-function isMuchUnread(request: FastifyRequest): boolean {
-  if (request.raw.complete) return false
-  const isChunked = request.headers['transfer-encoding'] !== undefined
-  return isChunked || (lengthOf(request) ?? 0) > DROPPED_BYTES_MAX
 }
 
 /** @throws PublicError BODY_TOO_LARGE before anything is read */

@@ -1,0 +1,57 @@
+import type { Clock, UnixMs } from '../lib/clock.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { Search } from '../search/search.ts'
+
+/** Listings that are considered for one request. */
+const CONSIDERED_MAX = 300
+/** How long a reading of the market is used. Presence is looked at no more often. */
+const KEPT_MS = 1_000
+/** Tags whose listings are kept. Beyond it all are read anew. */
+const TAGS_MAX = 64
+
+/** `isWhole`: no listing that fits was left out. */
+type Considered = { listings: readonly Listing[]; isWhole: boolean }
+type Kept = Considered & { at: UnixMs }
+
+/**
+ * The agents that requests choose from, with their measurements. Reading them takes some milliseconds where the market is large, so
+ * requests that come together share a reading. What an agent costs and whether it is there is checked again before it is asked.
+ */
+export class KnownAgents {
+  readonly #deps: { search: Pick<Search, 'page'>; clock: Clock }
+  readonly #kept = new Map<string, Kept>()
+
+  constructor(deps: { search: Pick<Search, 'page'>; clock: Clock }) {
+    this.#deps = deps
+  }
+
+  /** Listings that can be bought here and are not known to be offline. */
+  considered(tag?: string): Considered {
+    const now = this.#deps.clock.now()
+    const name = tag ?? ''
+    const kept = this.#kept.get(name)
+    if (kept !== undefined && now >= kept.at && now < kept.at + KEPT_MS) return kept
+    const read = { ...this.#read(tag), at: now }
+    if (this.#kept.size >= TAGS_MAX) this.#kept.clear()
+    this.#kept.set(name, read)
+    return read
+  }
+
+  /** The next request reads the market again: what was read has misled one. */
+  forget(): void {
+    this.#kept.clear()
+  }
+
+  #read(tag: string | undefined): Considered {
+    const filter = { network: 'own', include: 'stats', ...(tag !== undefined && { tags: [tag] }) } as const
+    const listings: Listing[] = []
+    let cursor: string | undefined
+    do {
+      const page = this.#deps.search.page({ ...filter, ...(cursor !== undefined && { cursor }) })
+      listings.push(...page.items.filter(({ online, buyable }) => buyable && online !== false))
+      cursor = page.next
+    } while (cursor !== undefined && listings.length < CONSIDERED_MAX)
+    const isWhole = cursor === undefined && listings.length <= CONSIDERED_MAX
+    return { listings: listings.slice(0, CONSIDERED_MAX), isWhole }
+  }
+}
