@@ -18,19 +18,20 @@ export const DOOR_WINDOW_SECONDS = 3_600
 /** Seconds by which the buyer's clock may run ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30
 
-type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization }
+/** What a signature proves. */
+export type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization }
 type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error: X402ErrorName; reason: string }
 
 /**
  * Decides whether a signed payment meets the requirements at a point in time (D27, D28). The first check that fails
  * names the error. Callers check nonces: see challenges.ts and the claim in settler.ts. `windowSeconds`: a longer window
- * than asked that is taken too.
+ * than asked that is taken too. `proved`: what `proveSigner` said of this envelope and asset, if the caller has asked it.
  */
 export function verifyPayment(
   envelope: PaymentEnvelope,
   requirements: PaymentRequirements,
   now: UnixMs,
-  { windowSeconds = 0 }: { windowSeconds?: number } = {},
+  { windowSeconds = 0, proved }: { windowSeconds?: number; proved?: VerifiedPayment | undefined } = {},
 ): Verification {
   const { payload } = envelope
   if (payload === undefined) return invalid('the payment has no payload')
@@ -47,7 +48,7 @@ export function verifyPayment(
     return invalid(`the authorization must pay ${requirements.payTo}`)
   }
 
-  const proof = proveSigner(envelope, asset)
+  const proof = proved === undefined ? proveSigner(envelope, asset) : { ok: true as const, payment: proved }
   if (!proof.ok) return proof
 
   // The contract says "amount equals the requirement", so a higher amount is refused as well.

@@ -12,9 +12,10 @@ import {
   verifyReceiptMatchesOffer,
   verifyReceiptSignatureEIP712,
 } from '@x402/extensions/offer-receipt'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { receiptSigner } from '../../src/payments/receipt.ts'
+import { secp256k1 } from '../../src/payments/secp256k1.ts'
 import type { Doors } from '../../src/schema/doors.ts'
 import type { Stats } from '../../src/schema/ledger.ts'
 import { SignedReceipt } from '../../src/schema/receipt.ts'
@@ -92,6 +93,22 @@ test.each([
   expect([text.status, text.body]).toEqual([200, 'as text'])
   const after = await money()
   expect([before[0]! - after[0]!, after[1]! - before[1]!]).toEqual([2n * PRICE, 2n * PRICE])
+})
+
+test('the signature of a payment is checked once, which is the dearest step of a sale', async () => {
+  const { recover } = secp256k1
+  let recovered = 0
+  Object.assign(secp256k1, {
+    recover(...args: Parameters<typeof recover>) {
+      recovered++
+      return recover.apply(secp256k1, args)
+    },
+  })
+  onTestFinished(() => void Object.assign(secp256k1, { recover }))
+  const payment = await sign()
+  recovered = 0
+  expect((await sendTask(url, 'checked once', payment)).status).toBe(200)
+  expect(recovered).toBe(1)
 })
 
 test('a task of almost a megabyte is sent unpaid and paid, as clients do, and comes back whole', async () => {

@@ -5,7 +5,7 @@ import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { sameAddress } from '../../payments/assets.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
-import { proveSigner } from '../../payments/verify.ts'
+import { proveSigner, type VerifiedPayment } from '../../payments/verify.ts'
 import { type Door, doorCaller } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -102,7 +102,7 @@ export class DoorSales {
     if (typeof place === 'string') {
       return { kind: 'limited', reason: `${place}: nothing was charged for this one` }
     }
-    const answer = this.#answer(id, payer, request).finally(() => {
+    const answer = this.#answer(proof.payment, request).finally(() => {
       this.#open.delete(id)
       place[Symbol.dispose]()
     })
@@ -121,12 +121,13 @@ export class DoorSales {
   }
 
   /** From `sell` to the claim no other request of this process gets here with the same payment. Never throws. */
-  async #answer(id: Hex, payer: Hex, request: DoorRequest): Promise<DoorAnswer> {
+  async #answer(proved: VerifiedPayment, request: DoorRequest): Promise<DoorAnswer> {
+    const { paymentId: id, payer } = proved
     const caller = this.#callerOf(id, payer, request)
     try {
       const stored = await this.#deps.payments.get(id)
       if (stored !== undefined) return await this.#taken(stored, request, caller)
-      return await this.#sell(request, caller)
+      return await this.#sell(request, proved, caller)
     } catch (error) {
       const claimed = isUsed(error) ? await this.#claimedElsewhere(id) : undefined
       if (claimed !== undefined) return this.#taken(claimed, request, caller)
@@ -139,12 +140,12 @@ export class DoorSales {
     return this.#deps.payments.get(id).catch(() => undefined)
   }
 
-  async #sell(request: DoorRequest, caller: Caller): Promise<DoorAnswer> {
+  async #sell(request: DoorRequest, proved: VerifiedPayment, caller: Caller): Promise<DoorAnswer> {
     const { payment, input, door, boundTo, agentId, isUpfront = false, isOther = false, onSettled } = request
     if (isOther) return refused('the payment names another resource than this one')
     const agent = this.#deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
-    const task = { payment, input, challenge: undefined, door, boundTo, ...(onSettled && { onSettled }) }
+    const task = { payment, proved, input, challenge: undefined, door, boundTo, ...(onSettled && { onSettled }) }
     const result = await runPaid(agent, task, caller, {
       ...this.#deps,
       settleFirst: this.#deps.settleFirst || isUpfront,

@@ -4,7 +4,7 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Challenge } from '../../payments/challenges.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
-import { coversRun, DOOR_WINDOW_SECONDS, verifyPayment } from '../../payments/verify.ts'
+import { coversRun, DOOR_WINDOW_SECONDS, type VerifiedPayment, verifyPayment } from '../../payments/verify.ts'
 import type { Door } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -33,6 +33,8 @@ import { orUsed, sayingIfUsed, usedAuthorization } from './used-authorization.ts
 
 export type PaidTask = {
   payment: PaymentEnvelope
+  /** What the signature of `payment` proves, if that is known. Undefined: it is checked here. */
+  proved?: VerifiedPayment
   input: string
   /** Undefined for a payment that came without being asked for. */
   challenge: Challenge | undefined
@@ -133,8 +135,8 @@ function verify(
   if (agent.isOnChannelsOnly) return { refusal: onChannelsOnly() }
   const requirements = requirementsOf(agent, deps.asset, deps.payTo)
   const isAtDoor = task.door !== undefined && task.door !== 'libp2p'
-  const window = isAtDoor ? { windowSeconds: DOOR_WINDOW_SECONDS } : {}
-  const verification = verifyPayment(task.payment, requirements, deps.clock.now(), window)
+  const known = { proved: task.proved, ...(isAtDoor && { windowSeconds: DOOR_WINDOW_SECONDS }) }
+  const verification = verifyPayment(task.payment, requirements, deps.clock.now(), known)
   if (!verification.ok) return { refusal: new PeerError(verification.error, verification.reason) }
   const { paymentId: id, payer, signed } = verification.payment
   if (deps.isBlocked(payer)) {
