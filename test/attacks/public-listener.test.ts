@@ -255,10 +255,12 @@ test('an address that sends made-up payments is slowed down, and the same accoun
       const signature = `0x${nonce.toString(16).padStart(2, '0').repeat(64)}1b`
       return { ...sent, payload: { ...sent.payload, signature } }
     })
+  // Some at once: the address earns back what little time gives, and a busy machine takes its time for each.
+  const forged = await Promise.all(Array.from({ length: 120 }, (_, index) => forge(index + 1)))
   const statuses: number[] = []
-  for (let sent = 1; sent <= 60; sent++) {
-    const headers = await forge(sent)
-    statuses.push(await statusFrom('127.0.0.77', at('one'), headers))
+  while (forged.length > 0) {
+    const some = forged.splice(0, 12).map((headers) => statusFrom('127.0.0.77', at('one'), headers))
+    statuses.push(...(await Promise.all(some)))
   }
   expect(statuses[0]).toBe(402)
   expect(statuses).toContain(429)

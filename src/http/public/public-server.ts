@@ -163,19 +163,6 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     return { agent_id: agentId, ...offer?.text, price_atomic: offer?.agent.amount.toString(), how }
   }
 
-  /** The caller may leave, and the work for it goes on. */
-  function atWork(own: Held): Hold {
-    own.isAtWork = true
-    return new Hold(() => {
-      own.isAtWork = false
-      if (own.isClosed) release(own)
-    })
-  }
-
-  function release({ holds }: Held): void {
-    for (const hold of holds.splice(0)) hold[Symbol.dispose]()
-  }
-
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
     if (!reply.hasHeader('x-content-type-options')) reply.headers(baseHeaders)
     if (stopping || isMuchUnread(reply.request.raw)) reply.header('connection', 'close')
@@ -192,6 +179,19 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       stopping = true
     },
   }
+}
+
+/** The caller may leave, and the work for it goes on. */
+function atWork(own: Held): Hold {
+  own.isAtWork = true
+  return new Hold(() => {
+    own.isAtWork = false
+    if (own.isClosed) release(own)
+  })
+}
+
+function release({ holds }: Held): void {
+  for (const hold of holds.splice(0)) hold[Symbol.dispose]()
 }
 
 function optionsOf(
