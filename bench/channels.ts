@@ -3,7 +3,8 @@
  * fails, one of ten shows its output while it runs.
  *
  * Prints transactions, cost, memory and the size of the ledgers, and compares three sums to the unit: what the seller
- * charged, what the buyers paid, and what the chain moved to the seller's wallet. Exits with 1 if they differ.
+ * charged, what the buyers paid, and what the chain has out of their reach: in the seller's wallet, or claimed and too little for
+ * a transaction of its own. Exits with 1 if they differ, or if a call did not end as it was told.
  */
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,7 +12,10 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { startDevnet } from '../devnet/devnet.ts'
+import { createChannelReader } from '../src/chain/batch-settlement.ts'
+import { assetOf } from '../src/payments/assets.ts'
 import { PRICE_ATOMIC } from './channels/node.ts'
+import { NETWORK } from './paid-call/terms.ts'
 import { type Part, startPart } from './part.ts'
 import { aligned } from './table.ts'
 
@@ -27,6 +31,7 @@ const [buyers, calls, step] = [values.buyers, values.calls, values.step].map(Num
 /** What a facilitator charges for a transaction, in USDC. */
 const TRANSACTION_COST = 0.001
 
+const usdc = assetOf(NETWORK)!
 const note = (text: string) => process.stderr.write(`${text}\n`)
 const devnet = await startDevnet()
 const dir = await mkdtemp(join(tmpdir(), 'stoa-channels-'))
@@ -71,7 +76,11 @@ try {
   const { charged } = await seller.ask<{ charged: string }>('state')
   const { paid } = await buyer.ask<{ paid: string }>('state')
   for (const part of parts.splice(0).toReversed()) await part.stop()
-  const onChain = await chain.balanceOf(sellerAccount)
+  const { totalClaimed, totalSettled } = await createChannelReader({ request: rpc }).receiver(
+    sellerAccount,
+    usdc.address,
+  )
+  const onChain = (await chain.balanceOf(sellerAccount)) + totalClaimed - totalSettled
   const all = await transactions(firstBlock)
   isRight = charged === paid && BigInt(charged) === onChain && total.wrong === 0
   console.log(aligned(rows).join('\n'))

@@ -62,9 +62,10 @@ async function callOnce(node: StoaNode, agentId: string, name: string, done: Don
   const { signal } = new AbortController()
   try {
     const { output } = await node.execute({ agentId, input, signal, ...(isStreamed && { onProgress }) })
-    if (output !== input || isFailing) done.wrong++
+    const isShown = shown > 0
+    if (output !== input || isFailing || isShown !== isStreamed) done.wrong++
     done.succeeded++
-    if (isStreamed && shown > 0) done.streamed++
+    if (isShown) done.streamed++
   } catch (error) {
     if (!isFailing) {
       done.wrong++

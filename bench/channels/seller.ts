@@ -1,8 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { servePart } from '../part.ts'
 import { FAILS, PRICE_ATOMIC, STREAMS, startNode } from './node.ts'
 
 /** One seller that offers channels. Its agent repeats its task, fails, or shows its output in pieces. */
+/** Longer than a seller gathers words for one frame: a run that is over sooner is shown by its response alone. */
+const PIECE_MS = 25
+
 servePart(async ({ dataDir = '', rpcUrl = '', facilitatorUrl = '', key = '' }) => {
   const node = await startNode({ dataDir, rpcUrl, facilitatorUrl, sellerChannels: 'auto' }, key)
   const agent = { name: 'Repeat', description: 'Repeats its task.', price: PRICE_ATOMIC }
@@ -12,7 +15,7 @@ servePart(async ({ dataDir = '', rpcUrl = '', facilitatorUrl = '', key = '' }) =
       if (!task.startsWith(STREAMS)) return task
       for (const word of task.split(' ')) {
         onOutput?.(`${word} `)
-        await setImmediate()
+        await delay(PIECE_MS)
       }
       return task
     },
