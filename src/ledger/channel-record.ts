@@ -10,13 +10,17 @@ import type { LoadedChannel } from '../store/buyer-channels.ts'
 import type { Leaving } from '../store/leaving.ts'
 import type { StoredSellerChannel } from '../store/seller-channels.ts'
 
+/** What the other side and its agent are called, where that is known. */
+type Names = { peer?: string | undefined; agent?: string | undefined }
+
 /** A channel by which this node pays, as people see it. */
-export function payingChannel(channel: LoadedChannel): ChannelRecord {
-  const { sellerId, mark, seq, stopped, deposit, inFlight, leaving, closedAt } = channel
+export function payingChannel(channel: LoadedChannel, names: Names = {}): ChannelRecord {
+  const { sellerId, agentId, mark, seq, stopped, deposit, inFlight, leaving, closedAt } = channel
   const left = spendableOf(channel) - owedAtMost(channel)
   const free = stopped === undefined && leaving === undefined ? largest(left, 0n) : 0n
   return {
-    ...common(channel, { role: 'buyer', peerId: sellerId, state: stateOf(channel), signed: mark, free }),
+    ...common(channel, { role: 'buyer', peerId: sellerId, names, state: stateOf(channel), signed: mark, free }),
+    ...defined({ agent_id: agentId, agent_name: names.agent }),
     calls: seq,
     calls_under_way: inFlight.size,
     ...(deposit !== undefined && {
@@ -30,12 +34,12 @@ export function payingChannel(channel: LoadedChannel): ChannelRecord {
 }
 
 /** A channel by which this node is paid, as people see it. */
-export function paidChannel(channel: StoredSellerChannel): ChannelRecord {
+export function paidChannel(channel: StoredSellerChannel, names: Names = {}): ChannelRecord {
   const { peerId, best, charged, seq, owedSince } = channel
   const signed = best?.maxClaimableAmount ?? 0n
   const free = largest(spendableOf(channel) - charged, 0n)
   return {
-    ...common(channel, { role: 'seller', peerId, state: stateOf(channel), signed, free }),
+    ...common(channel, { role: 'seller', peerId, names, state: stateOf(channel), signed, free }),
     calls: seq,
     ...rest(channel),
     ...(owedSince !== undefined && { owed_since: isoTime(owedSince) }),
@@ -43,13 +47,13 @@ export function paidChannel(channel: StoredSellerChannel): ChannelRecord {
 }
 
 type Common = Pick<LoadedChannel, 'id' | 'network' | 'config' | 'onChain' | 'charged' | 'createdAt' | 'usedAt'>
-type Seen = { role: ChannelRecord['role']; peerId: string; state: ChannelRecord['state']; signed: bigint; free: bigint }
+type Seen = Pick<ChannelRecord, 'role' | 'state'> & { peerId: string; names: Names; signed: bigint; free: bigint }
 
-function common({ id, network, config, onChain, charged }: Common, { role, peerId, state, signed, free }: Seen) {
+function common({ id, network, config, onChain, charged }: Common, { role, peerId, names, state, signed, free }: Seen) {
   const { payer, receiver, token: asset } = config
   const { balance, totalClaimed } = onChain
   return {
-    ...{ id, role, state, peer_id: peerId, payer, receiver, network, asset },
+    ...{ id, role, state, peer_id: peerId, ...defined({ peer_name: names.peer }), payer, receiver, network, asset },
     ...{ ...amounts('balance', balance), ...amounts('charged', charged), ...amounts('signed', signed) },
     ...amounts('claimed', totalClaimed),
     ...amounts('unclaimed', largest(charged - totalClaimed, 0n)),

@@ -8,12 +8,15 @@ import { retrySettlement } from '../payments/outbox-entry.ts'
 import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { createLedgerReader } from '../store/ledger-reader.ts'
 import { createSellerChannelStore } from '../store/seller-channels.ts'
+import { createPeerNames } from './agent-names.ts'
 import type { Foundation } from './foundation.ts'
+import type { Listings } from './market.ts'
 import type { Selling } from './selling.ts'
 import type { Trust } from './trust.ts'
 
 type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
   namesOf: NamesOf
+  listings: Pick<Listings, 'replica'>
   selling: Pick<Selling, 'named' | 'outbox'>
   buyer: Pick<Buyer, 'look' | 'ownerOf' | 'isReceived'>
   trust: Pick<Trust, 'refund'>
@@ -35,6 +38,8 @@ export function createBooks({ network }: Config, deps: BooksDeps): Books {
   })
   const earnings = createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf })
   const paying = createBuyerChannels(database)
-  const channels = createChannelsApi({ network, paying, paid: createSellerChannelStore(database) })
+  const peerNames = createPeerNames(deps.listings.replica)
+  const paid = createSellerChannelStore(database)
+  const channels = createChannelsApi({ network, paying, paid, namesOf, peerNames })
   return { ledger, earnings, channels, channelSums: channels.sums }
 }

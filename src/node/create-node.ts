@@ -127,7 +127,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const market = createMarket({ ...base, listings, measures, standing: trust.standing })
   const publicUrl = () => publicDoor?.url
   const sources = createNodeSources(config, secrets, { ...base, listings, measures, search: market.search, publicUrl })
-  const books = createBooks(config, { ...base, namesOf, selling, buyer, trust })
+  const books = createBooks(config, { ...base, namesOf, listings, selling, buyer, trust })
   const reporting = createReporting(config, secrets, {
     ...{ ...base, ...books, ...sold.reports, apiUrl: () => api?.url, catalogs: sources.list },
     publicDoor: () => publicDoor && { url: publicDoor.url, tls: publicDoor.tls() },

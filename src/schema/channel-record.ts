@@ -27,6 +27,12 @@ export const ChannelRecord = z
         '`empty`: nothing lies in it; `closed`: this node has taken its money out',
     }),
     peer_id: z.string().meta({ description: 'the other side: the seller, or the buyer that uses it' }),
+    peer_name: z
+      .string()
+      .optional()
+      .meta({ description: 'what the other side calls itself, if it sells on the market' }),
+    agent_id: z.string().optional().meta({ description: 'only of a buyer: the agent that the channel was opened for' }),
+    agent_name: z.string().optional().meta({ description: 'its name, if it is known' }),
     payer: Address,
     receiver: Address,
     network: AnyNetwork,

@@ -8,15 +8,17 @@ const NOW = Date.UTC(2026, 0, 2)
 const id: `0x${string}` = `0x${'ab'.repeat(32)}`
 
 const channel: ChannelRecord = {
-  ...{ id, role: 'buyer', state: 'open', peer_id: peerId, payer: address, receiver: address },
+  ...{ id, role: 'buyer', state: 'open', peer_id: peerId, peer_name: 'Ann', payer: address, receiver: address },
   ...{ network: 'eip155:84532', asset: address, calls: 12, calls_under_way: 2, withdraw_delay_seconds: 86_400 },
   ...{ balance: '0.1', balance_atomic: '100000', charged: '0.012', charged_atomic: '12000' },
   ...{ signed: '0.02', signed_atomic: '20000', claimed: '0.01', claimed_atomic: '10000' },
   ...{ unclaimed: '0.002', unclaimed_atomic: '2000', free: '0.086', free_atomic: '86000' },
+  ...{ agent_id: 'a1', agent_name: 'Writer' },
   ...{ created_at: '2026-01-01T00:00:00.000Z', used_at: '2026-01-01T23:55:00.000Z' },
 }
 const leaving: ChannelRecord = {
   ...channel,
+  ...{ peer_name: undefined, agent_id: undefined, agent_name: undefined },
   ...{ id: `0x${'cd'.repeat(32)}`, role: 'seller', state: 'withdrawing', owed_since: '2026-01-01T20:00:00.000Z' },
   withdrawal: {
     ...{ amount: '0.05', amount_atomic: '50000' },
@@ -46,9 +48,9 @@ test('stoa channel list shows what lies in each channel, what is free, and the c
   const { stdout, stderr, asked } = await run(['channel', 'list', '--role', 'buyer', '--limit', '2'])
   expect(asked).toEqual([{ role: 'buyer', limit: 2 }])
   const [head, first, second] = stdout.split('\n')
-  expect(head).toMatch(/^ROLE +STATE +BALANCE +CHARGED +UNCLAIMED +FREE +CALLS +USED +CHANNEL/)
-  expect(first).toMatch(/^buyer +open +0\.1 +0\.012 +0\.002 +0\.086 +12 +5 min +0xabab/)
-  expect(second).toMatch(/^seller +withdrawing \(ends in 23 h\) /)
+  expect(head).toMatch(/^ROLE +WITH +STATE +BALANCE +CHARGED +UNCLAIMED +FREE +CALLS +USED +CHANNEL/)
+  expect(first).toMatch(/^buyer +Ann +open +0\.1 +0\.012 +0\.002 +0\.086 +12 +5 min +0xabab/)
+  expect(second).toMatch(/^seller +…[^ ]{8} +withdrawing \(ends in 23 h\) /)
   expect(stderr).toContain('stoa channel list --cursor 7.0x')
 })
 
@@ -57,6 +59,8 @@ test('stoa channel show takes the start of an id, and says what each amount mean
   expect(stdout).toMatch(/^charged +0\.012 USDC in 12 calls$/m)
   expect(stdout).toMatch(/^signed +0\.02 USDC: the seller can claim no more$/m)
   expect(stdout).toMatch(/^under way +2 calls$/m)
+  expect(stdout).toMatch(new RegExp(`^seller +Ann \\(${peerId}\\)$`, 'm'))
+  expect(stdout).toMatch(/^opened for +Writer$/m)
   expect(stdout).not.toMatch(/withdrawal/)
   const seller = await run(['channel', 'show', leaving.id])
   expect(seller.stdout).toMatch(/^withdrawal +0\.05 USDC, from 2026-01-02T23:00:00\.000Z on$/m)

@@ -30,7 +30,11 @@ onBothEngines((open) => {
     const database = await open()
     paying = createBuyerChannels(database)
     paid = createSellerChannelStore(database)
-    api = createChannelsApi({ network: usdc.network, paying, paid })
+    api = createChannelsApi({
+      ...{ network: usdc.network, paying, paid },
+      namesOf: (agentId) => (agentId === 'a1' ? { name: 'Writer', seller_name: 'Ann' } : undefined),
+      peerNames: (ids) => new Map([...ids].flatMap((id) => (id === 'bob' ? [[id, 'Bob']] : []))),
+    })
   })
 
   test('a channel of a buyer shows what lies in it, what was signed, charged and claimed, and what is free', async () => {
@@ -45,6 +49,22 @@ onBothEngines((open) => {
       free_atomic: '91000',
     })
     expect(shown).not.toHaveProperty('withdrawal')
+  })
+
+  test('the other side and the agent have their names, where they are known', async () => {
+    const named = await pay({ agentId: 'a1' })
+    const unknown = await pay({ agentId: 'a2' })
+    const sold = await sell({ peerId: 'bob' })
+    const stranger = await sell({})
+    const names = { peer_id: 'seller', peer_name: 'Ann', agent_id: 'a1', agent_name: 'Writer' }
+    expect(await api.get(named.id)).toMatchObject(names)
+    expect(await api.get(unknown.id)).toMatchObject({ agent_id: 'a2' })
+    expect(await api.get(sold.id)).toMatchObject({ peer_id: 'bob', peer_name: 'Bob' })
+    const { items } = await api.list({ limit: 10 })
+    const shown = new Map(items.map(({ id, peer_name, agent_name }) => [id, [peer_name, agent_name]]))
+    expect(shown.get(named.id)).toEqual(['Ann', 'Writer'])
+    expect(shown.get(sold.id)).toEqual(['Bob', undefined])
+    for (const { id } of [unknown, stranger]) expect(shown.get(id)).toEqual([undefined, undefined])
   })
 
   test('a withdrawal has its clock, in both roles, and what it takes out is not free', async () => {

@@ -38,7 +38,11 @@ export function fakeLedger() {
       refund: async () => {},
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),
-    channels: createChannelsApi({ network: 'eip155:84532', paying, paid: createSellerChannelStore(database) }),
+    channels: createChannelsApi({
+      ...{ network: 'eip155:84532', paying, paid: createSellerChannelStore(database) },
+      namesOf: () => undefined,
+      peerNames: () => new Map(),
+    }),
     earnings: createEarnings({ clock, ledger, decimals: 6, nameOf }),
   }
 }

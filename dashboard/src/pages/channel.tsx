@@ -7,6 +7,7 @@ import { Ago, Badge, Facts, Id, PageHead, Section, useNow } from '../parts/bits.
 import { ChannelActions } from '../parts/channel-actions.tsx'
 import { ChannelBar } from '../parts/channel-bar.tsx'
 import { Show } from '../parts/states.tsx'
+import { Link } from '../router.tsx'
 
 /** One payment channel: what lies in it, what was charged, and who can take what. */
 export function Channel({ id }: { id: string }) {
@@ -111,7 +112,17 @@ function Parties({ channel }: { channel: ChannelRecord }) {
     <Section title="About">
       <Facts
         rows={[
-          [isBuyer ? 'Seller' : 'Buyer', <Id key="peer" value={channel.peer_id} what="peer id" />],
+          channel.peer_name !== undefined && [isBuyer ? 'Seller' : 'Buyer', channel.peer_name],
+          [
+            channel.peer_name === undefined ? (isBuyer ? 'Seller' : 'Buyer') : 'Peer',
+            <Id key="peer" value={channel.peer_id} what="peer id" />,
+          ],
+          channel.agent_id !== undefined && [
+            'Opened for',
+            <Link key="agent" to={`/agents/${channel.agent_id}`}>
+              {channel.agent_name ?? channel.agent_id}
+            </Link>,
+          ],
           ['From', <Id key="payer" value={channel.payer} what="address" />],
           ['To', <Id key="receiver" value={channel.receiver} what="address" />],
           ['Network', networkName(channel.network)],

@@ -92,8 +92,8 @@ function List() {
       ) : (
         <Empty title="No channels">
           <p>
-            A buyer opens a channel with <code>buyer.channels: auto</code> in config.yaml, a seller offers channels with{' '}
-            <code>seller.channels: auto</code>. Both need an RPC endpoint.
+            This node opens channels for cheap and frequent calls, and offers them to its buyers, unless{' '}
+            <code>buyer.channels</code> or <code>seller.channels</code> is <code>off</code>. Both need an RPC endpoint.
           </p>
         </Empty>
       )}
@@ -102,7 +102,8 @@ function List() {
 }
 
 function Row({ channel }: { channel: Channel }) {
-  const { id, role, state, peer_id, calls, charged, free, unclaimed, withdrawal, used_at } = channel
+  const { id, role, state, peer_id, peer_name, agent_name, calls, charged, free, unclaimed, withdrawal, used_at } =
+    channel
   const now = useNow()
   const isBuyer = role === 'buyer'
   return (
@@ -110,7 +111,7 @@ function Row({ channel }: { channel: Channel }) {
       <span className="row-kind muted">{isBuyer ? 'You pay' : 'Pays you'}</span>
       <span className="row-main">
         <span className="row-title">
-          {isBuyer ? 'Seller' : 'Buyer'} {short(peer_id, 6)}
+          {peer_name ?? agent_name ?? `${isBuyer ? 'Seller' : 'Buyer'} ${short(peer_id, 6)}`}
         </span>
         <span className="row-meta">
           {calls === 1 ? '1 call' : `${calls} calls`} · {amount(charged)} charged

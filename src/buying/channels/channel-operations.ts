@@ -4,6 +4,7 @@ import type { Listing } from '../../schema/listing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, StoredChannel } from '../../store/buyer-channels.ts'
 import { checkBuyable, type Terms } from '../guard.ts'
+import { furtherTerms } from './channel-only.ts'
 import type { Channels } from './channels.ts'
 import type { ChannelOptions } from './offer.ts'
 import { noRpc } from './offer.ts'
@@ -79,7 +80,8 @@ export function createChannelOperations(
 
 function termsOf(listing: Listing): Terms {
   const { id, seller_id: peerId, addrs, price, network, asset, pay_to: payTo } = listing
-  return { agentId: id, seller: { peerId, addrs }, listed: { amount: price, network, asset, payTo } }
+  const listed = { amount: price, network, asset, payTo }
+  return { agentId: id, seller: { peerId, addrs }, listed, ...furtherTerms(listing) }
 }
 
 function isEmpty({ onChain: { balance, totalClaimed } }: StoredChannel): boolean {

@@ -7,7 +7,7 @@ import { UsageError } from '../exit-code.ts'
 import { theOne } from '../node-access/references.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { channelLines, channelStateText } from '../text/channel-text.ts'
+import { channelLines, channelPeerText, channelStateText } from '../text/channel-text.ts'
 import { age, oneOf, pageOptions, printList, tellMore } from '../text/market-text.ts'
 
 /** A search takes up to some thousand requests to the RPC. */
@@ -23,7 +23,7 @@ export const channelList = command({
   name: 'channel list',
   summary: 'List the payment channels of the running node, newest first',
   details:
-    'A channel pays many calls by one deposit. BALANCE is what was deposited and not taken out, FREE is what new ' +
+    'A channel pays many calls by one deposit. WITH is the other side, by its name if it is known. BALANCE is what was deposited and not taken out, FREE is what new ' +
     'calls may cost, and UNCLAIMED is charged and not claimed yet.',
   examples: ['stoa channel list', 'stoa channel list --role buyer', 'stoa channel list --json'],
   options: {
@@ -40,9 +40,10 @@ export const channelList = command({
     const now = context.parts.clock.now()
     printList(context, items, {
       none: 'no payment channels',
-      headings: ['ROLE', 'STATE', 'BALANCE', 'CHARGED', 'UNCLAIMED', 'FREE', 'CALLS', 'USED', 'CHANNEL'],
+      headings: ['ROLE', 'WITH', 'STATE', 'BALANCE', 'CHARGED', 'UNCLAIMED', 'FREE', 'CALLS', 'USED', 'CHANNEL'],
       cells: (channel) => [
-        ...[channel.role, channelStateText(channel, now), channel.balance, channel.charged, channel.unclaimed],
+        ...[channel.role, channelPeerText(channel), channelStateText(channel, now)],
+        ...[channel.balance, channel.charged, channel.unclaimed],
         ...[channel.free, `${channel.calls}`, age(channel.used_at, now), channel.id],
       ],
     })

@@ -8,6 +8,11 @@ export function channelStateText({ state, withdrawal }: ChannelRecord, now: Unix
   return withdrawal === undefined ? state : `${state} (${timeLeft(withdrawal.ends_at, now)})`
 }
 
+/** Whom a channel pays, or who pays by it, in a table. */
+export function channelPeerText({ peer_name, agent_name, peer_id }: ChannelRecord): string {
+  return printableLine(peer_name ?? agent_name ?? `…${peer_id.slice(-8)}`, 24)
+}
+
 /** `ends in 23 h`, by the clock of this machine, or `can end now`. */
 function timeLeft(at: string, now: UnixMs): string {
   const minutes = Math.floor((Date.parse(at) - now) / 60_000)
@@ -36,7 +41,19 @@ export function channelsText({ paying, paid }: ChannelSums): string {
 
 /** A channel for people: one line for each fact, money first. */
 export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
-  const { role, peer_id, deposit, withdrawal, stopped, calls_under_way, owed_since, leaving } = channel
+  const {
+    role,
+    peer_id,
+    peer_name,
+    agent_id,
+    agent_name,
+    deposit,
+    withdrawal,
+    stopped,
+    calls_under_way,
+    owed_since,
+    leaving,
+  } = channel
   const isBuyer = role === 'buyer'
   const rows: [string, string | undefined][] = [
     ['channel', channel.id],
@@ -55,7 +72,8 @@ export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
     ['free', `${channel.free} USDC`],
     ['deposit', deposit && `${deposit.amount} USDC is under way; it can happen until ${deposit.valid_before}`],
     ['withdrawal', withdrawal && `${withdrawal.amount} USDC, from ${withdrawal.ends_at} on`],
-    [isBuyer ? 'seller' : 'buyer', peer_id],
+    [isBuyer ? 'seller' : 'buyer', peer_name === undefined ? peer_id : `${peer_name} (${peer_id})`],
+    ['opened for', agent_name ?? agent_id],
     ['payer', channel.payer],
     ['receiver', channel.receiver],
     ['network', channel.network],
