@@ -11,6 +11,7 @@ const onBothEngines = [
     'channel-crash-seller',
     'channel-crash-buyer',
     'channel-crash-exit',
+    'channel-crash-stream',
   ],
 ].map((name) => `test/integration/${name}.test.ts`)
 const isOnServer = process.env.STOA_TEST_ENGINE === 'postgres'

@@ -1,4 +1,5 @@
 import { reasonOf } from '../../lib/errors.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { firstCeiling, nextCeiling } from '../../payments/channels/stream-steps.ts'
 import type { FramedStream } from '../../protocols/framed-stream.ts'
@@ -63,7 +64,9 @@ export class Growth {
     try {
       const voucher = await line.grow(id, { asked, most: pricing.max })
       this.#granted = asked
+      faultPoint('buyer:stream-voucher-signed')
       await sendX402Voucher(stream, { correlationId, voucher, asked }, signal)
+      faultPoint('buyer:stream-voucher-sent')
     } catch (error) {
       this.#isOver = true
       logger.info(

@@ -1,4 +1,5 @@
 import { reasonOf } from '../../lib/errors.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import type { SignedVoucher } from '../../schema/channel.ts'
@@ -70,6 +71,7 @@ export class GrowingCall implements Growing {
       try {
         await this.#options.take(voucher, asked - this.#asked)
         this.#asked = asked
+        faultPoint('seller:stream-voucher-taken')
         this.#options.raised(asked)
       } catch (error) {
         this.#options.logger.debug({ reason: reasonOf(error) }, 'a voucher does not raise the ceiling of a call')
