@@ -15,7 +15,7 @@ const OPEN_MS_MAX = 30_000
 servePart(async ({ dataDir = '', seller = '', agentId = '', databaseUrl = '', transport = 'tcp', ...chain }) => {
   const traffic = countTraffic()
   const onChain = onChainOf(chain)
-  const channels = { channels: 'auto', channelDepositMaxAtomic: CHANNEL_DEPOSIT_ATOMIC } as const
+  const channels = { channels: 'always', channelDepositMaxAtomic: CHANNEL_DEPOSIT_ATOMIC } as const
   const { facilitatorUrl } = chain
   const { config, secrets } = benchConfig({
     ...{ dataDir, bootstrap: seller, databaseUrl, onChain, settings: onChain && channels },

@@ -266,9 +266,8 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.cleanupByTaskId(id)
   }
 
-  /** The tasks in memory, and those in the ledger that other processes began, or this one forgot. */
+  /** The tasks in memory, and those in the ledger that other processes began, or this one forgot. Strangers list none. */
   async #list(agentId: string, query: ListTasksRequest, caller: Caller): Promise<ListTasksResponse> {
-    // Strangers find a task by its id or their secret, and none in a list.
     if (isStranger(caller)) return pageOf([], query)
     const seen = ownerSeen(caller)
     const stored = (await this.#messages?.tasks(agentId, seen ?? null, LISTED_MAX)) ?? []

@@ -37,7 +37,7 @@ test('ADR-37 a call to an agent that is sold on channels only waits for the depo
   expect(made[0]).toMatchObject({ amount: 144n, metered: { pricing, units: { input_tokens: 4, output_tokens: 10 } } })
 })
 
-test('T42 D55 ADR-37 units that do not cost what is charged stop the channel: the result stays', async () => {
+test('T43 D55 ADR-37 units that do not cost what is charged stop the channel: the result stays', async () => {
   const own = { ...pricing }
   const { buyer, seller, opened } = await channelMarket({ agent: { ...agent, pricing: own }, listing })
   seller.work = async ({ onUsage }) => {

@@ -77,7 +77,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     if (refusal !== undefined) throw refused(refusal)
     done()
   })
-  app.addHook('onSend', async (request, reply, payload) => answerInRoom(held.get(request), reply, payload, limits))
+  app.addHook('onSend', async (request, reply, payload) => answerInRoom(held.get(request.raw), reply, payload, limits))
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request
     meters.count(PUBLIC_REQUESTS, { status: String(reply.statusCode) })

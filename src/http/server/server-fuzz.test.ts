@@ -110,12 +110,11 @@ function hintsFor(path: string): Hints {
 
 const broken = fc.string({ unit: 'binary' })
 /** Fields that do not go together: a body is also written without those of one side. */
-const exclusive: Record<string, readonly string[][]> = {
-  '/execute': [
-    ['url', 'method', 'headers', 'body', 'expected'],
-    ['agent_id', 'agentId', 'channel'],
-  ],
-}
+const agentOrUrl = [
+  ['url', 'method', 'headers', 'body', 'expected'],
+  ['agent_id', 'agentId', 'channel'],
+]
+const exclusive: Record<string, readonly string[][]> = { '/execute': agentOrUrl, '/orders': agentOrUrl }
 function without(schema: JsonSchema, names: readonly string[]): JsonSchema {
   const named = schema.$ref === undefined ? schema : (schemas[String(schema.$ref).split('/').at(-1)!] as JsonSchema)
   const left = Object.entries((named.properties ?? {}) as JsonSchema).filter(([name]) => !names.includes(name))

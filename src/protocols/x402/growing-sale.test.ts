@@ -66,7 +66,7 @@ test('ADR-37 output waits where it is not covered, and goes on as its buyer rais
   expect(await channel()).toMatchObject({ charged: 5_000n, best: { maxClaimableAmount: 6_000n } })
 })
 
-test('T42 D55 ADR-37 a buyer that withholds vouchers gets what it has paid for, marked as cut, and frees the rest', async () => {
+test('T43 D55 ADR-37 a buyer that withholds vouchers gets what it has paid for, marked as cut, and frees the rest', async () => {
   const { seller, buyer, peer, begin } = await growing({ voucherWaitMs: 30 })
   const id = await begin(2_000n)
   const { answer } = await shownUntil(peer)
@@ -117,7 +117,7 @@ test('ADR-37 vouchers that are late, of another peer or channel, wrong, too low 
   expect(await channel()).toMatchObject({ charged: 3_000n, best: { maxClaimableAmount: MAX + 2_000n } })
 })
 
-test('T42 D55 ADR-37 a buyer that raises by one unit each time is not paid attention to for ever', async () => {
+test('T43 D55 ADR-37 a buyer that raises by one unit each time is not paid attention to for ever', async () => {
   const { peer, begin, raise } = await growing()
   const id = await begin(2_000n)
   await shownUntil(peer, 3_000n)

@@ -38,7 +38,7 @@ test('ADR-37 a call is charged by what the model says it used', async () => {
   expect(again?.message.charge).toEqual(charge)
 })
 
-test('T42 D55 ADR-37 a charge never passes max, whatever was used', async () => {
+test('T43 D55 ADR-37 a charge never passes max, whatever was used', async () => {
   const { seller, buyer, peer } = await metered()
   seller.work = async ({ onUsage }) => {
     onUsage?.({ inputTokens: Number.MAX_SAFE_INTEGER, outputTokens: Number.MAX_SAFE_INTEGER })
