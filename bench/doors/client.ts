@@ -20,7 +20,8 @@ export type Flooding = { kind: 'flood'; seller: Seller; requests: number; connec
 export type Flooded = { statuses: Record<string, number>; seconds: number }
 export type Question = Paying | Flooding | { kind: 'sign'; seller: Seller; calls: number } | { kind: 'halt' }
 
-/** A seller limits the requests of one address. Every connection comes from an address of its own. */
+/** A seller limits the requests of one address. Whatever the load, these take turns, each with a connection of its own. */
+const ADDRESSES = 64
 const addressOf = (connection: number) => `127.1.0.${connection + 1}`
 const FLOOD_ADDRESS = '127.0.0.9'
 const json = { 'content-type': 'application/json' }
@@ -68,8 +69,10 @@ async function pay({ seller, calls, concurrent, asksFirst }: Paying): Promise<Pa
   const latencies: number[] = []
   isHalted = false
   const sender = async (_: unknown, index: number) => {
-    const client = clientOf(seller, addressOf(index))
+    let address = index
     for (let payment = waiting.pop(); payment !== undefined && !isHalted; payment = waiting.pop()) {
+      const client = clientOf(seller, addressOf(address))
+      address = (address + concurrent) % ADDRESSES
       const from = performance.now()
       if (asksFirst) {
         const unpaid = await client.request({ path, method: 'POST', headers: json, body })
