@@ -25,7 +25,9 @@ beforeAll(async () => {
   const chain = { rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl }
   seller = await startTestNode({ key, apiEnabled: true, ...chain })
   const bootstrap = [seller.addresses().find((address) => address.includes('/tcp/'))!]
-  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, bootstrap, ...chain })
+  // Each call is a payment of its own, so that the chain shows it.
+  const channels = 'off'
+  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, bootstrap, channels, ...chain })
   await seller.ownAgents.keep({ name: 'honest', description: 'x', price: PRICE, worker: true })
   await seller.ownAgents.keep({ name: 'flapping', description: 'x', price: PRICE, worker: true })
   await seller.ownAgents.keep({ name: 'stuck', description: 'x', price: PRICE, worker: true, timeout_seconds: 1 })

@@ -13,7 +13,9 @@ beforeAll(async () => {
   devnet = await startDevnet()
   const { rpcUrl, facilitatorUrl } = devnet
   const key = devnet.wallets.buyer.privateKey
-  buyer = await startTestNode({ key, rpcUrl, facilitatorUrl, dailyBudgetAtomic: 100_000_000n })
+  // Each call is a payment of its own, so that the chain shows it.
+  const channels = 'off'
+  buyer = await startTestNode({ key, rpcUrl, facilitatorUrl, channels, dailyBudgetAtomic: 100_000_000n })
 })
 afterAll(async () => {
   await killNodeProcesses()

@@ -61,7 +61,8 @@ async function openMarket(port?: number): Promise<Market> {
   const command = ['/bin/sh', '-c', 'task=$(cat); echo "$task" >> "$0"; sleep 0.1; printf %s "$task"', file]
   await seller.registerAgent({ name: 'repeat', description: 'repeats', price: PRICE, command })
   const bootstrap = [seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!]
-  const bought = { key: buyerKey, ...chain, bootstrap, dailyBudgetAtomic: 10_000_000n }
+  // Each call is a payment of its own, so that the chain shows it.
+  const bought = { key: buyerKey, ...chain, bootstrap, dailyBudgetAtomic: 10_000_000n, channels: 'off' as const }
   const buyer = await startTestNode({ ...bought, databaseUrl: server.address(buys, port) })
   const { id: agentId } = await discover(buyer, seller.peerId, 'repeat')
   const readers = { seller: readServer(server.address(sells)), buyer: readServer(server.address(buys)) }
