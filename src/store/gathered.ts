@@ -57,7 +57,8 @@ export function gathered<Item, Value>(
     } catch (error) {
       begun ??= take()
       const isOver = begun.length === 1 && !mayPassAlone(error)
-      if (isOver || isLedgerAway(error)) for (const { reject } of begun) reject(error)
+      // A change of many may be too long for a bad connection: what needs no order is tried again by itself, at once.
+      if (isOver || (isOrdered && isLedgerAway(error))) for (const { reject } of begun) reject(error)
       else await oneByOne(begun)
     }
   }

@@ -25,8 +25,12 @@ beforeAll(async () => {
 afterEach(() => market.stopNodes())
 afterAll(() => market?.stop())
 
+/** Each call is a payment of its own, so that the balance shows it. */
+const off = { mode: 'off', opensByRule: false, aheadCalls: 0, depositMax: 0n, idleMs: 60_000 } as const
+const eachByItself = { channels: off }
+
 async function buyerOf(selling: Front, options: TestNodeOptions = {}) {
-  const buyer = await market.funded(options, [selling])
+  const buyer = await market.funded({ ...options, buyer: { ...options.buyer, channels: off } }, [selling])
   await discovered(buyer.url, selling.id)
   return buyer
 }
@@ -35,7 +39,7 @@ async function buyerOf(selling: Front, options: TestNodeOptions = {}) {
 const AHEAD = 8
 
 test('T6 runs that fail after their purchase cost their seller little: soon each is paid for before it runs', async () => {
-  const selling = await market.front({ output_bytes_max: 1_000 })
+  const selling = await market.front({ output_bytes_max: 1_000 }, { buyer: eachByItself })
   const buyer = await buyerOf(selling)
   const ask = (n: number) => refusal(run({ node: buyer.node, id: selling.id }, { input: `${n}${'x'.repeat(1_000)}` }))
   const MORE = 2

@@ -12,7 +12,8 @@ import { type PostgresServer, startPostgres } from '../support/postgres-server.t
 import { ChaosNode } from './node.ts'
 
 export const PRICE = 10_000n
-const CHANNELS_ON = 'seller: {channels: auto}\nbuyer: {channels: auto}\n'
+/** Without channels each call is a payment of its own, so that the chain shows it. */
+const channelsText = (mode: 'auto' | 'off') => `seller: {channels: '${mode}'}\nbuyer: {channels: '${mode}'}\n`
 const RUN_SCRIPT = `task=$(cat); echo "\${task%%|*}" >> "$0"; sleep 0.1; printf %s "$task"`
 
 /** The processes of one seller, or of one buyer: one identity, one wallet, one ledger. */
@@ -82,7 +83,8 @@ export async function startFleetWorld({
       else await copyFile(join(first, 'identity.key'), join(dataDir, 'identity.key'))
       first ??= dataDir
       if (name === 'seller') await writeAgent(dataDir, runs)
-      if (tradesOnChannels) await writeFile(join(dataDir, 'config.yaml'), CHANNELS_ON, { mode: 0o600 })
+      const channels = channelsText(tradesOnChannels ? 'auto' : 'off')
+      await writeFile(join(dataDir, 'config.yaml'), channels, { mode: 0o600 })
       const environment = {
         ...chain,
         ETHEREUM_PRIVATE_KEY: key,

@@ -143,7 +143,12 @@ describe.each(bindings)('$version over $binding', (binding) => {
     const secret = randomUUID()
     const { id } = await asked(client, 'listed?', secret)
     for (const caller of [by(), by(secret)]) {
-      await expect(client.listTasks({ tenant: '' } as never, caller)).rejects.toThrow()
+      // Older versions of A2A have no list.
+      const listed = client.listTasks({ tenant: '' } as never, caller).then(
+        ({ tasks }) => tasks,
+        () => [],
+      )
+      expect(await listed).toEqual([])
       const push = { tenant: '', taskId: id, id: 'x', url: 'https://example.org', token: '' }
       // The client reads in the card that there are none.
       await expect(async () => client.createTaskPushNotificationConfig(push as never, caller)).rejects.toThrow(/Push/)
