@@ -78,7 +78,7 @@ export async function startNode(
   }
 }
 
-function spawnStoa(args: readonly string[], environment: Environment): ChildProcess {
+export function spawnStoa(args: readonly string[], environment: Environment): ChildProcess {
   const { PATH = '', HOME = '' } = process.env
   return spawn(process.execPath, [STOA, ...args], {
     env: { PATH, HOME, ...environment },

@@ -43,6 +43,12 @@ describe('T13: is unclear, for the chain to decide', () => {
   })
 })
 
+test('T21: a reason that repeats the payment is told without it', () => {
+  const signature = `0x${'ab'.repeat(65)}`
+  const told = outcome({ success: false, errorReason: `bad signature ${signature} of ${transaction}`.slice(0, 200) })
+  expect(told).toEqual({ kind: 'unclear', reason: expect.stringContaining('bad signature [cut] of 0x') })
+})
+
 describe('D40: is down, and nothing is lost by it', () => {
   const rpc = 'HTTP request failed.\n\nStatus: 503\nURL: http://rpc/\n\nDetails: "no"'
   test.each<[string, unknown, number?]>([

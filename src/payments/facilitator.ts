@@ -39,6 +39,8 @@ export interface ChannelFacilitator {
 const CONNECTIONS_MAX = 64
 const ANSWER_BYTES_MAX = 64 * 1024
 const REASON_CHARS_MAX = 200
+/** A signature in hex has 130 characters. A payment in base64 has more. */
+const PAYMENT_LIKE = /[\w+/=-]{100,}/g
 /** Error codes for a failed connection. Some also end an open connection: see `isUnreached`. */
 const NO_CONNECTION = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN']
 const CONNECTING = ['connect', 'getaddrinfo']
@@ -166,7 +168,10 @@ export function outcomeOf({ status, text }: { status: number; text: string }): S
   return { kind, reason: short(`the facilitator could not settle: ${reason}`) }
 }
 
-/** Reasons come from outside and go to logs and to the operator: limit their length, keep one line. */
+/**
+ * Reasons come from outside and go to logs and to the operator: limit their length, keep one line. A facilitator may
+ * repeat the payment, which is money for whoever reads it until it is settled. Hashes and accounts are shorter (T21).
+ */
 function short(reason: string): string {
-  return oneLine(reason, REASON_CHARS_MAX)
+  return oneLine(reason.replace(PAYMENT_LIKE, '[cut]'), REASON_CHARS_MAX)
 }
