@@ -1,14 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Hold } from '../../lib/hold.ts'
 import type { Meters } from '../../lib/meters.ts'
+import { Shares } from '../../lib/shares.ts'
 import { tooManyRequests } from './public-error.ts'
 import { baseHeaders } from './public-headers.ts'
 import { PUBLIC_REQUESTS } from './public-meters.ts'
 
 /** How long a refusal waits. A connection that is refused asks five times a second at most. */
 const LATER_MS = 200
-/** Refusals of one site that wait, and of all. What is beyond them is refused at once. */
-const PER_SITE_MAX = 128
-const ALL_MAX = 4_096
+/** Refusals that wait, of one site and of all. Beyond it a request is refused at once. */
+const WAITING_MAX = { each: 128, all: 4_096 }
 /** Bytes of a body that are read and dropped, to keep its connection. */
 const DROPPED_BYTES_MAX = 64 * 1024
 
@@ -26,8 +27,7 @@ const head = {
  */
 export class LateRefusals {
   readonly #meters: Pick<Meters, 'count'>
-  readonly #of = new Map<string, number>()
-  #all = 0
+  readonly #waiting = new Shares(WAITING_MAX)
 
   constructor({ meters }: { meters: Pick<Meters, 'count'> }) {
     this.#meters = meters
@@ -35,21 +35,12 @@ export class LateRefusals {
 
   refuse(site: string, request: IncomingMessage, response: ServerResponse): void {
     this.#meters.count(PUBLIC_REQUESTS, { status: String(status) })
-    const own = this.#of.get(site) ?? 0
-    if (own >= PER_SITE_MAX || this.#all >= ALL_MAX) return void answer(request, response)
-    this.#of.set(site, own + 1)
-    this.#all += 1
+    const waiting = this.#waiting.take(site)
+    if (!(waiting instanceof Hold)) return void answer(request, response)
     setTimeout(() => {
-      this.#leave(site)
+      waiting[Symbol.dispose]()
       answer(request, response)
     }, LATER_MS)
-  }
-
-  #leave(site: string): void {
-    this.#all -= 1
-    const own = this.#of.get(site)! - 1
-    if (own > 0) this.#of.set(site, own)
-    else this.#of.delete(site)
   }
 }
 

@@ -20,7 +20,7 @@ test('T36 requests at once are limited for a site and for all, and a request tha
   const one = limits({ atOncePerSite: 2, atOnce: 3 })
   const first = one.enter('a', false) as Hold
   one.enter('a', false)
-  expect(one.enter('a', false)).toBe('site')
+  expect(one.enter('a', false)).toBe('each')
   one.enter('b', false)
   expect(one.enter('c', false)).toBe('all')
   first[Symbol.dispose]()
@@ -32,11 +32,11 @@ test('T36 requests at once are limited for a site and for all, and a request tha
 test('T36 bodies take room before they are read, and one large body is let in where nothing else is', () => {
   const one = limits({ bytesPerSite: 100, bytes: 150 })
   const large = one.hold('a', 1_000) as Hold
-  expect(one.hold('a', 1)).toBe('site')
+  expect(one.hold('a', 1)).toBe('each')
   expect(one.hold('b', 1)).toBe('all')
   large[Symbol.dispose]()
   expect(one.hold('a', 100)).toBeInstanceOf(Hold)
-  expect(one.hold('a', 1)).toBe('site')
+  expect(one.hold('a', 1)).toBe('each')
   expect(one.hold('b', 50)).toBeInstanceOf(Hold)
   expect(one.hold('c', 1)).toBe('all')
 })
@@ -46,5 +46,5 @@ test('T36 a payment that is of no use costs its site ten more', () => {
   one.enter('a', true)
   one.blame('a')
   expect(one.enter('a', true)).toBeInstanceOf(Hold)
-  expect(one.enter('a', true)).toBe('site')
+  expect(one.enter('a', true)).toBe('each')
 })

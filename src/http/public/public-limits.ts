@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
-import { Hold } from '../../lib/hold.ts'
+import type { Hold } from '../../lib/hold.ts'
+import { Shares } from '../../lib/shares.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
 
 export type PublicLimitsOptions = {
@@ -27,36 +28,34 @@ export const publicLimits: PublicLimitsOptions = {
 const FAULT_PAYMENTS = 10
 const SITES_MAX = 10_000
 
-/** Why a request is not answered now. `site`: its sender has too much under way. `all`: everybody together has. */
-type Refusal = 'site' | 'all'
+/** Why a request is not answered now. `each`: its site has too much under way. `all`: all sites together have. */
+export type Refusal = 'each' | 'all'
 
 /** What strangers may use of the public listener. A site that uses nothing takes no memory. */
 export class PublicLimits {
-  readonly #options: PublicLimitsOptions
   readonly #clock: Clock
   readonly #asks: TokenBuckets
   readonly #payments: TokenBuckets
-  readonly #requests = new Shares()
-  readonly #bytes = new Shares()
+  readonly #requests: Shares
+  readonly #bytes: Shares
 
   constructor(options: PublicLimitsOptions, { clock }: { clock: Clock }) {
-    this.#options = options
     this.#clock = clock
     this.#asks = new TokenBuckets({ ...options.asks, keysMax: SITES_MAX })
     this.#payments = new TokenBuckets({ ...options.payments, keysMax: SITES_MAX })
+    this.#requests = new Shares({ each: options.atOncePerSite, all: options.atOnce })
+    this.#bytes = new Shares({ each: options.bytesPerSite, all: options.bytes })
   }
 
   /** Takes the place of a request. The paid ones have a rate of their own: unpaid ones of a shared address keep none out. */
   enter(site: string, isPaid: boolean): Hold | Refusal {
-    const { atOnce, atOncePerSite } = this.#options
-    if (!(isPaid ? this.#payments : this.#asks).take(site, 1, this.#clock.now())) return 'site'
-    return this.#requests.take(site, 1, { each: atOncePerSite, all: atOnce })
+    if (!(isPaid ? this.#payments : this.#asks).take(site, 1, this.#clock.now())) return 'each'
+    return this.#requests.take(site)
   }
 
   /** Takes room for a body before it is read. */
   hold(site: string, bytes: number): Hold | Refusal {
-    const { bytes: all, bytesPerSite: each } = this.#options
-    return this.#bytes.take(site, bytes, { each, all })
+    return this.#bytes.take(site, bytes)
   }
 
   /** Charges a site for a payment that took work and was of no use. */
@@ -64,27 +63,5 @@ export class PublicLimits {
     for (let taken = 0; taken < FAULT_PAYMENTS; taken++) {
       if (!this.#payments.take(site, 1, this.#clock.now())) return
     }
-  }
-}
-
-/** Sums by site, and of all. */
-class Shares {
-  readonly #of = new Map<string, number>()
-  #all = 0
-
-  take(site: string, amount: number, max: { each: number; all: number }): Hold | Refusal {
-    const own = this.#of.get(site) ?? 0
-    // A single large request is let in where nothing else is.
-    if (own > 0 && own + amount > max.each) return 'site'
-    if (this.#all > 0 && this.#all + amount > max.all) return 'all'
-    this.#add(site, amount)
-    return new Hold(() => this.#add(site, -amount))
-  }
-
-  #add(site: string, amount: number): void {
-    this.#all += amount
-    const own = (this.#of.get(site) ?? 0) + amount
-    if (own > 0) this.#of.set(site, own)
-    else this.#of.delete(site)
   }
 }

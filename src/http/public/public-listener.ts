@@ -3,7 +3,9 @@ import type { Server as HttpServer } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
+import { Hold } from '../../lib/hold.ts'
 import type { Service } from '../../lib/lifecycle.ts'
+import { Shares } from '../../lib/shares.ts'
 import { within } from '../../lib/wait.ts'
 import type { DoorSales } from '../../protocols/doors/door-sales.ts'
 import { urlHost } from '../server/host-name.ts'
@@ -145,18 +147,12 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
 function limitConnections(listener: HttpServer | HttpsServer, sites: SiteReader): void {
   listener.maxConnections = CONNECTIONS_MAX
   listener.maxHeadersCount = HEADERS_MAX
-  const open = new Map<string, number>()
+  const open = new Shares({ each: CONNECTIONS_PER_ADDRESS })
   listener.on('connection', (socket: Socket) => {
     if (sites.isProxy(socket.remoteAddress)) return
-    const site = sites.siteOf({ socket, headers: {} })
-    const own = (open.get(site) ?? 0) + 1
-    if (own > CONNECTIONS_PER_ADDRESS) return void socket.destroy()
-    open.set(site, own)
-    socket.once('close', () => {
-      const left = (open.get(site) ?? 1) - 1
-      if (left > 0) open.set(site, left)
-      else open.delete(site)
-    })
+    const place = open.take(sites.siteOf({ socket, headers: {} }))
+    if (!(place instanceof Hold)) return void socket.destroy()
+    socket.once('close', () => place[Symbol.dispose]())
   })
 }
 

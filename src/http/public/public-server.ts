@@ -13,7 +13,7 @@ import type { SiteReader } from './client-site.ts'
 import { isMuchUnread, LateRefusals } from './late-refusals.ts'
 import { PublicError, refusalOf, tooManyRequests } from './public-error.ts'
 import { baseHeaders } from './public-headers.ts'
-import type { PublicLimits } from './public-limits.ts'
+import type { PublicLimits, Refusal } from './public-limits.ts'
 import { PUBLIC_REQUESTS } from './public-meters.ts'
 import { type PublicMount, publicMount } from './public-mount.ts'
 import { pageHeaders, publicPage } from './public-page.ts'
@@ -145,7 +145,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     return (request: IncomingMessage, response: ServerResponse) => {
       const site = sites.siteOf(request)
       const entered = stopping ? undefined : limits.enter(site, isPaid(request))
-      if (entered === 'site') return void late.refuse(site, request, response)
+      if (entered === 'each') return void late.refuse(site, request, response)
       const own: Held = { site, holds: [], isAtWork: false, isClosed: false }
       if (entered === 'all') own.refusal = entered
       else if (entered !== undefined) own.holds.push(entered)
@@ -213,13 +213,13 @@ function notUsed(): never {
   throw new Error('not used')
 }
 
-function take(own: Held, taken: Hold | 'site' | 'all'): void {
+function take(own: Held, taken: Hold | Refusal): void {
   if (!(taken instanceof Hold)) throw refused(taken)
   own.holds.push(taken)
 }
 
-function refused(limit: 'site' | 'all'): PublicError {
-  if (limit === 'site') return tooManyRequests()
+function refused(limit: Refusal): PublicError {
+  if (limit === 'each') return tooManyRequests()
   return new PublicError('BUSY', 'this node has too many requests now', { retryAfterSeconds: 2 })
 }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { Hold } from '../../lib/hold.ts'
+import { Shares } from '../../lib/shares.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
 import type { Hex } from '../../schema/primitives.ts'
 
@@ -11,7 +12,7 @@ const PAYER_RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
 /** What one account may ask for at all doors on which callers prove nothing else. */
 export class PayerLimits {
   readonly #clock: Clock
-  readonly #open = new Map<string, number>()
+  readonly #open = new Shares({ each: PER_PAYER_MAX })
   readonly #rates = new TokenBuckets(PAYER_RATE)
 
   constructor(deps: { clock: Clock }) {
@@ -25,14 +26,10 @@ export class PayerLimits {
    */
   enter(payer: Hex): Hold | string {
     const key = payer.toLowerCase()
-    const own = this.#open.get(key) ?? 0
-    if (own >= PER_PAYER_MAX) return `at most ${PER_PAYER_MAX} requests of one account may run at once`
-    if (!this.#rates.take(key, 1, this.#clock.now())) return 'too many paid requests from this account'
-    this.#open.set(key, own + 1)
-    return new Hold(() => {
-      const rest = this.#open.get(key)! - 1
-      if (rest > 0) this.#open.set(key, rest)
-      else this.#open.delete(key)
-    })
+    const place = this.#open.take(key)
+    if (!(place instanceof Hold)) return `at most ${PER_PAYER_MAX} requests of one account may run at once`
+    if (this.#rates.take(key, 1, this.#clock.now())) return place
+    place[Symbol.dispose]()
+    return 'too many paid requests from this account'
   }
 }
