@@ -2,7 +2,7 @@ import type * as z from 'zod'
 import { formatPrice } from '../../schema/amount.ts'
 import type { ChannelWish } from '../../schema/channel.ts'
 import type { ExecuteBody } from '../../schema/execute.ts'
-import type { Expected, WebMethod } from '../../schema/web-purchase.ts'
+import type { WebWish } from '../../schema/web-purchase.ts'
 
 export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
@@ -38,14 +38,7 @@ export function bodyOf({ agentId, input, maxPriceAtomic, awaitsSettlement, chann
   return { agent_id: agentId, input, max_price, await_settlement: awaitsSettlement, channel }
 }
 
-export type BuyUrlCall = Pick<ExecuteCall, 'maxPriceAtomic' | 'awaitsSettlement' | 'idempotencyKey'> & {
-  url: string
-  task?: string | undefined
-  method?: WebMethod | undefined
-  headers?: Readonly<Record<string, string>> | undefined
-  body?: string | undefined
-  expected?: Expected | undefined
-}
+export type BuyUrlCall = Pick<ExecuteCall, 'maxPriceAtomic' | 'awaitsSettlement' | 'idempotencyKey'> & WebWish
 
 export function urlBodyOf({
   maxPriceAtomic,
