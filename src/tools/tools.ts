@@ -25,6 +25,7 @@ import {
   type QuoteOutput,
   type ToolAgent,
 } from '../schema/tools.ts'
+import { type Expected, expectedOf } from '../schema/web-purchase.ts'
 import type { Search } from '../search/search.ts'
 import type { Sources } from '../sources/sources.ts'
 
@@ -216,6 +217,6 @@ function readPrice(text: string | number, name = 'max_price'): bigint {
   }
 }
 
-function readExpected({ price, pay_to: payTo, asset, network }: NonNullable<z.output<typeof BuyInput>['expected']>) {
-  return { amount: price === undefined ? undefined : readPrice(price, 'expected.price'), payTo, asset, network }
+function readExpected({ price, ...terms }: NonNullable<z.output<typeof BuyInput>['expected']>): Expected {
+  return expectedOf({ ...terms, price: price === undefined ? undefined : readPrice(price, 'expected.price') })
 }
