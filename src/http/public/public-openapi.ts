@@ -1,4 +1,4 @@
-import { formatAmount } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 
 /** What `GET /x402` lists: every agent that strangers can buy now. */
 export type PublicIndex = {
@@ -116,7 +116,7 @@ function arrayOf(name: string): object {
 }
 
 function pathsOf({ agent_id: id, name, description, tags, price_atomic: price }: SoldAgent): [string, object][] {
-  const amount = formatAmount(BigInt(price), 6)
+  const amount = formatPrice(BigInt(price))
   const isFree = price === '0'
   const operation = (operationId: string, summary: string, response: 'Result' | 'Stream') => ({
     ...{ operationId, summary, description, tags },
