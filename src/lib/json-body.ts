@@ -1,8 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { CodedError } from './errors.ts'
-import { readJson, utf8Text } from './json.ts'
-
-type JsonBody = { ok: true; value: unknown } | { ok: false; reason: string }
+import { type Json, readJson, utf8Text } from './json.ts'
 
 /** Reads a body of at most `bytesMax` bytes. @throws CodedError `BODY_TOO_LARGE` */
 export async function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
@@ -18,7 +16,7 @@ export async function readBytes(request: IncomingMessage, bytesMax: number): Pro
 }
 
 /** Parses a JSON body whose sender is not trusted, or says what is wrong with it. */
-export function parseJsonBody(bytes: Uint8Array): JsonBody {
+export function parseJsonBody(bytes: Uint8Array): Json {
   const text = utf8Text(bytes)
   if (text !== undefined && PROTOTYPE_KEY.test(text)) return { ok: false, reason: 'the body has the key __proto__' }
   const json = readJson(text ?? bytes)

@@ -10,7 +10,8 @@ export const JSON_LIMITS: JsonLimits = { levels: 64, values: 100_000 }
 /** For JSON of this machine, and for threads of their own. */
 export const UNLIMITED: JsonLimits = { levels: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY }
 
-type Json = { ok: true; value: unknown } | { ok: false; reason: string }
+/** A value, or what is wrong with its text. */
+export type Json = { ok: true; value: unknown } | { ok: false; reason: string }
 
 /** Most messages are shorter. Whatever one holds, to parse it takes microseconds. */
 const SHORT_LENGTH = 4_096

@@ -1,4 +1,4 @@
-import { readJson } from '../../lib/json.ts'
+import { excessOf, parseJson, UNLIMITED } from '../../lib/json.ts'
 import { AgentError } from '../runtime.ts'
 import { isObject, type JsonObject, plainSchema, wordsOnly } from './plain-schema.ts'
 
@@ -17,9 +17,9 @@ export type ReadInput = (task: string) => Promise<JsonObject>
 export function inputReader(schema: JsonObject | undefined): ReadInput {
   let checking: Promise<(args: JsonObject) => string | undefined> | undefined
   return async (task) => {
-    const json = readJson(task)
-    if (!json.ok && !json.reason.startsWith('is not')) throw refused(`the task ${json.reason}`)
-    const args = json.ok ? json.value : undefined
+    const excess = excessOf(task)
+    if (excess !== undefined) throw refused(`the task ${excess}`)
+    const args = parseJson(task, UNLIMITED)
     if (!isObject(args)) throw refused('the task is not a JSON object of arguments, such as {"name": "value"}')
     const trouble = troubleOf(args)
     if (trouble !== undefined) throw refused(trouble)
