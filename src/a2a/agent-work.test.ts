@@ -1,7 +1,9 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { agentId, requirements, signed } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { RunSlotsFull } from '../agents/run-slots.ts'
+import { secp256k1 } from '../payments/secp256k1.ts'
+import { PayerLimits } from '../protocols/doors/payer-limits.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
@@ -56,3 +58,15 @@ test('D39 what is settled and whose result could not be stored is run again when
   expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
   expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([2, 1])
 }, 20_000)
+
+test('the signature of a payment is checked once where accounts have limits too', async () => {
+  seller = await new TestSeller().start()
+  const payers = new PayerLimits(seller.deps)
+  const taken = vi.spyOn(payers, 'enter')
+  const payment = paying()
+  const recovered = vi.spyOn(secp256k1, 'recover')
+  onTestFinished(() => recovered.mockRestore())
+  const outcome = await agentWork(agentId, 'd', { ...seller.deps, payers })(payment, { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
+  expect([recovered.mock.calls.length, taken.mock.calls.length]).toEqual([1, 1])
+})

@@ -1,8 +1,7 @@
-import type { Hold } from '../lib/hold.ts'
 import { pause } from '../lib/wait.ts'
 import { requirementsOf } from '../payments/requirements.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
-import { proveSigner } from '../payments/verify.ts'
+import { proveSigner, type VerifiedPayment } from '../payments/verify.ts'
 import type { PayerLimits } from '../protocols/doors/payer-limits.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
@@ -81,7 +80,8 @@ async function paidFor(
   ask: PaymentRequest,
 ): Promise<Outcome> {
   const { agent, requirements } = ask
-  const place = await placeOf(payment, ask)
+  const proved = await proofOf(payment, ask)
+  const place = proved && ask.payers?.enter(proved.payer)
   if (typeof place === 'string') return asked(`${place}; nothing was charged: send the payment again`, turn, ask)
   using _place = place
   let claimed: { id: Hex; settlesFirst: boolean } | undefined
@@ -94,7 +94,7 @@ async function paidFor(
     progress.working(verified())
   }
   try {
-    const task = { payment, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed }
+    const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
       if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, turn, ask)
       throw error
@@ -118,15 +118,15 @@ async function paidFor(
   }
 }
 
-/** A place among the requests of this account, or why it has none. A payment that proves no account is refused later. */
-async function placeOf(
+/** What the signature proves, where accounts have limits. A payment that proves no account is refused later. */
+async function proofOf(
   payment: PaymentEnvelope,
   { payers, asset }: PaymentRequest,
-): Promise<Hold | string | undefined> {
+): Promise<VerifiedPayment | undefined> {
   if (payers === undefined) return undefined
   await signatureTurn()
   const proof = proveSigner(payment, asset)
-  return proof.ok ? payers.enter(proof.payment.payer) : undefined
+  return proof.ok ? proof.payment : undefined
 }
 
 /** A payer that has seen part of the output can no longer cancel (T6). */

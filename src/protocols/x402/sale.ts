@@ -34,7 +34,7 @@ import { orUsed, sayingIfUsed, usedAuthorization } from './used-authorization.ts
 export type PaidTask = {
   payment: PaymentEnvelope
   /** What the signature of `payment` proves, if that is known. Undefined: it is checked here. */
-  proved?: VerifiedPayment
+  proved?: VerifiedPayment | undefined
   input: string
   /** Undefined for a payment that came without being asked for. */
   challenge: Challenge | undefined
