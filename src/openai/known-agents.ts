@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Search } from '../search/search.ts'
@@ -6,7 +7,7 @@ import type { Search } from '../search/search.ts'
 const CONSIDERED_MAX = 300
 /** How long a reading of the market is used. Presence is looked at no more often. */
 const KEPT_MS = 1_000
-/** Tags whose listings are kept. Beyond it all are read anew. */
+/** Tags whose listings are kept. Beyond it the oldest reading is dropped. */
 const TAGS_MAX = 64
 
 /** `isWhole`: no listing that fits was left out. */
@@ -19,7 +20,7 @@ type Kept = Considered & { at: UnixMs }
  */
 export class KnownAgents {
   readonly #deps: { search: Pick<Search, 'page'>; clock: Clock }
-  readonly #kept = new Map<string, Kept>()
+  readonly #kept = new BoundedMap<string, Kept>(TAGS_MAX)
 
   constructor(deps: { search: Pick<Search, 'page'>; clock: Clock }) {
     this.#deps = deps
@@ -32,7 +33,6 @@ export class KnownAgents {
     const kept = this.#kept.get(name)
     if (kept !== undefined && now >= kept.at && now < kept.at + KEPT_MS) return kept
     const read = { ...this.#read(tag), at: now }
-    if (this.#kept.size >= TAGS_MAX) this.#kept.clear()
     this.#kept.set(name, read)
     return read
   }
