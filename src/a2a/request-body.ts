@@ -38,8 +38,9 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
  * What the SDK takes for granted. It throws a TypeError at a part that is null, which would be told as a fault of this
  * node. It would convert any value to text, and so change the task that the caller pays for. All else is its business.
  */
-const text = z.string('must be a string').nullish()
-const texts = z.array(z.string('must be a string'), 'must be a list').nullish()
+const string = z.string('must be a string')
+const text = string.nullish()
+const texts = z.array(string, 'must be a list').nullish()
 /** As `shape` says, if it is an object. */
 const ifObject = (shape: z.ZodType) =>
   z
@@ -47,17 +48,13 @@ const ifObject = (shape: z.ZodType) =>
     .optional()
     .superRefine((value, context) => {
       if (typeof value !== 'object' || value === null || Array.isArray(value)) return
-      const checked = shape.safeParse(value)
-      for (const { path, message } of checked.error?.issues ?? []) context.addIssue({ code: 'custom', path, message })
+      addIssues(context, shape.safeParse(value))
     })
-const File = z.looseObject({ bytes: z.string('must be a string').optional(), uri: text }, 'must be an object')
+const File = z.looseObject({ bytes: string.optional(), uri: text }, 'must be an object')
 const Part = z
   .looseObject({ kind: z.unknown().optional(), text, raw: text, file: z.unknown().optional() }, 'must be an object')
   .superRefine(({ kind, file }, context) => {
-    if (kind !== 'file' && file == null) return
-    for (const { path, message } of File.safeParse(file).error?.issues ?? []) {
-      context.addIssue({ code: 'custom', path: ['file', ...path], message })
-    }
+    if (kind === 'file' || file != null) addIssues(context, File.safeParse(file), 'file')
   })
 const parts = z.array(Part, 'must be a list').nullish()
 const Message = z.looseObject({ parts, content: parts, extensions: texts, referenceTaskIds: texts })
@@ -72,3 +69,9 @@ const Shape = ifObject(
         context.addIssue({ code: 'custom', path: ['params'], message: 'lacks pushNotificationConfig' })
     }),
 )
+
+function addIssues(context: z.core.$RefinementCtx, { error }: z.ZodSafeParseResult<unknown>, ...at: string[]): void {
+  for (const { path, message } of error?.issues ?? []) {
+    context.addIssue({ code: 'custom', path: [...at, ...path], message })
+  }
+}
