@@ -231,7 +231,7 @@ function show(context: Context, workflow: WorkflowRecord): void {
     printableLine(step.id, STEP_LENGTH),
     step.status,
     paidText(step.payment),
-    printableLine(step.url === undefined ? step.agent_id : new URL(step.url).host, step.url === undefined ? 10 : 32),
+    step.url === undefined ? printableLine(step.agent_id, 10) : printableLine(new URL(step.url).host, 32),
     printableLine(step.error?.message ?? (step.depends_on.length > 0 ? `after ${step.depends_on.join(', ')}` : '')),
   ])
   context.print(table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context))
