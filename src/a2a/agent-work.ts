@@ -26,13 +26,13 @@ import {
   verified,
 } from './payment-messages.ts'
 
-const NOBODYS = `a task that is paid for is canceled only by who has begun it with a secret in the header ${CALLER_HEADER}`
+const NOBODYS = `only a caller that begins a task with a secret in the header ${CALLER_HEADER} can cancel it once it is paid for`
 /** Pause between two checks of a settlement that a result waits for (`--settle-first`). */
 const SETTLEMENT_LOOK_MS = 2_000
 /** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
-/** `payers`: limits of each account, for callers who prove nothing else. */
+/** `payers`: limits of each account, for callers that prove only an account. */
 export type AgentWorkDeps = PaidRunDeps & { payers?: PayerLimits | undefined }
 
 /** A free agent runs. A paid one asks for payment and then runs by the same procedure as over libp2p. */
@@ -87,7 +87,7 @@ async function paidFor(
   let claimed: { id: Hex; settlesFirst: boolean } | undefined
   const onClaimed = (payment: { id: Hex; settlesFirst: boolean }) => {
     claimed = payment
-    // A payment that settles before the run cannot be canceled, and a paid task is nobody's whose maker shows no secret.
+    // A payment that settles before the run cannot be canceled. Without a secret, nobody can prove that a paid task is theirs.
     const isNobodys = turn.caller.tokenId === STRANGER.tokenId
     turn.running.canCancel = !payment.settlesFirst && !isNobodys
     if (isNobodys && !payment.settlesFirst) turn.running.whyKept = NOBODYS

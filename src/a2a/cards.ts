@@ -195,7 +195,7 @@ function cardOf(parts: Parts, nodeUrl: string, { version, needsToken, takesSecre
       securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
       securityRequirements: [{ schemes: { bearer: { list: [] } } }],
     }),
-    // Nobody must send it: a scheme that no requirement names.
+    // No requirement names this scheme, so callers may leave it out.
     ...(takesSecret === true && { securitySchemes: { caller: { apiKeySecurityScheme: secretScheme } } }),
     defaultInputModes: parts.modes,
     defaultOutputModes: parts.modes,

@@ -57,7 +57,7 @@ export function elsewhereOf(agentId: string, tasks: A2aTasks) {
     },
     /** Waits until no other process works on a task, or for some time. */
     over,
-    /** @throws TaskNotFoundError if it is another caller's; UnsupportedOperationError if another process works on the task */
+    /** @throws TaskNotFoundError if the task is another caller's; UnsupportedOperationError if another process works on it */
     async refuse(id: string, context: ServerCallContext): Promise<void> {
       if (tasks.isOthers(agentId, id, callerIn(context))) throw new TaskNotFoundError(`Task not found: ${id}`)
       if (await isElsewhere(id, context)) throw new UnsupportedOperationError(REASON)

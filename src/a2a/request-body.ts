@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { parseJsonBody, readBytes } from '../lib/json-body.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
 
-/** A parsed body, or why it is none. `empty`: there was no body. `invalid`: it is JSON of another shape than A2A's. */
+/** A parsed body, or why it was not taken. `empty`: there was no body. `invalid`: it is JSON of another shape than A2A's. */
 export type Body =
   | { kind: 'json'; value: unknown }
   | { kind: 'empty' }
@@ -35,13 +35,13 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
 }
 
 /*
- * What the SDK takes for granted. It throws a TypeError at a part that is null, which would be told as a fault of this
- * node. It would convert any value to text, and so change the task that the caller pays for. All else is its business.
+ * Checks what the SDK takes for granted, and leaves all else to the SDK. At a part that is null the SDK throws a TypeError,
+ * which callers would take for a fault of this node. It converts any value to text, which changes the task that is paid for.
  */
 const string = z.string('must be a string')
 const text = string.nullish()
 const texts = z.array(string, 'must be a list').nullish()
-/** As `shape` says, if it is an object. */
+/** Checks an object by `shape`, and lets any other value through. */
 const ifObject = (shape: z.ZodType) =>
   z
     .unknown()

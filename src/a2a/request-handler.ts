@@ -143,7 +143,7 @@ export function createRequestHandler(
   }
 }
 
-/** A message of a stranger without a secret is known again only by an id that nobody can guess: others may choose the same one. */
+/** Strangers without a secret may choose the same id, so only an id that nobody can guess names their message again. */
 function nameOf(messageId: string, owner: string | undefined): string {
   return owner !== STRANGER.tokenId || isUnguessable(messageId) ? messageId : randomUUID()
 }

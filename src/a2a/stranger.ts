@@ -12,7 +12,7 @@ const DIGEST_LENGTH = 32
 /**
  * The stranger that sends a request, by the secret that it has chosen. Only a digest of it is kept.
  *
- * @throws CodedError INVALID_REQUEST for a secret that protects nothing: its sender believes that its tasks are its own
+ * @throws CodedError INVALID_REQUEST for a secret that protects nothing: its sender would believe that it does
  */
 export function strangerOf(headers: IncomingHttpHeaders): Caller {
   const secret = headers[CALLER_HEADER.toLowerCase()]

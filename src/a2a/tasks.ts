@@ -33,7 +33,7 @@ export const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 export type RunningTask = {
   controller: AbortController
   canCancel: boolean
-  /** Why it cannot be canceled, if its payment has not settled. */
+  /** Why the task cannot be canceled although its payment has not settled. */
   whyKept?: string
   isCanceled: boolean
   bytes: number
@@ -131,7 +131,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     await this.#changes.until(taskId, isStored, { limitMs: REST_MS_MAX })
   }
 
-  /** True if the task is known here to belong to another caller. */
+  /** True if this process knows that the task belongs to another caller. */
   isOthers(agentId: string, taskId: string, caller: Caller): boolean {
     const entry = this.#entries.get(taskId)
     if (entry === undefined) return false

@@ -22,7 +22,7 @@ export function momentOf(clock: Clock): Moment {
   return { wall: clock.now(), monotonic: monotonicOf(clock) }
 }
 
-/** How long ago a moment was, in ms, by the clock that says more. Infinity: the wall clock was set back, and says nothing. */
+/** How long ago a moment was, in ms, by the clock that counts more. Infinity: the wall clock was set back, so nobody knows. */
 export function sinceMs(moment: Moment, clock: Clock): number {
   const wallMs = clock.now() - moment.wall
   return wallMs < 0 ? Number.POSITIVE_INFINITY : Math.max(wallMs, monotonicOf(clock) - moment.monotonic)

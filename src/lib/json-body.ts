@@ -23,6 +23,6 @@ export function parseJsonBody(bytes: Uint8Array): Json {
   return json.ok ? json : { ok: false, reason: `the body ${json.reason}` }
 }
 
-/** As a key, `__proto__` would change the prototype of objects built from this one. A letter may be written as its number. */
+/** As a key, `__proto__` would change the prototype of objects built from this one. JSON may write a letter as its number. */
 const PROTOTYPE_KEY =
   /"(?:_|\\u005[Ff]){2}(?:p|\\u0070)(?:r|\\u0072)(?:o|\\u006[Ff])(?:t|\\u0074)(?:o|\\u006[Ff])(?:_|\\u005[Ff]){2}"\s*:/

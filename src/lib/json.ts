@@ -1,4 +1,4 @@
-/** How much of JSON is parsed. `values`: arrays, objects, texts and commas. */
+/** The most JSON that is parsed. `values` counts arrays, objects, texts and commas. */
 type JsonLimits = { levels: number; values: number }
 
 /**
@@ -7,20 +7,20 @@ type JsonLimits = { levels: number; values: number }
  * @internal Exported for its test.
  */
 export const JSON_LIMITS: JsonLimits = { levels: 64, values: 100_000 }
-/** For JSON of this machine, and for threads of their own. */
+/** For JSON of this machine, and for code that has a thread of its own. */
 export const UNLIMITED: JsonLimits = { levels: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY }
 
 /** A value, or what is wrong with its text. */
 export type Json = { ok: true; value: unknown } | { ok: false; reason: string }
 
-/** Most messages are shorter. Whatever one holds, to parse it takes microseconds. */
+/** Most messages are shorter. To parse so short a text takes microseconds, with any content. */
 const SHORT_LENGTH = 4_096
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * The value of a JSON text, or undefined if the text is not JSON, exceeds the limits, or its bytes are not UTF-8. Of a short
- * text the limits are not checked.
+ * The value of a JSON text, or undefined if the text is not JSON, exceeds the limits, or its bytes are not UTF-8. The limits
+ * of a short text are not checked.
  */
 export function parseJson(text: string | Uint8Array, limits = JSON_LIMITS): unknown {
   const json = readJson(text, text.length <= SHORT_LENGTH ? UNLIMITED : limits)
@@ -42,7 +42,7 @@ export function readJson(text: string | Uint8Array, limits = JSON_LIMITS): Json 
 
 const noJson: Json = { ok: false, reason: 'is not JSON in UTF-8' }
 
-/** Undefined for bytes that are not UTF-8. */
+/** The text of UTF-8 bytes. Undefined if the bytes are not UTF-8. */
 export function utf8Text(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes)
@@ -52,8 +52,8 @@ export function utf8Text(bytes: Uint8Array): string | undefined {
 }
 
 /**
- * Says what exceeds the limits, before anything is parsed: 8 MB of nothing but brackets would hold the event loop for
- * seconds. Texts, of which most messages consist, are skipped and not read.
+ * Says what exceeds the limits, before anything is parsed: 8 MB of brackets would hold the event loop for seconds. Most of a
+ * message is text in quotes, which is skipped and not read.
  */
 export function excessOf(text: string, { levels, values }: JsonLimits = JSON_LIMITS): string | undefined {
   if (values === Number.POSITIVE_INFINITY && levels === values) return undefined
@@ -73,12 +73,12 @@ export function excessOf(text: string, { levels, values }: JsonLimits = JSON_LIM
   return undefined
 }
 
-/** Where a text ends that begins at a quote. Beyond the end of everything if it does not end. */
+/** Where the text that begins at `start` has its last quote. The length of everything if it has none. */
 function endOfText(text: string, start: number): number {
   const end = text.indexOf('"', start + 1)
   if (end === -1) return text.length
   if (text.charCodeAt(end - 1) !== BACKSLASH) return end
-  // One search for each escaped quote would take longer than reading on.
+  // To search again for each escaped quote would take longer than to read on.
   for (let at = start + 1; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === BACKSLASH) at++

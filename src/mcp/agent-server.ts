@@ -71,7 +71,7 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const handle = toNodeHandler({ fetch: (request, more) => handler.fetch(request, more) }, limits)
   return {
     async handle(request, response) {
-      // The SDK makes a URL of these, which may be none. No answer depends on them.
+      // The SDK reads a URL from these two, and fails if they make none. No answer depends on them.
       request.headers.host = 'localhost'
       request.url = '/mcp'
       const message = await readMessage(request, response, { isAlone: true })

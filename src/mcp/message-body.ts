@@ -8,10 +8,10 @@ const PARSE_ERROR = -32700
 const INVALID_REQUEST = -32600
 
 /**
- * Reads the message of a request before the SDK does, which parses JSON of any depth and width. Answers what cannot be a
- * message. The value is undefined for a request without a body.
+ * Reads the message of a request before the SDK does, which parses JSON of any depth and width. Answers a request whose body
+ * cannot be a message. The value is undefined for a request without a body.
  *
- * @param options.isAlone refuses batches: the calls in one would pass the limits of requests
+ * @param options.isAlone refuses batches: a batch counts as one request, and the limits would not see its calls
  * @throws CodedError BODY_TOO_LARGE
  */
 export async function readMessage(

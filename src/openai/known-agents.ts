@@ -10,13 +10,13 @@ const KEPT_MS = 1_000
 /** Tags whose listings are kept. Beyond it the oldest reading is dropped. */
 const TAGS_MAX = 64
 
-/** `isWhole`: no listing that fits was left out. */
+/** `isWhole`: these are all listings that fit. */
 type Considered = { listings: readonly Listing[]; isWhole: boolean }
 type Kept = Considered & { at: UnixMs }
 
 /**
- * The agents that requests choose from, with their measurements. Reading them takes some milliseconds where the market is large, so
- * requests that come together share a reading. What an agent costs and whether it is there is checked again before it is asked.
+ * The agents that requests choose from, with their measurements. To read a large market takes some milliseconds, so requests
+ * that come together share a reading. Before an agent is asked, the node checks again what it costs and whether it is there.
  */
 export class KnownAgents {
   readonly #deps: { search: Pick<Search, 'page'>; clock: Clock }
@@ -37,7 +37,7 @@ export class KnownAgents {
     return read
   }
 
-  /** The next request reads the market again: what was read has misled one. */
+  /** Makes the next request read the market again, after a reading has misled a request. */
   forget(): void {
     this.#kept.clear()
   }

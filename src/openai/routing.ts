@@ -106,7 +106,7 @@ function named(name: string, { search }: RoutingDeps): Listing | undefined {
 function routed(route: Route, wish: Wish, { known, perCall }: RoutingDeps): Listing[] {
   const found = sorted(route, wish, { known, perCall })
   if (found.length > 0) return found
-  // An agent may just have come.
+  // An agent may have come since the last reading.
   known.forget()
   return sorted(route, wish, { known, perCall })
 }

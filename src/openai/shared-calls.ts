@@ -2,7 +2,7 @@ import type { Clock, UnixMs } from '../lib/clock.ts'
 
 /** How long the outcome of a call answers a request that is sent again. */
 const JOIN_MS = 30_000
-/** How long a failure does, if it is kept. LangChain goes on trying for two minutes, whatever it is told. */
+/** How long a failure that is kept answers such a request. LangChain retries for two minutes, even when told not to. */
 const JOIN_FAILED_MS = 5 * 60_000
 /** Calls remembered. Beyond it the oldest call that has ended is forgotten. */
 const CALLS_MAX = 1_000
@@ -25,7 +25,7 @@ type SharedCall<T> = {
   readonly left: AbortController
   present: number
   endedAt: UnixMs | undefined
-  /** How long it answers after its end. */
+  /** How long the call answers requests after its end. */
   joinMs: number
 }
 

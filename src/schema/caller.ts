@@ -29,7 +29,7 @@ export function strangerWith(digest: string): Caller {
   return { ...STRANGER, tokenId: SECRET_STRANGER + digest }
 }
 
-/** The digest of a stranger's secret. Undefined: the operator, a token, or a stranger that has shown none. */
+/** The digest of a stranger's secret. Undefined: the operator, a token, or a stranger without a secret. */
 export function strangerDigest(tokenId: string | undefined): string | undefined {
   return tokenId?.startsWith(SECRET_STRANGER) === true ? tokenId.slice(SECRET_STRANGER.length) : undefined
 }
@@ -73,7 +73,7 @@ export function isLocalCaller(callerId: string): boolean {
   return callerId === LOCAL_CALLER || callerId.startsWith(`${LOCAL_CALLER}:`)
 }
 
-/** The API token behind a caller; undefined: the operator, or a peer. All strangers have one name: they may choose secrets. */
+/** The API token behind a caller; undefined: the operator, or a peer. All strangers count as one, because secrets are free. */
 export function ownerOfCaller(callerId: string): string | undefined {
   if (callerId.startsWith(`${LOCAL_CALLER}:`)) return callerId.slice(LOCAL_CALLER.length + 1)
   if (!callerId.startsWith(A2A_CALLER)) return undefined

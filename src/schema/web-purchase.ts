@@ -52,7 +52,7 @@ export const webFields = {
   expected: ExpectedTerms.optional(),
 }
 
-/** Refuses fields that mean nothing beside the others. */
+/** Refuses fields that were given and mean nothing beside the others. */
 export function refuseGiven(fields: Record<string, unknown>, message: string, context: z.core.$RefinementCtx): void {
   for (const [name, value] of Object.entries(fields)) {
     if (value !== undefined) context.addIssue({ code: 'custom', path: [name], message })

@@ -186,7 +186,7 @@ export const WorkflowStep = z
   .object({
     id: z.string(),
     agent_id: z.string().meta({
-      description: 'the agent that runs the step: the first agent, or a fallback; of a URL, the URL without its query',
+      description: 'the agent that runs the step: the first agent, or a fallback; for a URL, the URL without its query',
     }),
     url: z.string().optional().meta({ description: 'where the step buys from an x402 seller over HTTP' }),
     status: StepStatus,

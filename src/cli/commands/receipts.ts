@@ -141,7 +141,7 @@ export const receiptsX402 = command({
   name: 'receipts x402',
   summary: 'Get the receipt of a payment as x402 has it, as JSON',
   details:
-    "A receipt of x402's offer-receipt extension, which any client of x402 verifies. It names payer, agent and transaction, and neither task nor result. For a purchase the node asks the seller for it, which signs it once the payment is settled. Of a purchase over HTTP it is the receipt that came with the result. Nothing is paid.",
+    "A receipt of x402's offer-receipt extension, which any client of x402 verifies. It names payer, agent and transaction, and neither task nor result. For a purchase the node asks the seller for it, which signs it once the payment is settled. For a purchase over HTTP this is the receipt that came with the result. Nothing is paid.",
   examples: ['stoa receipts x402 0x576d7d62… > receipt.json'],
   options: {},
   argument: {

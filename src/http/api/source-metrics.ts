@@ -1,7 +1,7 @@
 import type { Source } from '../../schema/source.ts'
 import { type Family, gauge, type MetricSources, type Value } from './metric-family.ts'
 
-/** Of catalogs that were asked. One that nobody searches says nothing. */
+/** Metrics of the catalogs in config.yaml. A catalog that was never asked has no value. */
 export const sourceFamilies: readonly Family[] = [
   gauge('stoa_source_up', '1: the catalog answered when it was last asked; 0: it failed.', (from) =>
     each(from, ({ state }) => (state === 'unasked' ? undefined : Number(state === 'ok'))),

@@ -3,14 +3,14 @@ import { Hold } from '../../lib/hold.ts'
 import { PublicError } from './public-error.ts'
 import type { PublicLimits } from './public-limits.ts'
 
-/** Bytes of an answer that takes no room of its own. */
+/** An answer of at most this many bytes takes no room. */
 const SMALL_BYTES = 64 * 1024
 
 /**
- * Takes room for an answer, which stays in memory until its client has read it. An answer that gets none is replaced: it is
- * stored, or has cost nothing.
+ * Takes room for an answer, which stays in memory until its client has read it. An answer that gets no room is replaced by a
+ * refusal. Nothing is lost: the answer is stored, or has cost nothing.
  *
- * @param own whose answer it is, and what goes back when it is read
+ * @param own the site of the request, and what goes back when its answer is read
  * @returns the payload to send
  */
 export function answerInRoom(

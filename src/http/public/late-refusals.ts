@@ -6,7 +6,7 @@ import { tooManyRequests } from './public-error.ts'
 import { baseHeaders } from './public-headers.ts'
 import { PUBLIC_REQUESTS } from './public-meters.ts'
 
-/** How long a refusal waits. A connection that is refused asks five times a second at most. */
+/** How long a refusal waits. So a refused connection sends at most five requests a second. */
 const LATER_MS = 200
 /** Refusals that wait, of one site and of all. Beyond it a request is refused at once. */
 const WAITING_MAX = { each: 128, all: 4_096 }
@@ -22,8 +22,8 @@ const head = {
 }
 
 /**
- * Refuses what an address sends beyond its limit. Who sends as fast as it is answered would otherwise take the time of this
- * process by refusals alone, so these come late. Clients that keep to `Retry-After` see no difference.
+ * Refuses the requests of an address beyond its limit, and does so late: a client that sends as fast as it is answered
+ * would otherwise keep this process busy with refusals alone. Clients that keep to `Retry-After` see no difference.
  */
 export class LateRefusals {
   readonly #meters: Pick<Meters, 'count'>
@@ -49,7 +49,7 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(status, isMuchUnread(request) ? { ...head, connection: 'close' } : head).end(body)
 }
 
-/** True if more of a body is to come than is worth reading for its connection. */
+/** True if the unread rest of a body is, or may be, too long to read only to keep the connection. */
 export function isMuchUnread({ complete, headers: sent }: Pick<IncomingMessage, 'complete' | 'headers'>): boolean {
   if (complete) return false
   return sent['transfer-encoding'] !== undefined || Number(sent['content-length'] ?? 0) > DROPPED_BYTES_MAX

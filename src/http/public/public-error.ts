@@ -49,7 +49,7 @@ export class PublicError extends CodedError<PublicErrorCode> {
   }
 }
 
-/** The refusal of a request whose address has sent too many. */
+/** The refusal of a request whose address has sent too many requests. */
 export function tooManyRequests(): PublicError {
   const reason = 'too many requests from this address: nothing was charged for this one'
   return new PublicError('TOO_MANY_REQUESTS', reason, { retryAfterSeconds: 2 })

@@ -47,8 +47,8 @@ const HEAD_BYTES_MAX = 16 * 1024
 const CONNECTIONS_MAX = 2_048
 const CONNECTIONS_PER_ADDRESS = 128
 /**
- * Time limits for a request's head and for the whole request to arrive, and for an answer to be taken. The run limits how
- * long it takes to answer.
+ * Time limits for a request's head and for the whole request to arrive, and for a client that reads nothing of its answer. The
+ * run limits how long an answer takes.
  */
 const TIMING = { headMs: 10_000, requestMs: 60_000, unreadMs: 120_000, checkEveryMs: 2_000 }
 /** Just longer than the 60 s of common proxies. */
@@ -82,7 +82,7 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     socket.once('close', () => sockets.delete(socket))
   }
   listener.on('connection', keep)
-  // What is written is counted by the socket inside of TLS.
+  // With TLS, the inner socket counts what is written.
   secured?.on('secureConnection', keep)
   listener.on('clientError', refuseBytes)
   const unread = endUnread(sockets, timing)
@@ -156,7 +156,7 @@ function limitConnections(listener: HttpServer | HttpsServer, sites: SiteReader)
   })
 }
 
-/** Ends connections whose clients do not read what was sent to them. It would stay in memory for as long as they like. */
+/** Ends connections whose clients do not read their answers. An unread answer stays in memory. */
 function endUnread(sockets: ReadonlySet<Socket>, { unreadMs, checkEveryMs }: typeof TIMING) {
   const since = new WeakMap<Socket, { at: number; bytesWritten: number }>()
   let timer: NodeJS.Timeout | undefined

@@ -1,10 +1,10 @@
 import { formatPrice } from '../../schema/amount.ts'
 
-/** What `GET /x402` lists: every agent that strangers can buy now. */
+/** The answer to `GET /x402`: every agent that strangers can buy now. */
 export type PublicIndex = {
   /** CAIP-2. */
   network: string
-  /** The account of the token that is paid with. */
+  /** The contract of the token that pays. */
   asset: string
   agents: SoldAgent[]
 }
@@ -120,7 +120,7 @@ function pathsOf({ agent_id: id, name, description, tags, price_atomic: price }:
   const isFree = price === '0'
   const operation = (operationId: string, summary: string, response: 'Result' | 'Stream') => ({
     ...{ operationId, summary, description, tags },
-    // The field by which catalogs of x402 read prices.
+    // Catalogs of x402 read prices from this field.
     ...(!isFree && {
       'x-payment-info': { price: { mode: 'fixed', currency: 'USD', amount }, protocols: [{ x402: {} }] },
     }),

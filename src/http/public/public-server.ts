@@ -50,7 +50,7 @@ const preflightHeaders = {
 /** A request and what it has taken, which goes back when it is answered, and no work for it goes on. */
 type Held = {
   site: string
-  /** Set if it is not answered now. */
+  /** Set if this node has too many requests to answer this one. */
   refusal?: 'all'
   asked?: Asked
   form?: TaskForm
@@ -140,7 +140,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
 
-  /** What is over the limit of its address goes no further than here. */
+  /** Refuses a request beyond the limit of its address before Fastify sees it. */
   function limited(handler: RequestHandler): RequestHandler {
     return (request: IncomingMessage, response: ServerResponse) => {
       const site = sites.siteOf(request)

@@ -111,7 +111,7 @@ export function createPublicTls(files: TlsFiles, deps: PublicTlsDeps): PublicTls
   }
 }
 
-/** What works, and should be changed. */
+/** The notes of `TlsState`. */
 function pairNotes(
   { expiresAt, certificate }: TlsPair,
   { url, now, keyNote }: { url: string | undefined; now: UnixMs; keyNote: string | undefined },

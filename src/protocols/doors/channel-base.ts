@@ -17,7 +17,7 @@ export function baseOf(
   price: bigint,
 ): { total: bigint; seq: number } | undefined {
   const { charged, asked, best, seq } = channel
-  // The best one again: its call has failed. Lower ones may be on the chain for all to see.
+  // The best voucher may come again: its call has failed. Lower ones may be on the chain for all to see.
   if (asked > 0n || ceiling < (best?.maxClaimableAmount ?? 0n)) return undefined
   if (ceiling === charged + price) return { total: charged, seq }
   const isLost = best === undefined && ceiling > charged + price

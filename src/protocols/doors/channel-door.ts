@@ -200,7 +200,7 @@ export class ChannelDoor {
     return { kind: 'sold', output: result.output, receipt: result.receipt, at, payer, settled }
   }
 
-  /** What another process has charged for this very call meanwhile may leave no room for it. Never throws. */
+  /** The answer to a call that another process has charged meanwhile, which may leave no room for it here. Never throws. */
   async #answeredElsewhere(call: DoorCall, error: unknown): Promise<ChannelAnswer | undefined> {
     if (!(error instanceof PeerError) || error.channel === undefined) return undefined
     const stored = await this.#deps.payments.get(call.id).catch(() => undefined)
@@ -236,7 +236,7 @@ export class ChannelDoor {
     return { txHash, amount, charge, extra: { chargedAmount: charge.amount.toString(), ...extra } }
   }
 
-  /** The voucher is not right for a new call. If another process has answered this one meanwhile, it gets that answer. */
+  /** The voucher is wrong for a new call. If another process has charged this call meanwhile, its client gets the result. */
   async #mismatch(open: OpenChannel, call: DoorCall): Promise<ChannelAnswer> {
     const stored = await this.#deps.payments.get(call.id)
     return stored === undefined ? this.#correct(open, MISMATCH) : this.#again(stored, call)

@@ -135,7 +135,7 @@ export class DoorSales {
     }
   }
 
-  /** Another process got this payment in the same moment, and was the first to claim it. Never throws. */
+  /** The payment that another process got at the same moment and claimed first. Never throws. */
   #claimedElsewhere(id: Hex): Promise<StoredPayment | undefined> {
     return this.#deps.payments.get(id).catch(() => undefined)
   }
@@ -153,7 +153,7 @@ export class DoorSales {
     return this.#delivered(result.id, payment.payer, result)
   }
 
-  /** The answer to a payment that was claimed before: nothing, unless for the same request. Never throws. */
+  /** The answer to a payment that was claimed before. Only the same request gets its result. Never throws. */
   async #taken(stored: StoredPayment, { door, boundTo }: DoorRequest, caller: Caller): Promise<DoorAnswer> {
     if (stored.door !== door || !isSame(stored.boundTo, boundTo)) return used()
     const payer = stored.signed.authorization.from

@@ -9,7 +9,7 @@ const PER_PAYER_MAX = 32
 /** Paid requests of one payer. */
 const PAYER_RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
 
-/** What one account may ask for at all doors on which callers prove nothing else. */
+/** What one account may ask for, at all doors where callers prove only an account. */
 export class PayerLimits {
   readonly #clock: Clock
   readonly #open = new Shares({ each: PER_PAYER_MAX })
@@ -22,7 +22,7 @@ export class PayerLimits {
   /**
    * Takes a place until the end of the block. The payer must be proved: others would use up its places.
    *
-   * @returns why there is none, for people
+   * @returns the place, or why there is none, for people
    */
   enter(payer: Hex): Hold | string {
     const key = payer.toLowerCase()
