@@ -1,9 +1,9 @@
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type Query, steps } from './query.ts'
-import { isLedgerAway } from './store-error.ts'
+import { ConnectionBroken, isLedgerAway } from './store-error.ts'
 
 type Gathering<Item, Value> = {
-  /** One change for many items, with a value for each. Whatever it throws is no item's last word. */
+  /** One change for many items, with a value for each. If it throws, `alone` decides, unless the database is away. */
   change(items: readonly Item[]): Query<readonly Value[]>
   /** One item by itself, after a change of many has thrown. */
   alone(item: Item): Promise<Value>
@@ -57,20 +57,24 @@ export function gathered<Item, Value>(
     } catch (error) {
       begun ??= take()
       const isOver = begun.length === 1 && !mayPassAlone(error)
-      // A change of many may be too long for a bad connection: what needs no order is tried again by itself, at once.
-      if (isOver || (isOrdered && isLedgerAway(error))) for (const { reject } of begun) reject(error)
-      else await oneByOne(begun)
+      if (isOver || isAway(error)) for (const { reject } of begun) reject(error)
+      else if (isOrdered) await inTurn(begun)
+      else await Promise.all(begun.map(({ item, resolve, reject }) => alone(item).then(resolve, reject)))
     }
   }
 
-  async function oneByOne(items: readonly WaitingItem<Item, Value>[]): Promise<void> {
-    const stored: Promise<void>[] = []
-    for (const { item, resolve, reject } of items) {
-      const done = alone(item).then(resolve, reject)
-      if (isOrdered) await done
-      else stored.push(done)
+  async function inTurn(items: readonly WaitingItem<Item, Value>[]): Promise<void> {
+    for (const [at, { item, resolve, reject }] of items.entries()) {
+      try {
+        resolve(await alone(item))
+      } catch (error) {
+        reject(error)
+        if (!isAway(error)) continue
+        // The rest waits for the database together.
+        waiting = [...items.slice(at + 1), ...waiting]
+        return
+      }
     }
-    await Promise.all(stored)
   }
 
   async function storeAll(): Promise<void> {
@@ -84,4 +88,9 @@ export function gathered<Item, Value>(
       waiting.push({ item, resolve, reject })
       if (!isStoring) void storeAll()
     })
+}
+
+/** True if each item alone would wait for the database as long again, or may be written: who asked looks first. */
+function isAway(error: unknown): boolean {
+  return isLedgerAway(error) && !(error instanceof ConnectionBroken)
 }

@@ -19,6 +19,9 @@ export class StoreError extends CodedError<
   override name = 'StoreError'
 }
 
+/** A change lost its connection each time it was made, and nothing of it is written. A shorter change may pass. */
+export class ConnectionBroken extends StoreError {}
+
 /** True if the ledger does not answer now and may do so later. Nothing follows from such an error but that one waits. */
 export function isLedgerAway(error: unknown): boolean {
   return error instanceof StoreError && PASSING.has(error.code)

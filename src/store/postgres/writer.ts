@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { halfRandom } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { nothing, type Query } from '../query.ts'
-import { StoreError } from '../store-error.ts'
+import { ConnectionBroken, StoreError } from '../store-error.ts'
 import { away, isBlocked, isConflict, isStalePlan, storeError } from './errors.ts'
 import { type GroupOutcome, type Result, runJobs } from './run-jobs.ts'
 import { ROLLBACK } from './sent.ts'
@@ -170,8 +170,7 @@ export class Writer {
         }
       }
       if (open.length === 1) {
-        const isOwn = outcome.kind === 'failed' && outcome.isOwn === true
-        refuse(open[0]!, isOwn ? error : storeError(error, this.#deps.settings))
+        refuse(open[0]!, this.#refusalOf(outcome, error))
         break
       }
       if (culprit === undefined || alone.length >= CULPRITS_MAX) {
@@ -182,6 +181,14 @@ export class Writer {
       open = open.filter((_, index) => index !== culprit)
     }
     for (const job of alone) await this.#settle([job])
+  }
+
+  #refusalOf(outcome: GroupOutcome, error: unknown): unknown {
+    const { settings } = this.#deps
+    if (outcome.kind === 'failed' && outcome.isOwn === true) return error
+    if (outcome.kind !== 'lost') return storeError(error, settings)
+    const { code, message } = away(error, settings)
+    return new ConnectionBroken(code, message, { cause: error })
   }
 
   /** One transaction. Undefined: the connection was lost, or could not be made; what is not done is to be tried again. */
