@@ -1,7 +1,6 @@
-import { type Query, run, together } from './query.ts'
+import type { Query } from './query.ts'
 import {
-  ADD,
-  ADD_WITHIN,
+  addEach,
   type Expense,
   exceeded,
   type LimitExceeded,
@@ -47,12 +46,8 @@ export class RaisedSums {
    * @returns false if a limit is exceeded. The change must then throw, so that nothing is added.
    */
   write(): Query<boolean> {
-    const additions = [...this.#sums.values()]
-      .filter(({ raised }) => raised > 0n)
-      .map(({ place: { period, scope }, raised, max }) =>
-        max === undefined ? run(ADD, period, scope, raised) : run(ADD_WITHIN, period, scope, raised, max),
-      )
-    return together(...additions).map((added) => added.every((changes) => changes === 1))
+    const raised = [...this.#sums.values()].filter(({ raised }) => raised > 0n)
+    return addEach(raised.map(({ place, raised: amount, max }) => ({ place, amount, max })))
   }
 
   #of(spent: Expense): Sum[] {

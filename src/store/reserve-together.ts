@@ -1,13 +1,22 @@
-import { APPROVED_PRICE } from './approvals.ts'
 import { gathered } from './gathered.ts'
-import { toBytes } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { isFinal, type Order, type OrderStatus, putOrder, sizeOf } from './order-row.ts'
+import { type Order, putOrder, sizeOf } from './order-row.ts'
 import { beside, one, type Query, steps, together } from './query.ts'
 import { RaisedSums } from './raised-sums.ts'
 import type { Reservation } from './reservation-row.ts'
-import { type Allowance, attempt, insertAuthorization, LostRace, type ReserveOutcome, reserve } from './reserve.ts'
-import { type Expense, SUM_COLUMNS, type SumColumns, sumKeys } from './spending.ts'
+import {
+  type Allowance,
+  attempt,
+  decide,
+  insertAuthorization,
+  LostRace,
+  ORDER_STANDING,
+  type OrderStanding,
+  type ReserveOutcome,
+  reserve,
+  toStanding,
+} from './reserve.ts'
+import { type Expense, type SpendingLimits, SUM_COLUMNS, type SumColumns, sumKeys } from './spending.ts'
 import { RULES_TEXT } from './stored-rules.ts'
 import { type StoredToken, tokenNamed } from './tokens.ts'
 
@@ -15,19 +24,7 @@ type AskedReservation = { order: Order; reservation: Reservation; allowance: All
 /** What became of a reservation among others: what refuses one of them refuses none of the others. */
 type Decided = { outcome: ReserveOutcome } | { error: unknown }
 
-/** What of the order decides about its reservation. Most orders begin with it, and are not in the ledger yet. */
-const STANDING = `
-  SELECT ${APPROVED_PRICE} AS approved, o.status, o.cancel_requested_at, a.payment_id
-  FROM (SELECT CAST(? AS TEXT) AS id) AS asked
-    LEFT JOIN orders o ON o.id = asked.id LEFT JOIN authorizations a ON a.order_no = o.no`
-type JudgedRow = {
-  approved: number | null
-  status: OrderStatus | null
-  cancel_requested_at: number | null
-  payment_id: Uint8Array | null
-}
-
-type ReadBefore = { rules: string | undefined; tokens: ReadonlyMap<string, StoredToken | undefined>; sums: RaisedSums }
+type Shared = { rules: string | null; tokens: ReadonlyMap<string, StoredToken | undefined>; sums: RaisedSums }
 
 /**
  * Reserves for the orders of one turn in one change: the rules and the sums are read once, and each sum is raised once. Who is
@@ -72,15 +69,15 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
     const tokenIds = [...new Set(expenses.flatMap(({ tokenId }) => tokenId ?? []))]
     const [columns, standings, tokens, kept] = yield* together(
       together(...expenses.map((spent) => one<SumColumns>(`SELECT ${SUM_COLUMNS}`, ...sumKeys(spent)))),
-      together(...asked.map(({ order }) => one<JudgedRow>(STANDING, order.id))),
+      together(...asked.map(({ order }) => one<OrderStanding>(ORDER_STANDING, order.id))),
       together(...tokenIds.map(tokenNamed)),
       one<{ rules: string | null }>(`SELECT ${RULES_TEXT} AS rules`),
     )
     const sums = new RaisedSums()
     for (const [at, spent] of expenses.entries()) sums.read(spent, columns[at]!)
     const named = new Map(tokenIds.map((id, at) => [id, tokens[at]]))
-    const read: ReadBefore = { rules: kept?.rules ?? undefined, tokens: named, sums }
-    const decided = asked.map((each, at) => decide(each, standings[at]!, read))
+    const shared: Shared = { rules: kept!.rules, tokens: named, sums }
+    const decided = asked.map((each, at) => decideNext(each, standings[at]!, shared))
     const made = asked.filter((_, at) => decided[at] === MADE)
     const [isWithin, , inserted] = yield* together(
       sums.write(),
@@ -100,25 +97,17 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
 const MADE: Decided = { outcome: 'reserved' }
 
 /** Decides about one reservation after those before it, whose amounts are in the sums. */
-function decide(
-  { order, reservation, allowance }: AskedReservation,
-  { approved, status, cancel_requested_at, payment_id }: JudgedRow,
-  { rules, tokens, sums }: ReadBefore,
-): Decided {
-  if (payment_id !== null) {
-    // This very reservation may be committed already, with an answer that was lost.
-    return { outcome: Buffer.compare(payment_id, toBytes(reservation.paymentId)) === 0 ? 'reserved' : 'again' }
-  }
-  if (status !== null && (isFinal(status) || cancel_requested_at !== null)) return { outcome: 'ended' }
-  const token = order.tokenId === undefined ? undefined : tokens.get(order.tokenId)
-  const standing = { token, rules, approved: approved === null ? undefined : BigInt(approved) }
+function decideNext(asked: AskedReservation, order: OrderStanding, { rules, tokens, sums }: Shared): Decided {
+  const { reservation, allowance } = asked
+  const { tokenId } = asked.order
+  const token = tokenId === undefined ? undefined : tokens.get(tokenId)
+  const standing = toStanding(token, { approved: order.approved, rules })
+  const spent = expenseOf(asked)
+  const over = (limits: SpendingLimits) => sums.exceeded(spent, reservation.amount, limits)
   try {
-    const limits = allowance.limits(standing)
-    const spent = expenseOf({ order, reservation, allowance })
-    const over = sums.exceeded(spent, reservation.amount, limits)
-    if (over !== undefined) return { outcome: over }
-    allowance.approve?.(standing)
-    sums.raise(spent, reservation.amount, limits)
+    const decision = decide(reservation, allowance, { order, standing, over })
+    if ('outcome' in decision) return decision
+    sums.raise(spent, reservation.amount, decision.within)
     return MADE
   } catch (error) {
     return { error }

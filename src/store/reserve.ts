@@ -49,13 +49,19 @@ export type ReserveOutcome = 'reserved' | LimitExceeded | 'again' | 'ended'
 const ASKED = 'FROM (SELECT CAST(? AS TEXT) AS id) AS asked'
 const STANDING_COLUMNS = `${APPROVED_PRICE} AS approved, ${RULES_TEXT} AS rules`
 const STANDING = `SELECT ${STANDING_COLUMNS} ${ASKED}`
+const ORDER_COLUMNS = 'o.status, o.cancel_requested_at, a.payment_id'
+const ASKED_ORDER = `${ASKED} LEFT JOIN orders o ON o.id = asked.id LEFT JOIN authorizations a ON a.order_no = o.no`
+/** What of an order decides about its reservation. Most orders begin with it, and are not in the ledger yet. */
+export const ORDER_STANDING = `SELECT ${APPROVED_PRICE} AS approved, ${ORDER_COLUMNS} ${ASKED_ORDER}`
 /** All that decides about a reservation but the token, in one row: SQLite takes longer for a statement than for what it reads. */
-const DECIDING = `
-  SELECT ${SUM_COLUMNS}, ${STANDING_COLUMNS}, o.status, o.cancel_requested_at, a.payment_id
-  ${ASKED} LEFT JOIN orders o ON o.id = asked.id LEFT JOIN authorizations a ON a.order_no = o.no`
-type StandingRow = { approved: number | null; rules: string | null }
-type DecidingRow = SumColumns &
-  StandingRow & { status: OrderStatus | null; cancel_requested_at: number | null; payment_id: Uint8Array | null }
+const DECIDING = `SELECT ${SUM_COLUMNS}, ${STANDING_COLUMNS}, ${ORDER_COLUMNS} ${ASKED_ORDER}`
+export type OrderStanding = {
+  approved: number | null
+  status: OrderStatus | null
+  cancel_requested_at: number | null
+  payment_id: Uint8Array | null
+}
+type StandingRow = Pick<OrderStanding, 'approved'> & { rules: string | null }
 /** Stores one authorization of an order, for ever, and none if the order has ended meanwhile. */
 const INSERT_AUTHORIZATION = `
   INSERT INTO authorizations
@@ -106,31 +112,50 @@ export function attempt(
 ): Query<ReserveOutcome> {
   const { amount, sellerId } = reservation
   const spent = { day, sellerId, tokenId: order.tokenId }
-  const paymentId = toBytes(reservation.paymentId)
   return steps(function* () {
     if (isLocked) yield* addSpending(spent, 0n)
     if (instead !== undefined) yield* forgo(order.id, instead)
-    const [token, found] = yield* withToken(order, one<DecidingRow>(DECIDING, ...sumKeys(spent), order.id))
+    const [token, found] = yield* withToken(
+      order,
+      one<SumColumns & StandingRow & OrderStanding>(DECIDING, ...sumKeys(spent), order.id),
+    )
     const row = found!
-    const { status, cancel_requested_at, payment_id } = row
-    if (payment_id !== null) {
-      // This very reservation may be committed already, with an answer that was lost.
-      return Buffer.compare(payment_id, paymentId) === 0 ? 'reserved' : 'again'
-    }
-    if (status !== null && (isFinal(status) || cancel_requested_at !== null)) return 'ended'
-    const standing = toStanding(token, row)
-    const allowed = limits(standing)
-    const over = exceeded(spent, amount, { limits: allowed, sums: sumsIn(row) })
-    if (over !== undefined) return over
-    approve?.(standing)
+    const over = (allowed: SpendingLimits) => exceeded(spent, amount, { limits: allowed, sums: sumsIn(row) })
+    const decision = decide(reservation, { limits, approve }, { order: row, standing: toStanding(token, row), over })
+    if ('outcome' in decision) return decision.outcome
     const [isWithin, , inserted] = yield* together(
-      addWithin(spent, amount, allowed),
+      addWithin(spent, amount, decision.within),
       putOrder(order, process),
       insertAuthorization(order, reservation, { day, process }),
     )
     if (!isWithin || inserted === 0) throw new LostRace(`order ${order.id} or a limit has changed meanwhile`)
     return 'reserved'
   })
+}
+
+type ReadBefore = {
+  order: OrderStanding
+  standing: Standing
+  /** The first limit that the amount would exceed beside the sums as they were read. */
+  over(limits: SpendingLimits): LimitExceeded | undefined
+}
+
+/** Decides by what was read. `within`: what the sums must not exceed when the amount is added. @throws what `Allowance` throws */
+export function decide(
+  { paymentId }: Reservation,
+  { limits, approve }: Pick<Allowance, 'limits'> & { approve?: Allowance['approve'] | undefined },
+  { order: { payment_id, status, cancel_requested_at }, standing, over }: ReadBefore,
+): { outcome: ReserveOutcome } | { within: SpendingLimits } {
+  if (payment_id !== null) {
+    // This very reservation may be committed already, with an answer that was lost.
+    return { outcome: Buffer.compare(payment_id, toBytes(paymentId)) === 0 ? 'reserved' : 'again' }
+  }
+  if (status !== null && (isFinal(status) || cancel_requested_at !== null)) return { outcome: 'ended' }
+  const within = limits(standing)
+  const limit = over(within)
+  if (limit !== undefined) return { outcome: limit }
+  approve?.(standing)
+  return { within }
 }
 
 function forgo(orderId: string, paymentId: Hex): Query<void> {
@@ -181,6 +206,6 @@ function withToken<T>({ tokenId }: Pick<Order, 'tokenId'>, query: Query<T>): Que
   return tokenId === undefined ? query.map((value) => [undefined, value]) : together(tokenNamed(tokenId), query)
 }
 
-function toStanding(token: StoredToken | undefined, { approved, rules }: StandingRow): Standing {
+export function toStanding(token: StoredToken | undefined, { approved, rules }: StandingRow): Standing {
   return { token, approved: approved === null ? undefined : BigInt(approved), rules: rules ?? undefined }
 }

@@ -13,11 +13,11 @@ export type Expense = { day: string; sellerId: string; tokenId: string | undefin
 export type Sums = ReadonlyMap<LimitName, bigint>
 export type Place = { name: LimitName; period: string; scope: string }
 
-export const ADD = `
+const ADD = `
   INSERT INTO spending (period, scope, amount) VALUES (?, ?, ?)
   ON CONFLICT (period, scope) DO UPDATE SET amount = spending.amount + excluded.amount`
 /** For an amount that alone is within the limit. */
-export const ADD_WITHIN = `${ADD} WHERE spending.amount + excluded.amount <= ?`
+const ADD_WITHIN = `${ADD} WHERE spending.amount + excluded.amount <= ?`
 const ONE = 'SELECT amount FROM spending WHERE period = ? AND scope = ?'
 const NAMES = ['day', 'month', 'seller', 'token day', 'token'] as const satisfies readonly LimitName[]
 
@@ -88,11 +88,18 @@ export function addSpending(spent: Expense, amount: bigint): Query<number[]> {
  * @returns false if a limit is exceeded. The change must then throw, so that nothing is added.
  */
 export function addWithin(spent: Expense, amount: bigint, limits: SpendingLimits): Query<boolean> {
-  const additions = placesOf(spent).map(({ name, period, scope }) => {
-    const max = limits[name]
-    return max === undefined ? run(ADD, period, scope, amount) : run(ADD_WITHIN, period, scope, amount, max)
-  })
-  return together(...additions).map((added) => added.every((changes) => changes === 1))
+  return addEach(placesOf(spent).map((place) => ({ place, amount, max: limits[place.name] })))
+}
+
+/** An amount for a sum. The sum stays within `max`. Undefined: it has no limit. */
+type Addition = { place: Place; amount: bigint; max: bigint | undefined }
+
+/** Like `addWithin`, for sums of several purchases. */
+export function addEach(additions: readonly Addition[]): Query<boolean> {
+  const changes = additions.map(({ place: { period, scope }, amount, max }) =>
+    max === undefined ? run(ADD, period, scope, amount) : run(ADD_WITHIN, period, scope, amount, max),
+  )
+  return together(...changes).map((added) => added.every((count) => count === 1))
 }
 
 /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
