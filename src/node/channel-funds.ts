@@ -8,12 +8,16 @@ import { ChannelRefused } from '../payments/channels/channel-refused.ts'
 import type { ChannelRelay } from '../payments/channels/channel-relay.ts'
 import type { KeptChannels } from '../payments/channels/kept-channels.ts'
 import { elsewhere } from '../payments/channels/open-channel.ts'
+import { openRefund } from '../payments/channels/seller-channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SellerChannelStore, StoredSellerChannel } from '../store/seller-channels.ts'
 
 /** A deposit and a refund cost this seller about this much, in USDC atomic units. */
 const COST = 2_000n
-/** Refunds in an hour of channels that have paid less than that since their last one. Beyond it such a buyer waits, or takes its money out by itself. */
+/**
+ * Refunds in an hour of channels that have paid less than `COST` since their last refund. Beyond it the buyer waits, or takes
+ * its money out by itself.
+ */
 const UNPAID_REFUNDS_MAX = 20
 /** Channels whose last refund is remembered. */
 const REFUNDED_MAX = 10_000
@@ -37,10 +41,10 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   /** What channels had paid at their last refund. */
   const refunded = new BoundedMap<Hex, bigint>(REFUNDED_MAX)
   /** @throws ChannelRefused */
-  function checkPaid({ id, charged, refund, onChain }: StoredSellerChannel): void {
-    // One that is under way is asked for again.
-    const isOpen = refund !== undefined && refund.nonce >= onChain.refundNonce
-    if (isOpen || charged - (refunded.get(id) ?? 0n) >= COST) return
+  function checkPaid(channel: StoredSellerChannel): void {
+    const { id, charged } = channel
+    // A buyer may ask again for a refund that is under way.
+    if (openRefund(channel) !== undefined || charged - (refunded.get(id) ?? 0n) >= COST) return
     const now = monotonicOf(clock)
     if (unpaid.length >= UNPAID_REFUNDS_MAX && now - unpaid[0]! < UNPAID_MS) {
       throw new ChannelRefused(

@@ -82,7 +82,7 @@ export function spendableOf(channel: Pick<SellerChannel, 'onChain' | 'refund'>):
 }
 
 /** The signed refund that the chain does not show yet. */
-function openRefund({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund'>): ChannelRefund | undefined {
+export function openRefund({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund'>): ChannelRefund | undefined {
   return refund !== undefined && refund.nonce >= onChain.refundNonce ? refund : undefined
 }
 
