@@ -66,6 +66,17 @@ test('a listing waits two seconds for the chain, and is published again when the
   await vi.waitFor(() => expect(published).toEqual([true]))
 })
 
+test('a chain that is silent delays the listings of all agents once, and not once each', async () => {
+  const { offer } = setup(() => new Promise(() => {}))
+  const from = Date.now()
+  const agents = (async () => {
+    for (let agent = 0; agent < 5; agent++) await offer.listed()
+    return Date.now() - from
+  })()
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(await agents).toBe(2_000)
+})
+
 test('a node that lists nothing for money asks nobody', async () => {
   let asked = 0
   const { offer } = setup(async () => void asked++)

@@ -3,9 +3,9 @@ import type { Logger } from '../lib/logger.ts'
 import { type Periodic, periodic } from '../lib/periodic.ts'
 import { within } from '../lib/wait.ts'
 
-/** How often it is looked at what channels need. */
+/** How often the node looks whether channels can be settled. */
 const LOOK_MS = 60_000
-/** Limit of one look: the RPC and each facilitator are asked. */
+/** Limit of one look. It asks the RPC and each facilitator. */
 const LOOK_MS_MAX = 20_000
 /** How long the first listing waits for the first look. Later, the listing is published again. */
 const FIRST_MS = 2_000
@@ -20,8 +20,8 @@ export type ChannelOfferDeps = {
 
 /**
  * Says whether this node offers payment channels now. It offers none that it could not claim: where the contract is missing,
- * or neither a facilitator nor its own account would send the transactions. While the chain does not answer, it stays with
- * what it last saw. What is owed on channels that exist is claimed all the same.
+ * or neither a facilitator nor its own account would send the transactions. While the chain does not answer, the last answer
+ * stands. The node claims what is owed on channels that exist all the same.
  */
 export class ChannelOffer implements Service {
   readonly name = 'offer of payment channels'
@@ -30,6 +30,8 @@ export class ChannelOffer implements Service {
   readonly #onError: (err: unknown) => void
   readonly #stopping = new AbortController()
   #first: Promise<void> | undefined
+  /** Ends with the first look, or after `FIRST_MS`: the listings of all agents wait together. */
+  #firstOrLate: Promise<unknown> | undefined
   #isOpen = false
   /** What the listings say. Undefined: nothing was listed. */
   #isListed: boolean | undefined
@@ -44,7 +46,7 @@ export class ChannelOffer implements Service {
     )
   }
 
-  /** As it was seen last. */
+  /** What the last look that was answered has seen. False before the first. */
   get isOpen(): boolean {
     return this.#isOpen
   }
@@ -54,8 +56,9 @@ export class ChannelOffer implements Service {
     if (this.#first === undefined) {
       this.#first = this.#see()
       this.#first.then(() => this.#tell()).catch(this.#onError)
+      this.#firstOrLate = within(FIRST_MS, this.#first)
     }
-    await within(FIRST_MS, this.#first)
+    await this.#firstOrLate
     this.#isListed = this.#isOpen
     return this.#isOpen
   }
@@ -84,7 +87,7 @@ export class ChannelOffer implements Service {
     try {
       found = await trouble(limit)
     } catch (err) {
-      logger.debug({ err }, 'it could not be seen whether payment channels can be settled')
+      logger.debug({ err }, 'could not look whether payment channels can be settled')
       return
     }
     if (this.#stopping.signal.aborted) return
