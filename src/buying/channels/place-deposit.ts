@@ -1,6 +1,6 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Trading } from '../../ledger/trading.ts'
-import { largest, smallest } from '../../lib/bigints.ts'
+import { largest } from '../../lib/bigints.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { channelId } from '../../payments/channel-digests.ts'
@@ -19,7 +19,7 @@ import { type ChannelOptions, newConfig, noRpc, type Offer, usualDeposit } from 
 const DEPOSITS_MAX = parsePrice('5')
 /** The longest delay of a withdrawal that this node accepts. */
 const WITHDRAW_DELAY_SECONDS_MAX = 86_400
-/** A stranger may want so much, or what the usual calls cost. */
+/** The most that is locked at a stranger, unless the usual number of its calls costs more. */
 const STRANGER_DEPOSIT_MAX = parsePrice('0.1')
 const FUNDS_MS = 5_000
 
@@ -29,7 +29,7 @@ export type LockRules = Pick<BudgetRules, 'perDay' | 'perMonth' | 'perSeller' | 
 /** Who asks for a deposit: the rules of this node, the wish of a call, or the operator. */
 export type AskedDeposit = {
   by: 'rule' | 'wish' | 'hand'
-  /** `cheap`: of this seller nothing is known but that a call costs little. */
+  /** `cheap`: this node only knows that a call to this seller costs little. */
   reason: 'cheap' | 'known'
   /** What the operator names. Undefined: by the price of a call. */
   amount?: bigint | undefined
@@ -73,7 +73,7 @@ export async function placeDeposit(
   const now = clock.now()
   const { mark, charged, seq, statedSeq, early, stopped } = line?.channel ?? openAtBuyer(id, config, onChain)
   const deposit = signedDeposit({ id, amount, balanceBefore: onChain.balance, now }, wallet)
-  // A seller takes a deposit with a voucher. The smallest one is enough: it is what this node risks before it.
+  // A seller takes a deposit with a voucher. The smallest voucher is enough, and is all that this node risks.
   const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
   const { agentId, seller } = offer
   const parties = { id, config, sellerId: seller.peerId, agentId, network }
@@ -103,7 +103,7 @@ function amountFor(
   if (trouble !== undefined) throw refused(trouble)
   if (wanted === undefined) {
     const usual = usualDeposit(offer, depositMax)
-    // Else it could lock the most that this node gives by one cheap call.
+    // Otherwise one cheap call would let a stranger lock the most that this node deposits.
     if (isStranger && usual > largest(STRANGER_DEPOSIT_MAX, usualDeposit(free(offer), depositMax))) {
       throw refused(`the seller wants a deposit of ${usdc(minDeposit)}, which is much for its price`)
     }
@@ -175,8 +175,7 @@ function ruleTrouble(
   if (perSeller !== undefined && here + amount > perSeller) {
     return `channels to this seller would hold ${usdc(here + amount)}, more than its budget of ${usdc(perSeller)}: ${byHand}`
   }
-  const budgets = [perDay, perMonth].filter((budget) => budget !== undefined)
-  const most = budgets.length === 0 ? undefined : smallest(...(budgets as [bigint, ...bigint[]]))
-  if (most === undefined || everywhere + amount <= most) return undefined
-  return `channels to all sellers would hold ${usdc(everywhere + amount)}, more than the budget of ${usdc(most)}: ${byHand}`
+  const budget = [perDay, perMonth].find((most) => most !== undefined && everywhere + amount > most)
+  if (budget === undefined) return undefined
+  return `channels to all sellers would hold ${usdc(everywhere + amount)}, more than the budget of ${usdc(budget)}: ${byHand}`
 }
