@@ -1,4 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 /** One process of a bench. It starts with a setup, answers questions and stops. */
 export type Part = {
@@ -31,6 +34,29 @@ export async function startPart(options: StartOptions): Promise<Part> {
     async stop() {
       await send('stop', undefined).catch(() => {})
       if (child.exitCode === null) await new Promise((resolve) => child.once('exit', resolve))
+    },
+  }
+}
+
+/**
+ * Starts the processes of a bench, each with a directory of its own (`dataDir`) in the system's temporary directory. `stop`
+ * ends the last one first, and removes the directories.
+ */
+export async function createParts(profileDir: string | undefined) {
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-'))
+  const stops: (() => Promise<void>)[] = []
+  return {
+    directory,
+    stops,
+    async start(file: string, setup: Record<string, string> = {}): Promise<Part> {
+      const dataDir = await mkdtemp(join(directory, 'part-'))
+      const part = await startPart({ file, setup: { dataDir, ...setup }, profileDir })
+      stops.push(part.stop)
+      return part
+    },
+    async stop() {
+      for (const each of stops.toReversed()) await each()
+      await rm(directory, { recursive: true, force: true })
     },
   }
 }

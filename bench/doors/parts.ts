@@ -1,14 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { type Part, startPart } from '../part.ts'
+import { createParts, type Part } from '../part.ts'
 import type { Question, Seller } from './client.ts'
 
 export type Facilitator = 'http' | 'in-process'
 export type SellerPart = { seller: Seller; part: Part }
 export type Parts = Awaited<ReturnType<typeof startParts>>
 
-/** Starts the processes of the bench. Every database has a directory of its own in the system's temporary directory. */
+/** Starts the processes of the bench. */
 export async function startParts({
   profileDir,
   facilitator: where,
@@ -16,18 +13,7 @@ export async function startParts({
   profileDir?: string | undefined
   facilitator: Facilitator
 }) {
-  const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-'))
-  const stops: (() => Promise<void>)[] = []
-  const start = async (file: string, setup: Record<string, string> = {}) => {
-    const dataDir = await mkdtemp(join(directory, 'part-'))
-    const part = await startPart({ file, setup: { dataDir, ...setup }, profileDir })
-    stops.push(part.stop)
-    return part
-  }
-  const stop = async () => {
-    for (const each of stops.toReversed()) await each()
-    await rm(directory, { recursive: true, force: true })
-  }
+  const { start, stop } = await createParts(profileDir)
   try {
     const facilitator = where === 'http' ? await start('./paid-call/facilitator.ts') : undefined
     const set = { facilitatorUrl: facilitator?.ready.url ?? '' }

@@ -1,19 +1,12 @@
 import { createNode } from '../../src/node/create-node.ts'
-import type { Facilitator } from '../../src/payments/facilitator.ts'
-import { instantFacilitator } from '../paid-call/instant-facilitator.ts'
+import { inProcess } from '../paid-call/instant-facilitator.ts'
 import { benchConfig } from '../paid-call/stoa-config.ts'
 import { PRICE_ATOMIC } from '../paid-call/terms.ts'
 import { servePart } from '../part.ts'
 
-const inProcess: Facilitator = {
-  settle: async () => ({ kind: 'settled', txHash: instantFacilitator.settle().transaction }),
-  supports: async () => true,
-  close: async () => {},
-}
-
 /** Our seller with its public listener: the node as shipped, with `builtin/echo`. */
 servePart(async ({ dataDir = '', facilitatorUrl = '' }) => {
-  const asked = facilitatorUrl === '' ? { ports: { facilitator: inProcess } } : { facilitatorUrl, ports: {} }
+  const asked = facilitatorUrl === '' ? { ports: { facilitator: inProcess() } } : { facilitatorUrl, ports: {} }
   const { config, secrets } = benchConfig({ dataDir, databaseUrl: '', ...asked })
   const open = { ...config, public: { ...config.public, host: '127.0.0.1', port: 0 } }
   const node = await createNode(open, secrets, asked.ports)

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { NETWORK } from './terms.ts'
 
 /** A facilitator that accepts everything at once, so that the figures show only the seller's own cost. */
@@ -7,3 +9,15 @@ export const instantFacilitator = {
   verify: () => ({ isValid: true }),
   settle: () => ({ success: true, transaction: `0x${randomBytes(32).toString('hex')}` as const, network: NETWORK }),
 } as const
+
+/** The same in the process of our seller. A settlement takes `settleMs`. */
+export function inProcess(settleMs = 0): Facilitator {
+  return {
+    async settle() {
+      if (settleMs > 0) await delay(settleMs)
+      return { kind: 'settled', txHash: instantFacilitator.settle().transaction }
+    },
+    supports: async () => true,
+    close: async () => {},
+  }
+}

@@ -1,22 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { createNode } from '../../src/node/create-node.ts'
-import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { servePart } from '../part.ts'
-import { instantFacilitator } from './instant-facilitator.ts'
+import { inProcess } from './instant-facilitator.ts'
 import { benchConfig, onChainOf } from './stoa-config.ts'
 import { CHANNEL_DEPOSIT_ATOMIC, CHANNEL_PRICE_ATOMIC, PRICE_ATOMIC } from './terms.ts'
 import { countTraffic } from './traffic.ts'
-
-function inProcess(settleMs: number): Facilitator {
-  return {
-    async settle() {
-      if (settleMs > 0) await delay(settleMs)
-      return { kind: 'settled', txHash: instantFacilitator.settle().transaction }
-    },
-    supports: async () => true,
-    close: async () => {},
-  }
-}
 
 /** Our seller: the real node with `builtin/echo`. */
 servePart(

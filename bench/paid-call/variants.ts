@@ -1,8 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Load, LoadPlan } from '../load.ts'
-import { type Part, startPart } from '../part.ts'
+import { createParts, type Part } from '../part.ts'
 import { type BenchPostgres, startBenchPostgres } from './postgres.ts'
 import { TRAFFIC, type Traffic } from './traffic.ts'
 
@@ -54,18 +51,9 @@ export type VariantsOptions = {
 
 /** Starts every process of the bench. Each database has its own directory in the system's temporary directory. */
 export async function startVariants({ transport, facilitator: where, profileDir, only, farMs }: VariantsOptions) {
-  const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-'))
-  const stops: (() => Promise<void>)[] = []
-  const start: StartPart = async (file, setup = {}) => {
-    const dataDir = await mkdtemp(join(directory, 'part-'))
-    const part = await startPart({ file: `./paid-call/${file}`, setup: { dataDir, transport, ...setup }, profileDir })
-    stops.push(part.stop)
-    return part
-  }
-  const stop = async () => {
-    for (const each of stops.toReversed()) await each()
-    await rm(directory, { recursive: true, force: true })
-  }
+  const parts = await createParts(profileDir)
+  const { directory, stops, stop } = parts
+  const start: StartPart = (file, setup = {}) => parts.start(`./paid-call/${file}`, { transport, ...setup })
   const wants = (names: readonly string[]) => only === undefined || names.some((name) => only.includes(name))
 
   try {
