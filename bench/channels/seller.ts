@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { servePart } from '../part.ts'
 import { FAILS, PRICE_ATOMIC, STREAMS, startNode } from './node.ts'
 
-/** One seller that offers channels. Its agent repeats its task, fails, or shows its output in pieces. */
-/** Longer than a seller gathers words for one frame: a run that is over sooner is shown by its response alone. */
+/** Longer than a seller gathers words for one frame. Only its response shows a run that ends sooner. */
 const PIECE_MS = 25
 
+/** One seller that offers channels. Its agent repeats its task, fails, or shows its output in pieces. */
 servePart(async ({ dataDir = '', rpcUrl = '', facilitatorUrl = '', key = '' }) => {
   const node = await startNode({ dataDir, rpcUrl, facilitatorUrl, sellerChannels: 'auto' }, key)
   const agent = { name: 'Repeat', description: 'Repeats its task.', price: PRICE_ATOMIC }

@@ -20,7 +20,7 @@ export type Flooding = { kind: 'flood'; seller: Seller; requests: number; connec
 export type Flooded = { statuses: Record<string, number>; seconds: number }
 export type Question = Paying | Flooding | { kind: 'sign'; seller: Seller; calls: number } | { kind: 'halt' }
 
-/** A seller limits the requests of one address. Whatever the load, these take turns, each with a connection of its own. */
+/** A seller limits the requests of one address. At every load these take turns, each with a connection of its own. */
 const ADDRESSES = 64
 const addressOf = (connection: number) => `127.1.0.${connection + 1}`
 const FLOOD_ADDRESS = '127.0.0.9'

@@ -89,7 +89,7 @@ export function createTokens({ clock, store, random }: TokensDeps): Tokens {
     },
     async ofPart({ id, name, perDay }) {
       const caller: Caller = { scope: 'spend', tokenId: id }
-      // It is asked for at every call, and a write waits for the disk.
+      // Every call asks for this token, and a write waits for the disk.
       const known = await store.get(id)
       if (known !== undefined && known.perDay === perDay && known.budget === undefined) return caller
       // No text has this hash, and `identify` refuses the id.

@@ -33,7 +33,10 @@ export type ReceiptSelection = {
 export interface Receipts {
   list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Promise<Page<ReceiptRecord>>
   get(paymentId: string, caller?: Caller): Promise<ReceiptRecord | undefined>
-  /** The receipt as x402 has it: signed here, asked of the seller, or, of a purchase over HTTP, as it came. Undefined if no receipt of the payment is kept. */
+  /**
+   * The receipt as x402 has it: signed here, asked of the seller, or as a seller over HTTP sent it. Undefined if no receipt of the
+   * payment is kept.
+   */
   x402(paymentId: string, signal: AbortSignal, caller?: Caller): Promise<SignedX402Receipt | undefined>
   /** Returns the largest page an answer may hold. Its `next` leads to the following page. */
   export(selection: ReceiptSelection, caller?: Caller): Promise<Page<ReceiptRecord>>

@@ -41,14 +41,14 @@ export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<n
   throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
 }
 
-/** Lets transactions wait again that are mined by the books, and that the chain does not know. @returns true if there are any */
+/** Lets transactions wait again that the books call mined and the chain does not know. @returns true if there are any */
 async function reopenDropped(
   latest: number,
   { chain, wallet, transactions, clock }: NonceDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
   const mined = await transactions.minedFrom(chain.network, wallet.address, latest)
-  // No reorganization takes back so many.
+  // A reorganization takes back fewer.
   if (mined.length > WAITING_MAX) return false
   let isAny = false
   for (const { hash } of mined) {

@@ -170,7 +170,7 @@ export function outcomeOf({ status, text }: { status: number; text: string }): S
 
 /**
  * Reasons come from outside and go to logs and to the operator: limit their length, keep one line. A facilitator may
- * repeat the payment, which is money for whoever reads it until it is settled. Hashes and accounts are shorter (T21).
+ * repeat the payment, and anyone who reads a payment can use it until it is settled. Hashes and accounts are shorter (T21).
  */
 function short(reason: string): string {
   return oneLine(reason.replace(PAYMENT_LIKE, '[cut]'), REASON_CHARS_MAX)

@@ -9,7 +9,7 @@ type Gathering<Item, Value> = {
   alone(item: Item): Promise<Value>
   /** True if an item must be stored before the next one begins. Else they share a commit. */
   isOrdered: boolean
-  /** True if what a change of one item has thrown may not be thrown by `alone`. Default: never. */
+  /** True if `alone` may store an item whose change has thrown this. Default: never. */
   mayPassAlone?(error: unknown): boolean
   /** What an item takes, in bytes. */
   sizeOf(item: Item): number

@@ -118,7 +118,7 @@ const END_ORDER = `
     status = CASE WHEN cancel_requested_at IS NOT NULL THEN ? ELSE ? END
   WHERE no = ? AND (status IN ('pending', 'executing') OR (CAST(? AS TEXT) = 'completed' AND status <> 'completed'))`
 
-/** Bytes of what an order brings and gets, about. */
+/** About how many bytes the task and the output of an order take. */
 export function sizeOf({ task, output, outputBytes }: Order): number {
   return (task?.length ?? 0) + (output?.length ?? 0) + (outputBytes?.length ?? 0)
 }

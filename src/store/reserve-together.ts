@@ -118,7 +118,7 @@ function expenseOf({ order: { tokenId }, reservation: { sellerId }, allowance: {
   return { day, sellerId, tokenId }
 }
 
-/** Each once, in one order: two changes that wait for each other's sums would both be stuck. */
+/** Each expense once, in one order: two changes that wait for each other's sums would both be stuck. */
 function distinct(expenses: readonly Expense[]): Expense[] {
   const byKey = new Map(expenses.map((spent) => [`${spent.day} ${spent.sellerId} ${spent.tokenId}`, spent]))
   return [...byKey].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, spent]) => spent)

@@ -51,7 +51,7 @@ const STANDING_COLUMNS = `${APPROVED_PRICE} AS approved, ${RULES_TEXT} AS rules`
 const STANDING = `SELECT ${STANDING_COLUMNS} ${ASKED}`
 const ORDER_COLUMNS = 'o.status, o.cancel_requested_at, a.payment_id'
 const ASKED_ORDER = `${ASKED} LEFT JOIN orders o ON o.id = asked.id LEFT JOIN authorizations a ON a.order_no = o.no`
-/** What of an order decides about its reservation. Most orders begin with it, and are not in the ledger yet. */
+/** Reads what decides about the reservation of an order. Most orders are not in the ledger before it. */
 export const ORDER_STANDING = `SELECT ${APPROVED_PRICE} AS approved, ${ORDER_COLUMNS} ${ASKED_ORDER}`
 /** All that decides about a reservation but the token, in one row: SQLite takes longer for a statement than for what it reads. */
 const DECIDING = `SELECT ${SUM_COLUMNS}, ${STANDING_COLUMNS}, ${ORDER_COLUMNS} ${ASKED_ORDER}`

@@ -126,12 +126,12 @@ const PURGE = `
   DELETE FROM seller_channels WHERE charged = claimed AND used_at < ?
     AND (signed_refund_nonce IS NULL OR CAST(signed_refund_nonce AS BIGINT) < CAST(refund_nonce AS BIGINT))`
 const PURGE_EMPTY = `${PURGE} AND balance = claimed`
-/** In USDC atomic units. Less is not worth anybody's trouble. */
+/** In USDC atomic units. Nobody tries to get less. */
 const LITTLE = 10_000
 /**
- * Those of a peer, or of all. Who comes and goes must not be kept out by the channels that it has left, nor by those of others.
- * A claim shows a voucher to everybody. If that covers more than was charged, whoever is first could use it up after its
- * channel is forgotten, so such a channel is kept while there is money in it.
+ * Idle channels of a peer, or of all peers. Channels that were left must not keep a peer out, whether they are its own or of
+ * others. A claim shows a voucher to everybody. If the voucher covers more than was charged, anyone could use it up after its
+ * channel is forgotten. So such a channel is kept while there is money in it.
  */
 const PURGE_IDLE = `${PURGE} AND (peer_id = ? OR (SELECT count(*) FROM seller_channels) >= ?)
   AND (ceiling IS NULL OR ceiling = charged OR CAST(balance AS NUMERIC) - CAST(claimed AS NUMERIC) < ${LITTLE})`

@@ -37,7 +37,7 @@ function unusable(why: string): MarketError {
   return new MarketError('URL_REFUSED', `${why}. Nothing was sent`)
 }
 
-/** True if the caller has shaped the request: it is sent as it is, whatever the seller declares. */
+/** True if the caller has shaped the request: it is sent as it is, even if the seller declares another form. */
 export function isShaped({ task, method }: Pick<WebWish, 'task' | 'method'>): boolean {
   return method !== undefined || task === undefined
 }

@@ -39,7 +39,7 @@ export function sellerUrl(text: string, own: readonly string[]): SellerUrl {
   const url = text.length > URL_LENGTH_MAX ? null : URL.parse(text)
   if (url === null) throw refused(`it is not a URL of at most ${URL_LENGTH_MAX} characters`)
   url.hash = ''
-  // With a dot at its end it is the same host, and must be the same seller to limits and measures.
+  // A dot at the end names the same host. To limits and measures it must be the same seller.
   url.hostname = url.hostname.replace(/\.$/, '')
   const { origin, protocol, port, host } = url
   if (protocol !== 'https:' && protocol !== 'http:') throw refused('it must begin with https://')
