@@ -1,5 +1,5 @@
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
-import { type Clock, momentOf, monotonicOf, sinceMs } from '../../lib/clock.ts'
+import { type Clock, momentOf, sinceMs } from '../../lib/clock.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { ChannelConfig } from '../../schema/channel.ts'
@@ -273,24 +273,23 @@ export class SellerChannels implements Service, KeptChannels {
     const ageMs = seenAt === undefined ? Number.POSITIVE_INFINITY : sinceMs(seenAt, clock)
     if (ageMs < freshMs / 2) return
     const looked = this.#look(channel, signal)
-    if (ageMs >= freshMs) return await looked
-    looked.catch((err: unknown) => this.#deps.logger.debug({ err }, 'could not read a channel ahead of time'))
+    if (ageMs >= freshMs) await looked
+    else looked.catch((err: unknown) => this.#deps.logger.debug({ err }, 'could not read a channel ahead of time'))
   }
 
-  async #look(channel: OpenChannel, signal: AbortSignal): Promise<void> {
+  async #look(channel: OpenChannel, signal: AbortSignal): Promise<ChannelState> {
     const at = momentOf(this.#deps.clock)
-    channel.seen(await this.#looks.look(channel.id, signal), at)
+    const state = await this.#looks.look(channel.id, signal)
+    channel.seen(state, at)
+    return state
   }
 
   /** Reads the chain again if it may show a new deposit. */
   async #isSeenAgain(channel: OpenChannel, signal: AbortSignal): Promise<boolean> {
     const { seenAt } = channel
-    if (seenAt !== undefined && monotonicOf(this.#deps.clock) - seenAt.monotonic < AGAIN_MS) return false
+    if (seenAt !== undefined && sinceMs(seenAt, this.#deps.clock) < AGAIN_MS) return false
     const before = channel.channel.onChain.balance
-    const at = momentOf(this.#deps.clock)
-    const state = await this.#looks.look(channel.id, signal)
-    channel.seen(state, at)
-    return state.balance > before
+    return (await this.#look(channel, signal)).balance > before
   }
 }
 
