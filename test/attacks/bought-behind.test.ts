@@ -4,6 +4,7 @@
  */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { discovered } from '../support/api-calls.ts'
+import { eachByItself } from '../support/each-by-itself.ts'
 import {
   type Front,
   type FrontMarket,
@@ -25,12 +26,8 @@ beforeAll(async () => {
 afterEach(() => market.stopNodes())
 afterAll(() => market?.stop())
 
-/** Each call is a payment of its own, so that the balance shows it. */
-const off = { mode: 'off', opensByRule: false, aheadCalls: 0, depositMax: 0n, idleMs: 60_000 } as const
-const eachByItself = { channels: off }
-
 async function buyerOf(selling: Front, options: TestNodeOptions = {}) {
-  const buyer = await market.funded({ ...options, buyer: { ...options.buyer, channels: off } }, [selling])
+  const buyer = await market.funded({ ...options, ...eachByItself }, [selling])
   await discovered(buyer.url, selling.id)
   return buyer
 }
@@ -39,7 +36,7 @@ async function buyerOf(selling: Front, options: TestNodeOptions = {}) {
 const AHEAD = 8
 
 test('T6 runs that fail after their purchase cost their seller little: soon each is paid for before it runs', async () => {
-  const selling = await market.front({ output_bytes_max: 1_000 }, { buyer: eachByItself })
+  const selling = await market.front({ output_bytes_max: 1_000 }, eachByItself)
   const buyer = await buyerOf(selling)
   const ask = (n: number) => refusal(run({ node: buyer.node, id: selling.id }, { input: `${n}${'x'.repeat(1_000)}` }))
   const MORE = 2

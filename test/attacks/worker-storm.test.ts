@@ -8,6 +8,7 @@ import { WORK_PROTOCOL } from '../../src/schema/work.ts'
 import type { InvitedWorker, WorkerRecord } from '../../src/schema/worker.ts'
 import { readJoinToken } from '../../src/workers/join-token.ts'
 import { ask } from '../support/api-calls.ts'
+import { eachByItself } from '../support/each-by-itself.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 import { killWorkerProcesses, startWorkerProcess } from '../support/worker-process.ts'
@@ -25,9 +26,7 @@ beforeAll(async () => {
   const chain = { rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl }
   seller = await startTestNode({ key, apiEnabled: true, ...chain })
   const bootstrap = [seller.addresses().find((address) => address.includes('/tcp/'))!]
-  // Each call is a payment of its own, so that the chain shows it.
-  const channels = 'off'
-  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, bootstrap, channels, ...chain })
+  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, bootstrap, ...chain, ...eachByItself })
   await seller.ownAgents.keep({ name: 'honest', description: 'x', price: PRICE, worker: true })
   await seller.ownAgents.keep({ name: 'flapping', description: 'x', price: PRICE, worker: true })
   await seller.ownAgents.keep({ name: 'stuck', description: 'x', price: PRICE, worker: true, timeout_seconds: 1 })

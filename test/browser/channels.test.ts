@@ -27,14 +27,11 @@ const buy = () => {
 beforeAll(async () => {
   ;[browser, devnet] = await Promise.all([launchBrowser(), startDevnet()])
   const { wallets } = devnet
-  const auto = { mode: 'auto', opensByRule: true, aheadCalls: 10, depositMax: 1_000_000n, idleMs: 86_400_000 } as const
   seller = await startTestNode({ devnet, walletKey: wallets.seller.privateKey, seller: { channels: 'auto' } })
   const agent = { name: 'Echo', description: 'Says it again.', price: 1_000n, model: 'builtin/echo' }
   ;({ id: agentId } = await seller.node.registerAgent(agent, { persist: false }))
   const bootstrap = [seller.node.addresses()[0]!]
-  buyer = await startTestNode({
-    ...{ devnet, bootstrap, walletKey: wallets.buyer.privateKey, buyer: { channels: auto } },
-  })
+  buyer = await startTestNode({ devnet, bootstrap, walletKey: wallets.buyer.privateKey, channels: 'auto' })
   await discovered(buyer.url, agentId)
   order = await until(
     async () => {

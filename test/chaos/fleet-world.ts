@@ -6,14 +6,13 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { eachByItself } from '../support/each-by-itself.ts'
 import { freePort } from '../support/loopback.ts'
 import { type PostgresProxy, startPostgresProxy } from '../support/postgres-proxy.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { ChaosNode } from './node.ts'
 
 export const PRICE = 10_000n
-/** Without channels each call is a payment of its own, so that the chain shows it. */
-const channelsText = (mode: 'auto' | 'off') => `seller: {channels: '${mode}'}\nbuyer: {channels: '${mode}'}\n`
 const RUN_SCRIPT = `task=$(cat); echo "\${task%%|*}" >> "$0"; sleep 0.1; printf %s "$task"`
 
 /** The processes of one seller, or of one buyer: one identity, one wallet, one ledger. */
@@ -83,8 +82,10 @@ export async function startFleetWorld({
       else await copyFile(join(first, 'identity.key'), join(dataDir, 'identity.key'))
       first ??= dataDir
       if (name === 'seller') await writeAgent(dataDir, runs)
-      const channels = channelsText(tradesOnChannels ? 'auto' : 'off')
-      await writeFile(join(dataDir, 'config.yaml'), channels, { mode: 0o600 })
+      const paying = tradesOnChannels ? { channels: 'auto' } : eachByItself
+      // JSON is YAML.
+      const config = JSON.stringify({ seller: paying, buyer: paying })
+      await writeFile(join(dataDir, 'config.yaml'), config, { mode: 0o600 })
       const environment = {
         ...chain,
         ETHEREUM_PRIVATE_KEY: key,

@@ -5,6 +5,7 @@ import pg from 'pg'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { eachByItself } from '../support/each-by-itself.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { type FaultyRpc, startFaultyRpc } from '../support/faulty-rpc.ts'
 import { freePort } from '../support/loopback.ts'
@@ -100,8 +101,8 @@ export async function startWorld(): Promise<World> {
     await chmod(place, 0o700)
     const dataDir = join(place, 'data')
     await mkdir(dataDir, { mode: 0o700 })
-    // Each call is a payment of its own, so that the chain shows it.
-    await writeFile(join(dataDir, 'config.yaml'), `buyer: {channels: 'off'}\n`, { mode: 0o600 })
+    // JSON is YAML.
+    await writeFile(join(dataDir, 'config.yaml'), JSON.stringify({ buyer: eachByItself }), { mode: 0o600 })
     const key = generatePrivateKey()
     const account = privateKeyToAccount(key).address
     const rpc = await startFaultyRpc(devnet.rpcUrl)

@@ -1,6 +1,7 @@
 /** Processes of one seller that are replaced one after the other under calls. None of the calls fails for it. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { eachByItself } from '../support/each-by-itself.ts'
 import { startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 import { killNodeProcesses } from '../support/node-process.ts'
 import { openSellerFleet } from '../support/seller-fleet.ts'
@@ -13,9 +14,7 @@ beforeAll(async () => {
   devnet = await startDevnet()
   const { rpcUrl, facilitatorUrl } = devnet
   const key = devnet.wallets.buyer.privateKey
-  // Each call is a payment of its own, so that the chain shows it.
-  const channels = 'off'
-  buyer = await startTestNode({ key, rpcUrl, facilitatorUrl, channels, dailyBudgetAtomic: 100_000_000n })
+  buyer = await startTestNode({ key, rpcUrl, facilitatorUrl, dailyBudgetAtomic: 100_000_000n, ...eachByItself })
 })
 afterAll(async () => {
   await killNodeProcesses()

@@ -30,16 +30,9 @@ beforeAll(async () => {
     { persist: false },
   )
   const bootstrap = [seller.node.addresses().find((address) => address.includes('/tcp/'))!]
-  const channels = {
-    mode: 'auto',
-    opensByRule: true,
-    aheadCalls: 10,
-    depositMax: 1_000_000n,
-    idleMs: 86_400_000,
-  } as const
   buyer = await startTestNode({
     ...{ devnet, walletKey: devnet.wallets.buyer.privateKey, bootstrap },
-    buyer: { channels },
+    channels: 'auto',
   })
   listing = await until(() => buyer.node.listings().find(({ name }) => name === 'Writer'), { timeoutMs: 30_000 })
 }, 120_000)

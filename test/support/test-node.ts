@@ -23,6 +23,8 @@ export type TestNodeOptions = {
   public?: Partial<Config['public']>
   seller?: Partial<Config['seller']>
   buyer?: Partial<Config['buyer']>
+  /** Whether it buys on payment channels. The default is that of every node. */
+  channels?: Config['buyer']['channels']['mode']
   openai?: Partial<Config['openai']>
   environment?: Record<string, string>
   webhooks?: Config['webhooks']
@@ -60,13 +62,14 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
 
 /** The default configuration, but without requests outside loopback and without log output. */
 export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, 'dataDir'> = {}): Config {
-  const { devnet, api, buyer, seller, openai, webhooks = [], sources = [] } = options
+  const { devnet, api, buyer, channels, seller, openai, webhooks = [], sources = [] } = options
   const settings = {
     dataDir,
     port: 0,
     listenHosts: ['127.0.0.1'],
     bootstrap: [...(options.bootstrap ?? [])],
     ...(options.network !== undefined && { network: options.network }),
+    ...(channels !== undefined && { channels }),
     mdns: false,
   }
   const config = createConfig(settings)
