@@ -4,6 +4,7 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { openChannelBuyer, purchaseOf } from '../support/http-channel-buyer.ts'
 import { killNodeProcesses } from '../support/node-process.ts'
 import { openPublicSeller } from '../support/public-process.ts'
+import { patiently } from '../support/public-seller.ts'
 
 const PRICE = 10_000n
 const FUNDS = 1_000_000n
@@ -47,7 +48,7 @@ test.each([
     expect(answers).toEqual(answers.map(() => result))
     const next = await buyer.buy(serving.at('repeat'), 'the next')
     expect(next).toEqual({ status: 200, text: '{"result":"the next"}', charged: String(PRICE) })
-    expect((await seller.ran()).filter((task) => task === 'the lost one')).toHaveLength(runs)
+    expect(await seller.runsOf('the lost one')).toBe(runs)
     // A refund claims what is charged, and gives back the rest: the seller has no more than three prices.
     await buyer.refund(serving.at('repeat'))
     expect(FUNDS - (await devnet.chain.balanceOf(buyer.address))).toBe(3n * PRICE)
@@ -55,11 +56,3 @@ test.each([
   },
   180_000,
 )
-
-/** Sends the same again while it is told to. A connection that breaks is an error. */
-async function patiently(ask: () => Promise<Response>): Promise<Response> {
-  for (;;) {
-    const answer = await ask()
-    if (answer.status !== 503 && answer.status !== 504) return answer
-  }
-}

@@ -6,7 +6,7 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { killNodeProcesses } from '../support/node-process.ts'
 import { openPublicSeller } from '../support/public-process.ts'
-import { type PublicAnswer, sendTask, signFor, termsAt } from '../support/public-seller.ts'
+import { patiently, sendTask, signFor, termsAt } from '../support/public-seller.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 10_000n
@@ -72,14 +72,6 @@ test.each(cases)(
   },
   120_000,
 )
-
-/** Sends the same again while it is told to. */
-async function patiently(ask: () => Promise<PublicAnswer>): Promise<PublicAnswer> {
-  for (;;) {
-    const answer = await ask()
-    if (![429, 503, 504].includes(answer.status)) return answer
-  }
-}
 
 function settlementIn(text: string): string | undefined {
   return /"settlement":"(\w+)"/.exec(text)?.[1]

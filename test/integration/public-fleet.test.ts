@@ -5,9 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses } from '../support/node-process.ts'
-import { openPublicSeller, type PublicProcess } from '../support/public-process.ts'
+import { startPublicFleet } from '../support/public-process.ts'
 import { type PublicAnswer, send, sendTask, signFor, termsAt } from '../support/public-seller.ts'
-import { createTestDatabase, type TestDatabase } from '../support/test-postgres.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 10_000n
@@ -15,26 +14,21 @@ const FUNDS = 1_000_000n
 const ROUNDS = 6
 const key = generatePrivateKey()
 let devnet: Devnet
-let database: TestDatabase
-let seller: Awaited<ReturnType<typeof openPublicSeller>>
-let processes: PublicProcess[]
+let seller: Awaited<ReturnType<typeof startPublicFleet>>
 
 beforeAll(async () => {
   devnet = await startDevnet()
-  database = await createTestDatabase()
-  seller = await openPublicSeller(devnet, { environment: { DATABASE_URL: database.address() } })
-  const other = await testDir()
-  processes = await Promise.all([seller.start(), seller.start({ dir: other })])
+  seller = await startPublicFleet(devnet)
   await devnet.fund(privateKeyToAccount(key).address, FUNDS)
 }, 120_000)
 afterAll(async () => {
   await killNodeProcesses()
-  await database?.drop()
+  await seller?.drop()
   await devnet?.stop()
 }, 30_000)
 
-const at = (index: number, name = 'repeat') => processes[index]!.at(name)
-const runsOf = async (task: string) => (await seller.ran()).filter((run) => run === task).length
+const at = (index: number, name = 'repeat') => seller.processes[index]!.at(name)
+const runsOf = (task: string) => seller.runsOf(task)
 const spent = async () => FUNDS - (await devnet.chain.balanceOf(privateKeyToAccount(key).address))
 
 const receiptIn = ({ headers }: PublicAnswer) => decodePaymentResponseHeader(headers.get('payment-response')!)

@@ -9,6 +9,7 @@ import { ask } from './api-calls.ts'
 import { freePort } from './loopback.ts'
 import { testDir } from './loopback-node.ts'
 import { type NodeProcess, startNodeProcess } from './node-process.ts'
+import { createTestDatabase } from './test-postgres.ts'
 
 /** What all processes of the seller say of their address, whatever their ports. */
 const PUBLIC_URL = 'http://seller.example:8425'
@@ -68,5 +69,19 @@ export async function openPublicSeller(
     return (await readFile(runs, 'utf8').catch(() => '')).split('\n').filter(Boolean)
   }
 
-  return { dir: home, payee, start, ran, earned: () => devnet.chain.balanceOf(payee) }
+  return {
+    ...{ dir: home, payee, start, ran },
+    /** How often a task was run. */
+    runsOf: async (task: string) => (await ran()).filter((run) => run === task).length,
+    earned: () => devnet.chain.balanceOf(payee),
+  }
+}
+
+/** Two processes of such a seller, on one ledger in PostgreSQL. */
+export async function startPublicFleet(devnet: Devnet, options: { channels?: 'off' | 'auto' } = {}) {
+  const database = await createTestDatabase()
+  const environment = { DATABASE_URL: database.address() }
+  const seller = await openPublicSeller(devnet, { environment, ...options })
+  const processes = await Promise.all([seller.start(), seller.start({ dir: await testDir() })])
+  return { ...seller, processes, drop: () => database.drop() }
 }

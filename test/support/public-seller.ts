@@ -19,6 +19,14 @@ export function sendTask(url: string, task: string, headers: Record<string, stri
   return send(url, { headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify({ task }) })
 }
 
+/** Sends the same request again while the answer says so (docs/doors.md). A connection that breaks is an error. */
+export async function patiently<T extends { status: number }>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const answer = await ask()
+    if (![429, 503, 504].includes(answer.status)) return answer
+  }
+}
+
 /** What a request is asked to pay. */
 export async function termsAt(url: string): Promise<PaymentRequired> {
   return decodePaymentRequiredHeader((await send(url)).headers.get('payment-required')!)
