@@ -79,6 +79,13 @@ test('the contract and the threats explain each number once, without a gap', () 
   expect(rising(threats)).toEqual(upTo(threats.length))
   expect(records.map(({ number }) => number)).toEqual(upTo(records.length))
   for (const { path, number } of records) expect(read(path), path).toMatch(new RegExp(`^# ADR-${number}: `))
+  // What a page says of all of them.
+  const last = { D: decisions.length, T: threats.length }
+  for (const path of pages) {
+    for (const [range, letter, end] of read(path).matchAll(/\b([DT])1 to [DT](\d+)\b/g)) {
+      expect(Number(end), `${path}: ${range}`).toBe(last[letter as 'D' | 'T'])
+    }
+  }
 })
 
 test('every D, T and ADR that code, tests and pages cite leads somewhere', () => {
