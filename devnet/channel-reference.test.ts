@@ -2,10 +2,8 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { HTTPFacilitatorClient } from '@x402/core/server'
 import type { PaymentPayload, PaymentRequirements } from '@x402/core/types'
-import { BatchSettlementEvmScheme as ReferenceClient } from '@x402/evm/batch-settlement/client'
 import { BatchSettlementEvmScheme as ReferenceServer } from '@x402/evm/batch-settlement/server'
 import { paymentMiddleware, x402ResourceServer } from '@x402/express'
-import { wrapFetchWithPaymentFromConfig } from '@x402/fetch'
 import express from 'express'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { channelCalls } from '../src/chain/batch-settlement.ts'
@@ -14,6 +12,7 @@ import { claimBatchDigest, refundDigest } from '../src/payments/channel-digests.
 import { checkVoucher, signVoucher } from '../src/payments/voucher.ts'
 import { ChannelConfig, SignedVoucher } from '../src/schema/channel.ts'
 import { channelVectors, vectorConfig } from '../test/support/channel-vectors.ts'
+import { referenceClient } from '../test/support/http-channel-buyer.ts'
 import { accountOf, type TestAccount, TestChannels } from '../test/support/test-channels.ts'
 import { CHAIN_ID, type DevChain, NETWORK, usdcDomain } from './chain.ts'
 import { addresses } from './contracts.ts'
@@ -64,25 +63,13 @@ async function startSeller(): Promise<ReferenceSeller> {
   return { http, url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/work`, scheme, served: 0 }
 }
 
-/** A buyer as the reference's documentation builds one. Its vouchers are signed by a key beside its wallet. */
-async function startBuyer(): Promise<{
-  wallet: TestAccount
-  session: TestAccount
-  client: ReferenceClient
-  buy(): Promise<unknown>
-}> {
+/** Its vouchers are signed by a key beside its wallet. */
+async function startBuyer() {
   const [wallet, session] = [accountOf(), accountOf()]
   await chain.mint(wallet.address, 1_000_000n)
-  const reads = { readContract: (call: object) => chain.client.readContract(call as never) }
-  const client = new ReferenceClient(
-    { address: wallet.address, signTypedData: (message) => wallet.signTypedData(message as never), ...reads },
-    {
-      voucherSigner: { address: session.address, signTypedData: (message) => session.signTypedData(message as never) },
-    },
-  )
-  const fetchAndPay = wrapFetchWithPaymentFromConfig(fetch, { schemes: [{ network: NETWORK, client }] })
+  const { client, pay } = referenceClient({ chain }, { wallet, session }, fetch)
   const buy = async () => {
-    const answer = await fetchAndPay(seller.url)
+    const answer = await pay(seller.url)
     return [answer.status, await answer.json()]
   }
   return { wallet, session, client, buy }

@@ -3,14 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from '@x402/core/http'
-import { BatchSettlementEvmScheme as ReferenceClient } from '@x402/evm/batch-settlement/client'
-import { wrapFetchWithPaymentFromConfig } from '@x402/fetch'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { NETWORK } from '../../devnet/chain.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Stats } from '../../src/schema/ledger.ts'
 import { ask } from '../support/api-calls.ts'
+import { referenceClient } from '../support/http-channel-buyer.ts'
 import { send, sendTask } from '../support/public-seller.ts'
 import { accountOf } from '../support/test-channels.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
@@ -52,19 +50,10 @@ async function sell(name: string, price: bigint) {
   return `${seller.publicUrl}/x402/${id}`
 }
 
-/** A buyer as the reference's documentation builds one. Every request that it sends is kept. */
+/** Every request that this buyer sends is kept. */
 async function startBuyer(keys = { wallet: accountOf(), session: accountOf() }) {
-  const { wallet, session } = keys
+  const { wallet } = keys
   if ((await devnet.chain.balanceOf(wallet.address)) === 0n) await devnet.fund(wallet.address, 1_000_000n)
-  const reads = { readContract: (call: object) => devnet.chain.client.readContract(call as never) }
-  const signer = {
-    ...{ address: wallet.address, signTypedData: (message: object) => wallet.signTypedData(message as never) },
-    ...reads,
-  }
-  const sign = (message: object) => session.signTypedData(message as never)
-  const client = new ReferenceClient(signer as never, {
-    voucherSigner: { address: session.address, signTypedData: sign } as never,
-  })
   const sent: string[] = []
   const statuses: number[] = []
   const kept: typeof fetch = async (input, init) => {
@@ -75,10 +64,10 @@ async function startBuyer(keys = { wallet: accountOf(), session: accountOf() }) 
     statuses.push(answer.status)
     return answer
   }
-  const fetchAndPay = wrapFetchWithPaymentFromConfig(kept, { schemes: [{ network: NETWORK, client }] })
+  const { client, pay } = referenceClient(devnet, keys, kept)
   const buy = async (task: string, at = url) => {
     const headers = { 'content-type': 'application/json' }
-    const answer = await fetchAndPay(at, { method: 'POST', headers, body: JSON.stringify({ task }) })
+    const answer = await pay(at, { method: 'POST', headers, body: JSON.stringify({ task }) })
     const header = answer.headers.get('payment-response')
     const settled = header === null ? undefined : (decodePaymentResponseHeader(header) as SettledExtra)
     return { status: answer.status, body: (await answer.json()) as { result?: string }, settled }

@@ -7,8 +7,30 @@ import { accountOf } from './test-channels.ts'
 
 export type ChannelPurchase = { status: number; text: string; charged: string | undefined }
 
+/** Who pays, and who signs the vouchers. */
+export type ChannelKeys = Record<'wallet' | 'session', ReturnType<typeof accountOf>>
+
 /**
- * A buyer as the documentation of the reference client of `batch-settlement` builds one.
+ * The reference client of `batch-settlement`, as its documentation builds one.
+ *
+ * @param sending sends each request, with or without its payment
+ */
+export function referenceClient(
+  { chain }: Pick<Devnet, 'chain'>,
+  { wallet, session }: ChannelKeys,
+  sending: typeof fetch,
+) {
+  const reads = { readContract: (call: object) => chain.client.readContract(call as never) }
+  const signTypedData = (message: object) => wallet.signTypedData(message as never)
+  const sign = (message: object) => session.signTypedData(message as never)
+  const client = new ReferenceClient({ address: wallet.address, signTypedData, ...reads } as never, {
+    voucherSigner: { address: session.address, signTypedData: sign } as never,
+  })
+  return { client, pay: wrapFetchWithPaymentFromConfig(sending, { schemes: [{ network: NETWORK, client }] }) }
+}
+
+/**
+ * A buyer with money and keys of its own.
  *
  * @param options.pay sends a request with its payment
  */
@@ -18,23 +40,17 @@ export async function openChannelBuyer(
 ) {
   const [wallet, session] = [accountOf(), accountOf()]
   await devnet.fund(wallet.address, options.funds)
-  const reads = { readContract: (call: object) => devnet.chain.client.readContract(call as never) }
-  const signTypedData = (message: object) => wallet.signTypedData(message as never)
-  const sign = (message: object) => session.signTypedData(message as never)
-  const client = new ReferenceClient({ address: wallet.address, signTypedData, ...reads } as never, {
-    voucherSigner: { address: session.address, signTypedData: sign } as never,
-  })
   const sending: typeof fetch = (input, init) => {
     const request = new Request(input, init)
     return request.headers.has('payment-signature') ? options.pay(request) : fetch(request)
   }
-  const paying = wrapFetchWithPaymentFromConfig(sending, { schemes: [{ network: NETWORK, client }] })
+  const { client, pay } = referenceClient(devnet, { wallet, session }, sending)
 
   return {
     address: wallet.address,
     async buy(url: string, task: string): Promise<ChannelPurchase> {
       const headers = { 'content-type': 'application/json' }
-      return purchaseOf(await paying(url, { method: 'POST', headers, body: JSON.stringify({ task }) }))
+      return purchaseOf(await pay(url, { method: 'POST', headers, body: JSON.stringify({ task }) }))
     },
     refund: (url: string) => client.refund(url),
   }

@@ -14,7 +14,7 @@ import { createTestDatabase } from './test-postgres.ts'
 /** What all processes of the seller say of their address, whatever their ports. */
 const PUBLIC_URL = 'http://seller.example:8425'
 
-export type PublicProcess = NodeProcess & {
+type PublicProcess = NodeProcess & {
   /** Where this process sells an agent. */
   at(name: string): string
 }
@@ -70,7 +70,8 @@ export async function openPublicSeller(
   }
 
   return {
-    ...{ dir: home, payee, start, ran },
+    start,
+    ran,
     /** How often a task was run. */
     runsOf: async (task: string) => (await ran()).filter((run) => run === task).length,
     earned: () => devnet.chain.balanceOf(payee),
