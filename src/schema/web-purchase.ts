@@ -43,13 +43,15 @@ export const webFields = {
     .refine((headers) => Object.keys(headers).length <= HEADERS_MAX, `has more than ${HEADERS_MAX} headers`)
     .optional()
     .meta({
-      description:
-        'with `url`: headers of the request. They are kept in the ledger until the order has ended, and longer',
+      description: 'with `url`: headers of the request. They stay in the ledger, also after the order has ended',
     }),
   body: z.string().optional().meta({
     description: 'with `url`: the body of the request as it is, instead of `{"task": …}`',
   }),
-  expected: ExpectedTerms.optional(),
+  expected: ExpectedTerms.optional().meta({
+    description:
+      'with `url`: what the seller should ask, by `price`, `pay_to`, `asset` and `network`. Nothing is signed for other terms',
+  }),
 }
 
 /** Refuses fields that were given and mean nothing beside the others. */
