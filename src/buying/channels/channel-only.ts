@@ -11,9 +11,17 @@ import type { AskedDeposit } from './place-deposit.ts'
 const OPEN_MS = 90_000
 const LOOK_MS = 250
 
+/** Whether a call that no other way can pay looks for a channel for the first time, or again. */
+export type ChannelNeed = 'first' | 'again'
+
 /** The channels of this node. */
 type Lines = {
-  lineFor(terms: Terms, wish: Order['channelWish'], refusal?: AskedDeposit['refusal']): ChannelLine | undefined
+  lineFor(
+    terms: Terms,
+    wish: Order['channelWish'],
+    refusal: AskedDeposit['refusal'],
+    need: ChannelNeed,
+  ): ChannelLine | undefined
   obstacle(terms: Terms): string | undefined
   failure(terms: Terms): string | undefined
 }
@@ -40,10 +48,12 @@ export async function neededLine(
   const obstacle = channels === undefined ? 'this node pays on none' : channels.obstacle(terms)
   if (channels === undefined || obstacle !== undefined) throw channelNeeded(obstacle ?? '')
   const opening = AbortSignal.any([signal, AbortSignal.timeout(OPEN_MS)])
+  let need: ChannelNeed = 'first'
   do {
     signal.throwIfAborted()
-    const line = channels.lineFor(terms, 'always', refusal)
+    const line = channels.lineFor(terms, wish, refusal, need)
     if (line !== undefined) return line
+    need = 'again'
     const failure = channels.failure(terms)
     if (failure !== undefined) throw channelNeeded(`no deposit was made: ${failure}`)
   } while (await idle(LOOK_MS, opening))

@@ -21,7 +21,7 @@ import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
-import { obstacleTo } from './channel-only.ts'
+import { type ChannelNeed, obstacleTo } from './channel-only.ts'
 import { lookAtDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
 import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './offer.ts'
@@ -69,8 +69,14 @@ export interface Channels {
    * The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel.
    *
    * @param refusal asks why this node would not pay the call: then no money is locked for it
+   * @param need undefined: the call can also be paid for by itself
    */
-  lineFor(terms: Terms, wish: Order['channelWish'], refusal?: AskedDeposit['refusal']): ChannelLine | undefined
+  lineFor(
+    terms: Terms,
+    wish: Order['channelWish'],
+    refusal?: AskedDeposit['refusal'],
+    need?: ChannelNeed,
+  ): ChannelLine | undefined
   line(id: Hex): ChannelLine | undefined
   /** Why no channel will ever pay a call to this agent. Undefined: one pays it, or will. */
   obstacle(terms: Terms): string | undefined
@@ -120,7 +126,12 @@ class ChannelBook implements Channels {
     return [this.#looks, ...(this.exits === undefined ? [] : [this.exits])]
   }
 
-  lineFor(terms: Terms, wish: Order['channelWish'], refusal?: AskedDeposit['refusal']): ChannelLine | undefined {
+  lineFor(
+    terms: Terms,
+    wish: Order['channelWish'],
+    refusal?: AskedDeposit['refusal'],
+    need?: ChannelNeed,
+  ): ChannelLine | undefined {
     const { mode, depositMax } = this.#options
     const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
     if (mode === 'off' || wish === 'never' || terms.channel === undefined || isImported) return undefined
@@ -132,8 +143,11 @@ class ChannelBook implements Channels {
     // A quarter is left.
     const isLow = best === undefined || best.free * 4n < usualDeposit(offer, depositMax)
     const isWanted = mode === 'always' || wish === 'always'
-    const reason = isLow && best?.deposit === undefined ? this.#reasonFor(terms, isWanted, best) : undefined
-    if (reason !== undefined) this.#fund(offer, best, { by: isWanted ? 'wish' : 'rule', reason, refusal })
+    const isDue = isLow && best?.deposit === undefined
+    if (isDue && need !== 'again') this.#calls.note(terms.listed.payTo, monotonicOf(this.#deps.clock))
+    const reason = isDue ? this.#reasonFor(terms, { isKnown: isWanted || best !== undefined, need }) : undefined
+    const by = isWanted || need !== undefined ? 'wish' : 'rule'
+    if (reason !== undefined) this.#fund(offer, best, { by, reason, refusal })
     return best !== undefined && best.free >= amount ? best : undefined
   }
 
@@ -191,13 +205,15 @@ class ChannelBook implements Channels {
     })
   }
 
-  /** Why a channel to this payee is worth its transaction. Undefined: it is not. Notes the call. */
-  #reasonFor(terms: Terms, isWanted: boolean, line: ChannelLine | undefined): AskedDeposit['reason'] | undefined {
-    const isFrequent = this.#calls.note(terms.listed.payTo, monotonicOf(this.#deps.clock))
-    if (isWanted || line !== undefined) return 'known'
-    if (this.#options.opensByRule === false) return undefined
-    if (isFrequent) return 'known'
-    return channelPrice(terms) < CHEAP ? 'cheap' : undefined
+  /** Why a channel to this payee is worth its transaction. Undefined: it is not. */
+  #reasonFor(
+    terms: Terms,
+    { isKnown, need }: { isKnown: boolean; need: ChannelNeed | undefined },
+  ): AskedDeposit['reason'] | undefined {
+    if (isKnown) return 'known'
+    if (need === undefined && this.#options.opensByRule === false) return undefined
+    if (this.#calls.isFrequent(terms.listed.payTo, monotonicOf(this.#deps.clock))) return 'known'
+    return need !== undefined || channelPrice(terms) < CHEAP ? 'stranger' : undefined
   }
 
   /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */

@@ -8,13 +8,20 @@ const PAYEES_MAX = 1_000
 export class PayeeCalls {
   readonly #calls = new Map<string, number[]>()
 
-  /** Notes a call. @returns true if there were enough for a channel */
-  note(payTo: string, now: number): boolean {
+  note(payTo: string, now: number): void {
     const calls = this.#calls
-    const recent = [...(calls.get(payTo) ?? []).filter((at) => now - at < CALLS_MS), now].slice(-CALLS_MIN)
+    const recent = [...this.#recent(payTo, now), now].slice(-CALLS_MIN)
     calls.delete(payTo)
     calls.set(payTo, recent)
     if (calls.size > PAYEES_MAX) calls.delete(calls.keys().next().value!)
-    return recent.length >= CALLS_MIN
+  }
+
+  /** True if there were enough calls for a channel. */
+  isFrequent(payTo: string, now: number): boolean {
+    return this.#recent(payTo, now).length >= CALLS_MIN
+  }
+
+  #recent(payTo: string, now: number): number[] {
+    return (this.#calls.get(payTo) ?? []).filter((at) => now - at < CALLS_MS)
   }
 }

@@ -19,6 +19,7 @@ type Market = {
   opensByRule?: boolean
   dailyBudget?: bigint
   hasNoContract?: boolean
+  isOnChannelsOnly?: boolean
 }
 
 /** A node that opens channels where nobody has told it to. */
@@ -56,7 +57,8 @@ async function marketOf({ rules = {}, funds, minDeposit = 100_000n, dailyBudget,
   buyer.deps.channels = channels
   const receiver_authorizer = sellerWallet.channelSigner('claims').address
   const channel = { receiver_authorizer, withdraw_delay: 900, min_deposit: minDeposit }
-  buyer.list({ price: PRICE, price_atomic: `${PRICE}`, channel })
+  const schemes = said.isOnChannelsOnly === true && { schemes: ['batch-settlement' as const] }
+  buyer.list({ price: PRICE, price_atomic: `${PRICE}`, channel, ...schemes })
   for (const service of channels.services) await service.start()
   onTestFinished(async () => {
     for (const service of channels.services) await service.stop()
@@ -124,4 +126,15 @@ test('the node of one command opens no channel that nobody would look after, unl
   for (let calls = 0; calls < 6; calls++) await buyer.execute().catch(() => {})
   expect(await store.list()).toEqual([])
   expect(await called('always')).toEqual([100_000n])
+})
+
+test('a call that only a channel can pay locks no more at a stranger than others do, unless it asks for the channel', async () => {
+  const only = { isOnChannelsOnly: true }
+  expect(await (await marketOf({ ...only, opensByRule: false })).called()).toEqual([100_000n])
+  const { buyer, store, called } = await marketOf({ ...only, minDeposit: 1_000_000n })
+  const refused = { code: 'CHANNEL_NEEDED', message: expect.stringMatching(/wants a deposit of 1 USDC.*--channel/) }
+  await expect(buyer.execute()).rejects.toMatchObject(refused)
+  expect(await store.list()).toEqual([])
+  buyer.clock.advance(11 * 60_000)
+  expect(await called('always')).toEqual([1_000_000n])
 })

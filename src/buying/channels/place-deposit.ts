@@ -29,8 +29,8 @@ export type LockRules = Pick<BudgetRules, 'perDay' | 'perMonth' | 'perSeller' | 
 /** Who asks for a deposit: the rules of this node, the wish of a call, or the operator. */
 export type AskedDeposit = {
   by: 'rule' | 'wish' | 'hand'
-  /** `cheap`: this node only knows that a call to this seller costs little. */
-  reason: 'cheap' | 'known'
+  /** `stranger`: this node knows nothing of this seller but its listing. */
+  reason: 'stranger' | 'known'
   /** What the operator names. Undefined: by the price of a call. */
   amount?: bigint | undefined
   /** Why this node would not pay the call that a channel is opened for. */
@@ -61,7 +61,7 @@ export async function placeDeposit(
   const { store, wallet, clock, onChain: chain, trading } = deps
   if (chain === undefined) throw noRpc()
   const { network, chainId } = wallet.asset
-  const amount = amountFor(offer, { depositMax, wanted, isStranger: reason === 'cheap' })
+  const amount = amountFor(offer, { depositMax, wanted, isStranger: reason === 'stranger' })
   const refused = await refusal?.()
   if (refused !== undefined) throw refused
   trading?.check()
@@ -105,7 +105,8 @@ function amountFor(
     const usual = usualDeposit(offer, depositMax)
     // Otherwise one cheap call would let a stranger lock the most that this node deposits.
     if (isStranger && usual > largest(STRANGER_DEPOSIT_MAX, usualDeposit(free(offer), depositMax))) {
-      throw refused(`the seller wants a deposit of ${usdc(minDeposit)}, which is much for its price`)
+      const wish = 'a call with --channel (channel: always) makes it'
+      throw refused(`the seller wants a deposit of ${usdc(minDeposit)}, which is much for its price; ${wish}`)
     }
     return usual
   }
