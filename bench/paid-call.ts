@@ -16,6 +16,8 @@
  * - ours, channel: calls on a payment channel, whose deposit is on the chain of a devnet
  * - floor A1: the frames of such a call, one round trip, without crypto and store
  * - floor B1: floor A1 and one durable commit at each side
+ * - floor D1: floor B1 and what else no implementation can leave out: the call stored before it leaves, messages made and read, a
+ *   voucher signed and recovered once for a turn, receipts of a turn, rows that are found again by their call
  *
  * - ours on PostgreSQL: the same nodes with a server of each on this machine; then the seller's, then both, 5 ms away for
  *   each round trip

@@ -22,6 +22,7 @@ export class DurableLog {
       insert: this.#sqlite.prepare('INSERT INTO log (row) VALUES (?)'),
       commit: this.#sqlite.prepare('COMMIT'),
       beginCall: this.#sqlite.prepare('INSERT INTO calls (id, begun) VALUES (?, ?)'),
+      keepCall: this.#sqlite.prepare('INSERT INTO calls (id, begun, result) VALUES (?, ?, ?)'),
       endCall: this.#sqlite.prepare('UPDATE calls SET result = ? WHERE id = ?'),
       settleCall: this.#sqlite.prepare('UPDATE calls SET settled = ? WHERE id = ?'),
     }
@@ -34,6 +35,11 @@ export class DurableLog {
   /** Stores a call, which exists once. */
   beginCall(id: Uint8Array, begun: string): Promise<void> {
     return this.#write(this.#statements.beginCall, [id, begun])
+  }
+
+  /** Stores a call with its result, in one row. */
+  keepCall(id: Uint8Array, begun: string, result: string): Promise<void> {
+    return this.#write(this.#statements.keepCall, [id, begun, result])
   }
 
   endCall(id: Uint8Array, result: string): Promise<void> {

@@ -4,7 +4,7 @@ import type { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { StreamPool } from '../../src/protocols/streams.ts'
 import { type LoadPlan, runLoad } from '../load.ts'
 import { servePart } from '../part.ts'
-import { frameOf, hashAuthorization, newCallId, readFrame } from './floor-call.ts'
+import { channelFrameOf, frameOf, hashAuthorization, hashLeaf, newCallId, readFrame } from './floor-call.ts'
 import { createFloorHost, type Floor, floorNames, floors, STREAMS_MAX } from './floor-host.ts'
 import { type FloorLog, keptCalls, openLog } from './floor-log.ts'
 import { channelFrames, channelMessages, type FloorMessage, frames, messages } from './floor-messages.ts'
@@ -17,8 +17,10 @@ const kept = {
   reservation: JSON.stringify(messages['x402.paid_request'].payment),
   result: JSON.stringify(messages['x402.response']),
   charged: JSON.stringify(channelMessages['x402.response']),
+  voucher: JSON.stringify(channelMessages['x402.request'].payment),
 }
 const recoverReceipts = oncePerTurn(recoverSignature)
+const signVoucher = oncePerTurn(makeSignature)
 
 /** The buyer's side of all floors. */
 servePart(async ({ dataDir = '', seller = '', databaseUrl = '', transport = 'tcp' }) => {
@@ -43,8 +45,8 @@ servePart(async ({ dataDir = '', seller = '', databaseUrl = '', transport = 'tcp
       if (floor === 'B1') await log.append(kept.charged)
       return
     }
-    if (floor === 'D') {
-      await callWhole(stream, log)
+    if (floor === 'D' || floor === 'D1') {
+      await (floor === 'D' ? callWhole(stream, log) : callOnChannel(stream, log))
       streams.give(peer, stream)
       return
     }
@@ -80,6 +82,19 @@ async function callWhole(stream: FramedStream, log: FloorLog): Promise<void> {
   makeSignature()
   await calls.beginCall(call, kept.reservation)
   const { text } = readFrame(await ask(stream, frameOf('x402.paid_request', id, TASK), 'x402.response'))
+  await recoverReceipts()
+  await calls.endCall(call, text)
+}
+
+/** Floor D1. The call is stored before it leaves: a buyer that forgets one would pay for it again. */
+async function callOnChannel(stream: FramedStream, log: FloorLog): Promise<void> {
+  const calls = keptCalls(log)
+  const call = newCallId()
+  const id = call.toString('hex')
+  await calls.beginCall(call, kept.voucher)
+  await signVoucher()
+  const { text } = readFrame(await ask(stream, channelFrameOf('x402.request', id, TASK), 'x402.response'))
+  hashLeaf(id)
   await recoverReceipts()
   await calls.endCall(call, text)
 }

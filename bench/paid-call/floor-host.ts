@@ -7,7 +7,7 @@ import { createLibp2p, type Libp2p } from 'libp2p'
 /**
  * By protocol: the two round trips alone (floor A), with the durable commits of the design (floor B), with the signatures too
  * (floor C), and with what else no implementation can leave out (floor D). For calls on channels: one round trip alone (floor
- * A1), and with one durable commit at each side (floor B1).
+ * A1), with one durable commit at each side (floor B1), and with what else no implementation can leave out (floor D1).
  */
 export const floors = {
   A: '/bench/floor-a/1.0.0',
@@ -16,6 +16,7 @@ export const floors = {
   D: '/bench/floor-d/1.0.0',
   A1: '/bench/floor-a1/1.0.0',
   B1: '/bench/floor-b1/1.0.0',
+  D1: '/bench/floor-d1/1.0.0',
 } as const
 export type Floor = keyof typeof floors
 export const floorNames = Object.keys(floors) as Floor[]

@@ -8,10 +8,10 @@ export type FloorLog = {
   close(): void | Promise<void>
 }
 
-/** The log of floor D, which keeps calls by their ids. */
+/** The log of floors D and D1, which keep calls by their ids. */
 export const keptCalls = (log: FloorLog): DurableLog => {
   if (log instanceof DurableLog) return log
-  throw new Error('floor D keeps its calls in SQLite')
+  throw new Error('floors D and D1 keep their calls in SQLite')
 }
 
 /** @param databaseUrl empty: SQLite in `dataDir` */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { servePart } from '../part.ts'
-import { frameOf, hashAuthorization, readFrame } from './floor-call.ts'
+import { channelFrameOf, frameOf, hashAuthorization, hashLeaf, readFrame } from './floor-call.ts'
 import { createFloorHost, type Floor, floorNames, floors, STREAMS_MAX } from './floor-host.ts'
 import { type FloorLog, keptCalls, openLog } from './floor-log.ts'
 import { channelFrames, channelMessages, type FloorMessage, frames, messages } from './floor-messages.ts'
@@ -14,8 +14,10 @@ const kept = {
   claim: JSON.stringify(messages['x402.paid_request'].payment),
   result: JSON.stringify(messages['x402.response']),
   charged: JSON.stringify(channelMessages['x402.response']),
+  voucher: JSON.stringify(channelMessages['x402.request'].payment),
 }
 const signReceipts = oncePerTurn(makeSignature)
+const recoverVoucher = oncePerTurn(recoverSignature)
 
 /** The seller's side of all floors. */
 servePart(async ({ dataDir = '', databaseUrl = '', transport = 'tcp' }) => {
@@ -39,6 +41,7 @@ async function serve(libp2pStream: Stream, floor: Floor, log: FloorLog): Promise
     if (frame === undefined) break
     const asks = (frame.type as FloorMessage) === 'x402.request'
     if (floor === 'D') await answerWhole(stream, { asks, ...readFrame(frame) }, log)
+    else if (floor === 'D1') await answerOnChannel(stream, readFrame(frame), log)
     else if (floor === 'A1' || floor === 'B1') {
       if (floor === 'B1') await log.append(kept.charged)
       await stream.writeRaw(channelFrames['x402.response'], signal)
@@ -52,6 +55,16 @@ async function serve(libp2pStream: Stream, floor: Floor, log: FloorLog): Promise
     }
   }
   await stream.close().catch(() => {})
+}
+
+/** Floor D1. The result, its charge and the voucher are one row. */
+async function answerOnChannel(stream: FramedStream, call: { id: string; text: string }, log: FloorLog): Promise<void> {
+  const { id, text } = call
+  await recoverVoucher()
+  hashLeaf(id)
+  await signReceipts()
+  await keptCalls(log).keepCall(Buffer.from(id, 'hex'), kept.voucher, text)
+  await stream.writeRaw(channelFrameOf('x402.response', id, text), signal)
 }
 
 /** Floor D. The settlement is noted after the answer: a seller that does not note it would settle again. */

@@ -16,7 +16,7 @@ const onSqlite = [
   'floor A (new streams)',
   'floor B (new streams)',
 ] as const
-const onChannels = ['ours (channel)', 'floor A1', 'floor B1'] as const
+const onChannels = ['ours (channel)', 'floor A1', 'floor B1', 'floor D1'] as const
 const onPostgres = [
   'ours (PostgreSQL)',
   "ours (seller's PostgreSQL far)",
@@ -114,6 +114,7 @@ async function channelVariants(start: StartPart): Promise<Variant[]> {
     ourVariant('ours (channel)', { buyer, seller, facilitator: undefined }, { reuse: true }),
     variant('floor A1', floor, { floor: 'A1', reuse: true }),
     variant('floor B1', floor, { floor: 'B1', reuse: true }),
+    variant('floor D1', floor, { floor: 'D1', reuse: true }),
   ]
 }
 
