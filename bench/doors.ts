@@ -4,6 +4,7 @@
  * - Paid calls over HTTP: our public listener beside an `@x402/express` server, both with `exact` of x402 v2, the same
  *   facilitator, the same client and load. The client signs before the measurement and sends with undici, so that it shows
  *   what the sellers take. Stock clients ask for the terms first, so a call is measured with that question and without.
+ *   A floor stands beside both: Node's own HTTP server with nothing but what a seller needs to lose no money.
  * - Honest calls alone, and while one address sends 10,000 unpaid requests.
  * - The OpenAI door beside a direct call of the same agent on the local API.
  *

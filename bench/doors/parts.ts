@@ -19,10 +19,12 @@ export async function startParts({
     const set = { facilitatorUrl: facilitator?.ready.url ?? '' }
     const ours = await start('./doors/public-seller.ts', set)
     const express = await start('./paid-call/http-seller.ts', set)
+    const floor = await start('./doors/floor-seller.ts', set)
     const client = await start('./doors/client.ts')
     const sellers = {
       ours: { part: ours, seller: { url: ours.ready.url ?? '', task: 'task', result: 'result' } },
       '@x402/express': { part: express, seller: { url: express.ready.url ?? '', task: 'input', result: 'output' } },
+      floor: { part: floor, seller: { url: floor.ready.url ?? '', task: 'input', result: 'output' } },
     } satisfies Record<string, SellerPart>
     return { start, stop, facilitator, client, sellers }
   } catch (error) {
