@@ -87,7 +87,7 @@ test('D47: instructions are in no listing, card or answer of the API but to admi
     return { status: response.status, text: await response.text() }
   }
   const agent = { name: 'Poet', description: 'Writes poems.', price: 0.01, model: 'ollama/x' }
-  const created = await request('POST', '/agents', { body: { ...agent, instructions: SECRET, temperature: 1.5 } })
+  const created = await request('POST', '/agents', { body: { ...agent, instructions: SECRET, temperature: 1.43219 } })
   expect(created).toMatchObject({ status: 201, text: expect.not.stringContaining('orchard') })
   const { id } = JSON.parse(created.text) as { id: string }
   const file = { ...agent, name: 'Other', instructions_file: '/etc/passwd' }
@@ -98,7 +98,7 @@ test('D47: instructions are in no listing, card or answer of the API but to admi
   const places = ['/agents', `/agents/${id}`, '/agents/local', '/.well-known/agent-card.json', '/agents/own', '/status']
   for (const place of places) {
     const { status, text } = await request('GET', place, { token })
-    expect([place, status, text.includes('orchard'), text.includes('1.5')]).toEqual([place, 200, false, false])
+    expect([place, status, text.includes('orchard'), text.includes('1.43219')]).toEqual([place, 200, false, false])
   }
   expect((await request('GET', '/agents/own')).text).toContain('orchard')
 
@@ -108,7 +108,7 @@ test('D47: instructions are in no listing, card or answer of the API but to admi
   expect(own).toMatchObject({
     description: 'Writes poems.',
     instructions: 'Rhyme always.',
-    temperature: 1.5,
+    temperature: 1.43219,
     listed: true,
   })
   const { body } = { body: { instructions: null, temperature: null } }
