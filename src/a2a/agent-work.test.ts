@@ -18,7 +18,7 @@ afterEach(() => seller.stop())
 function paying(): Turn {
   const { envelope } = signed(seller.clock.now())
   const payload = SignedAuthorization.encode(envelope.payload!)
-  const accepted = PaymentRequirements.encode(requirements())
+  const accepted = { ...PaymentRequirements.encode(requirements()), extra: { name: 'USDC', version: '2' } }
   return {
     ids: { taskId: 'task', contextId: 'context' },
     ...{ messageId: 'm', input: 'work', url: '', caller: OPERATOR, signal: AbortSignal.timeout(20_000) },

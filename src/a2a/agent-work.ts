@@ -18,11 +18,13 @@ import { isUnguessable } from './call-context.ts'
 import type { Outcome, Progress, Turn, Work } from './executor.ts'
 import {
   errorCodeOf,
+  otherPurpose,
   paid,
   paymentFailed,
   paymentRejected,
   paymentRequired,
   readSubmission,
+  type Submitted,
   verified,
 } from './payment-messages.ts'
 
@@ -50,7 +52,7 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
     const submission = readSubmission(turn.metadata)
     switch (submission.kind) {
       case 'submitted':
-        return paidFor(submission.payment, turn, progress, ask)
+        return paidFor(submission, turn, progress, ask)
       case 'unreadable':
         return refused('INVALID_SIGNATURE', submission.reason, ask)
       case 'rejected':
@@ -73,13 +75,11 @@ async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: Pa
   }
 }
 
-async function paidFor(
-  payment: PaymentEnvelope,
-  turn: Turn,
-  progress: Progress,
-  ask: PaymentRequest,
-): Promise<Outcome> {
+async function paidFor(submission: Submitted, turn: Turn, progress: Progress, ask: PaymentRequest): Promise<Outcome> {
   const { agent, requirements } = ask
+  const { payment } = submission
+  const other = otherPurpose(submission, requirements, turn.url)
+  if (other !== undefined) return refusedBy(other, payment, ask)
   const proved = await proofOf(payment, ask)
   const place = proved && ask.payers?.enter(proved.payer)
   if (typeof place === 'string') return asked(`${place}; nothing was charged: send the payment again`, turn, ask)
@@ -111,8 +111,7 @@ async function paidFor(
     if (!(error instanceof PeerError)) throw error
     const { code, message } = error
     if (code === 'OVERLOADED') return asked(`${message}; nothing was charged: send the payment again`, turn, ask)
-    if (code !== 'EXECUTION_FAILED')
-      return refused(errorCodeOf(error, payment, requirements, ask.clock.now()), message, ask)
+    if (code !== 'EXECUTION_FAILED') return refusedBy(error, payment, ask)
     const metadata = paymentFailed(turn.running.isCanceled ? 'CANCELED' : code, message, requirements.network)
     return { kind: turn.running.isCanceled ? 'canceled' : 'failed', text: `${message}; nothing is charged`, metadata }
   }
@@ -168,6 +167,10 @@ function mayPass(error: unknown): boolean {
 
 function asked(text: string, turn: Turn, { requirements, description }: PaymentRequest): Outcome {
   return { kind: 'input-required', text, metadata: paymentRequired(requirements, { url: turn.url, description }, text) }
+}
+
+function refusedBy(error: PeerError, payment: PaymentEnvelope, ask: PaymentRequest): Outcome {
+  return refused(errorCodeOf(error, payment, ask.requirements, ask.clock.now()), error.message, ask)
 }
 
 function refused(code: string, reason: string, { requirements }: PaymentRequest): Outcome {

@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { assetOf } from '../payments/assets.ts'
 import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
-import type { PeerError } from '../protocols/peer-error.ts'
+import { type Accepted, mismatch, OTHER_RESOURCE } from '../protocols/doors/accepted.ts'
+import { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization, saysSettlesFirst } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -13,21 +14,26 @@ export type Metadata = Record<string, unknown>
 /** The x402 v2 object of a buyer: the accepted requirements and the signature. Unknown fields are dropped. */
 const PaymentPayload = z.object({
   x402Version: z.literal(2),
+  resource: z.object({ url: z.string().optional() }).nullish(),
   accepted: PaymentRequirements,
   payload: SignedAuthorization,
 })
 
-type Submission =
-  | { kind: 'none' }
-  | { kind: 'rejected' }
-  | { kind: 'submitted'; payment: PaymentEnvelope }
-  | { kind: 'unreadable'; reason: string }
+/** `accepted`, `resourceUrl`: what the buyer says that it pays, and for what. */
+export type Submitted = {
+  kind: 'submitted'
+  payment: PaymentEnvelope
+  accepted: Accepted
+  resourceUrl: string | undefined
+}
+type Submission = { kind: 'none' } | { kind: 'rejected' } | Submitted | { kind: 'unreadable'; reason: string }
 
 export function readSubmission(metadata: Metadata | undefined): Submission {
   const status = metadata?.[keys.status]
   if (status === 'payment-rejected') return { kind: 'rejected' }
   if (status !== 'payment-submitted') return { kind: 'none' }
-  const parsed = PaymentPayload.safeParse(metadata?.[keys.payload])
+  const given = metadata?.[keys.payload]
+  const parsed = PaymentPayload.safeParse(given)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     const path = issue?.path.join('.') ?? ''
@@ -36,7 +42,7 @@ export function readSubmission(metadata: Metadata | undefined): Submission {
       reason: `${keys.payload}: ${path === '' ? '' : `${path}: `}${issue?.message}`.slice(0, 300),
     }
   }
-  const { accepted, payload } = parsed.data
+  const { accepted, payload, resource } = parsed.data
   return {
     kind: 'submitted',
     payment: {
@@ -48,7 +54,36 @@ export function readSubmission(metadata: Metadata | undefined): Submission {
       payer: payload.authorization.from,
       payload,
     },
+    // As it was sent: the schema drops what it does not know.
+    accepted: (given as { accepted: Accepted }).accepted,
+    resourceUrl: resource?.url,
   }
+}
+
+/**
+ * Why a payment is for something else than its task, or for other terms than are asked. Whether it settles before the run may
+ * have changed meanwhile.
+ *
+ * @param url of the agent, as the buyer uses it
+ */
+export function otherPurpose(
+  { accepted, resourceUrl }: Submitted,
+  requirements: PaymentRequirements,
+  url: string,
+): PeerError | undefined {
+  if (resourceUrl !== undefined && resourceUrl !== url) return new PeerError('PAYMENT_INVALID', OTHER_RESOURCE)
+  const reason = mismatch([acceptsEntry(requirements, nameOf(requirements))], accepted)
+  const isAmount = accepted.amount !== requirements.amount.toString()
+  return reason === undefined ? undefined : new PeerError(isAmount ? 'PAYMENT_AMOUNT_WRONG' : 'PAYMENT_INVALID', reason)
+}
+
+function nameOf({ network }: PaymentRequirements): { name: string; version: string } {
+  const { name, version } = assetOf(network)!
+  return { name, version }
+}
+
+function acceptsEntry(requirements: PaymentRequirements, extra: object): object {
+  return { ...PaymentRequirements.encode(requirements), extra }
 }
 
 /** The payment request for the buyer, as an x402 v2 PaymentRequired. */
@@ -57,15 +92,14 @@ export function paymentRequired(
   resource: { url: string; description: string },
   error = 'payment required',
 ): Metadata {
-  const { name, version } = assetOf(requirements.network)!
-  const extra = { name, version, ...(saysSettlesFirst(requirements) && { settles_first: true }) }
+  const extra = { ...nameOf(requirements), ...(saysSettlesFirst(requirements) && { settles_first: true }) }
   return {
     [keys.status]: 'payment-required',
     [keys.required]: {
       x402Version: 2,
       error,
       resource: { ...resource, mimeType: 'text/plain' },
-      accepts: [{ ...PaymentRequirements.encode(requirements), extra }],
+      accepts: [acceptsEntry(requirements, extra)],
     },
   }
 }

@@ -138,7 +138,15 @@ describe('a voucher buys one run', () => {
       sendTask(otherUrl, 'once', paying(header)),
       send(url, { headers: { 'content-type': 'text/plain', ...paying(header) }, body: 'once' }),
     ])
-    for (const other of others) expect([other.status, errorIn(other).error]).toEqual([402, MISMATCH])
+    const reasons = others.map((other) => [other.status, errorIn(other).error])
+    const isOther = 'No matching payment requirements: accepted.amount is not what is asked'
+    expect(reasons).toEqual([MISMATCH, isOther, MISMATCH].map((reason) => [402, reason]))
+    // A dearer agent is not sold for this voucher either if its terms are said to be accepted.
+    const dearer = decodePaymentRequiredHeader((await send(otherUrl)).headers.get('payment-required')!)
+    const accepted = dearer.accepts.find(({ scheme }) => scheme === 'batch-settlement')
+    const sent = JSON.parse(Buffer.from(header, 'base64').toString())
+    const text = Buffer.from(JSON.stringify({ ...sent, accepted })).toString('base64')
+    expect(errorIn(await sendTask(otherUrl, 'once', paying(text))).error).toBe(MISMATCH)
     expect([runsOf('once'), runsOf('twice')]).toEqual([1, 0])
     const { settled } = await buyer.buy('next')
     expect(settled?.extra?.channelState).toMatchObject({ chargedCumulativeAmount: '2000' })
@@ -210,6 +218,20 @@ test('what is forged or not as asked buys nothing', async () => {
   for (const [changed, status] of forged) {
     const text = Buffer.from(JSON.stringify({ ...sent, payload: changed })).toString('base64')
     expect([changed, (await sendTask(url, 'forged', paying(text))).status]).toEqual([changed, status])
+  }
+  const { accepted } = sent as { accepted: Record<string, unknown> & { extra: object } }
+  const others = [
+    { amount: '1' },
+    { payTo: `0x${'01'.repeat(20)}` },
+    { extra: { ...accepted.extra, withdrawDelay: 1 } },
+  ]
+  for (const change of others) {
+    const text = Buffer.from(JSON.stringify({ ...sent, accepted: { ...accepted, ...change } })).toString('base64')
+    const answer = await sendTask(url, 'forged', paying(text))
+    expect([answer.status, errorIn(answer).error]).toEqual([
+      402,
+      expect.stringMatching(/^No matching payment requirem/),
+    ])
   }
   expect((await sendTask(`${url}/stream`, 'forged', paying(header))).status).toBe(402)
   expect(runsOf('forged')).toBe(0)

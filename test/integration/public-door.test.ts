@@ -27,6 +27,7 @@ import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 20_000n
+const OTHER = `0x${'12'.repeat(20)}`
 let devnet: Devnet
 let facilitator: FaultyFacilitator
 let seller: TestNode
@@ -255,7 +256,7 @@ describe('the same request again', () => {
 describe('payments that buy nothing', () => {
   test.each<[string, Parameters<typeof signFor>[2], number]>([
     ['another amount', (sent) => altered(sent, { value: '19999' }), 402],
-    ['another payee', (sent) => altered(sent, { to: `0x${'12'.repeat(20)}` }), 402],
+    ['another payee', (sent) => altered(sent, { to: OTHER }), 402],
     [
       'a forged signature',
       (sent) => ({ ...sent, payload: { ...sent.payload, signature: `0x${'11'.repeat(65)}` } }),
@@ -264,6 +265,11 @@ describe('payments that buy nothing', () => {
     ['another scheme', (sent) => ({ ...sent, accepted: { ...sent.accepted, scheme: 'upto' } }), 402],
     ['another network', (sent) => ({ ...sent, accepted: { ...sent.accepted, network: 'eip155:8453' } }), 402],
     ['another resource', (sent) => ({ ...sent, resource: { ...sent.resource!, url: `${url}x` } }), 402],
+    // The signature is right in these: it pays the full price.
+    ['a lower accepted amount', (sent) => ({ ...sent, accepted: { ...sent.accepted, amount: '1' } }), 402],
+    ['another accepted payee', (sent) => ({ ...sent, accepted: { ...sent.accepted, payTo: OTHER } }), 402],
+    ['another accepted asset', (sent) => ({ ...sent, accepted: { ...sent.accepted, asset: OTHER } }), 402],
+    ['another accepted window', (sent) => ({ ...sent, accepted: { ...sent.accepted, maxTimeoutSeconds: 9 } }), 402],
     ['no version', (sent) => ({ ...sent, x402Version: 3 }), 400],
     ['no authorization', (sent) => ({ ...sent, payload: {} }), 400],
   ])('%s', async (_, change, status) => {
@@ -292,6 +298,28 @@ describe('payments that buy nothing', () => {
     const headers = { 'payment-signature': header }
     expect(errorIn(await sendTask(url, 'x', headers))).toEqual([400, 'PAYMENT_UNREADABLE', 'none'])
     expect(errorIn(await sendTask(url, 'x', { 'x-payment': header }))).toEqual([400, 'PAYMENT_UNREADABLE', 'none'])
+  })
+
+  test('a payment for other terms than are asked buys nothing, as at the server of x402, and its result is given whatever it says later', async () => {
+    const terms = await termsAt(url)
+    const payment = await signFor(terms, key())
+    const sent = JSON.parse(Buffer.from(payment['payment-signature'], 'base64').toString())
+    const accepting = (changes: object) => {
+      const text = JSON.stringify({ ...sent, accepted: { ...sent.accepted, ...changes } })
+      return { 'payment-signature': Buffer.from(text).toString('base64') }
+    }
+    const refused = await sendTask(url, 'accepted', accepting({ amount: '1' }))
+    const { error } = decodePaymentRequiredHeader(refused.headers.get('payment-required')!)
+    expect([refused.status, error]).toEqual([402, expect.stringMatching(/^No matching payment requirements/)])
+    const stream = await sendTask(`${url}/stream`, 'accepted', accepting({ extra: sent.accepted.extra }))
+    expect(stream.status).toBe(402)
+    expect(runsOf('accepted')).toBe(0)
+    // Nothing was used up. The letters of an address do not matter.
+    const bought = await sendTask(url, 'accepted', accepting({ payTo: terms.accepts[0]!.payTo.toLowerCase() }))
+    expect(bought.json).toEqual({ result: 'accepted' })
+    // What was sold is given again: the seller may have changed its terms since.
+    expect((await sendTask(url, 'accepted', accepting({ amount: '1' }))).json).toEqual({ result: 'accepted' })
+    expect(runsOf('accepted')).toBe(1)
   })
 
   test('a payment with a bad body is not used up', async () => {

@@ -225,9 +225,36 @@ test('T5 one payment buys nothing at a second door: MCP, HTTP and A2A share thei
   const header = Buffer.from(JSON.stringify(anywhere)).toString('base64')
   const http = await sendTask(`${seller.publicUrl}/x402/${paidId}`, 'once', { 'payment-signature': header })
   expect(http.status).toBe(409)
-  const task = await overA2a('once', payment)
+  const task = await overA2a('once', anywhere as PaymentPayload)
   expect(stateOf(task)).toBe('FAILED')
   expect(runsOf('once')).toBe(1)
+})
+
+test('a payment that accepts other terms than are asked, or names another resource, buys nothing over MCP and A2A', async () => {
+  const client = await connect('legacy')
+  const call = { name: toolName(), arguments: { task: 'for other terms' } }
+  const payment = await pay((await client.callTool(call)).structuredContent as never)
+  const waiting = await overA2a('for other terms')
+  const forTask = await pay(waiting.status?.message?.metadata?.['x402.payment.required'] as never)
+  const changes: ((sent: PaymentPayload) => PaymentPayload)[] = [
+    (sent) => ({ ...sent, accepted: { ...sent.accepted, amount: '1' } }),
+    (sent) => ({ ...sent, accepted: { ...sent.accepted, payTo: `0x${'12'.repeat(20)}` } }),
+    (sent) => ({ ...sent, accepted: { ...sent.accepted, maxTimeoutSeconds: 7 } }),
+    (sent) => ({ ...sent, resource: { ...sent.resource!, url: `${sent.resource!.url}x` } }),
+  ]
+  const reason = /No matching payment requirements|another resource/
+  const before = await earned()
+  for (const change of changes) {
+    const tool = await client.callTool({ ...call, _meta: { 'x402/payment': change(payment) } } as never)
+    expect(tool).toMatchObject({ isError: true, structuredContent: { error: expect.stringMatching(reason) } })
+    const task = await overA2a('for other terms', change(forTask))
+    expect([stateOf(task), JSON.stringify(task.status)]).toEqual(['FAILED', expect.stringMatching(reason)])
+  }
+  expect(runsOf('for other terms')).toBe(0)
+  // They were not used up.
+  await client.callTool({ ...call, _meta: { 'x402/payment': payment } } as never)
+  expect(stateOf(await overA2a('for other terms', forTask))).toBe('COMPLETED')
+  expect((await earned()) - before).toBe(2n * PRICE)
 })
 
 test('D28: a client that signs for an hour, whatever is asked, as the Go client does, buys at every door', async () => {

@@ -29,6 +29,8 @@ type ChannelRequest = {
   network: string
   payload: ChannelPayload
   boundTo: Uint8Array
+  /** Why the buyer accepts other terms than are asked. A call that was charged, and a refund, are not asked. */
+  mismatch?: string | undefined
 }
 
 /** How a request with a voucher ends. */
@@ -147,6 +149,7 @@ export class ChannelDoor {
     const agent = this.#deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
     if (agent.amount === 0n || agent.isOnChannelsOnly === true) return refused('this agent is not sold so')
+    if (call.mismatch !== undefined) return refused(call.mismatch)
     const price = priceOf(agent)
     const { channelConfig: config, voucher } = payload
     // What a deposit cannot heal is told before the deposit is sent.

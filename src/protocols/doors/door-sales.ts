@@ -27,8 +27,8 @@ type DoorRequest = {
   boundTo: Uint8Array
   /** True if the payment settles before the run. */
   isUpfront?: boolean
-  /** True if the buyer says that it pays for something else. */
-  isOther?: boolean
+  /** Why the buyer says that it pays for something else, or for other terms. A payment that was claimed is not asked. */
+  mismatch?: string | undefined
   onOutput?: OnOutput
   /** Called before the agent runs, if this request has it run, and its payment has settled by then. */
   onSettled?(txHash: Hex): void
@@ -141,8 +141,8 @@ export class DoorSales {
   }
 
   async #sell(request: DoorRequest, proved: VerifiedPayment, caller: Caller): Promise<DoorAnswer> {
-    const { payment, input, door, boundTo, agentId, isUpfront = false, isOther = false, onSettled } = request
-    if (isOther) return refused('the payment names another resource than this one')
+    const { payment, input, door, boundTo, agentId, isUpfront = false, mismatch, onSettled } = request
+    if (mismatch !== undefined) return refused(mismatch)
     const agent = this.#deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
     const task = { payment, proved, input, challenge: undefined, door, boundTo, ...(onSettled && { onSettled }) }

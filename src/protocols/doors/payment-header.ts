@@ -3,6 +3,7 @@ import { parseJson } from '../../lib/json.ts'
 import { CHANNEL_SCHEME } from '../../schema/channel.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import { ChannelPayload, ExactPayment, networkOfV1, PaymentKind } from '../../schema/x402-http.ts'
+import type { Accepted } from './accepted.ts'
 
 /** Characters of a header with a payment. With the extensions that clients echo, it is about 4,000. */
 const PAYMENT_HEADER_LENGTH_MAX = 12_000
@@ -12,10 +13,16 @@ export type X402Version = 1 | 2
 
 /** A payment as its buyer sent it over HTTP or MCP. */
 export type SentPayment =
-  /** `resourceUrl`: what the buyer says that it pays for. Nothing proves it. */
-  | { kind: 'exact'; version: X402Version; payment: PaymentEnvelope; resourceUrl: string | undefined }
+  /** `resourceUrl`, `accepted`: what the buyer says that it pays for, and for which terms. Nothing proves it. v1 says no terms. */
+  | {
+      kind: 'exact'
+      version: X402Version
+      payment: PaymentEnvelope
+      resourceUrl: string | undefined
+      accepted: Accepted | undefined
+    }
   /** A call on a payment channel, or a refund of one. */
-  | { kind: 'channel'; version: 2; network: string; payload: ChannelPayload }
+  | { kind: 'channel'; version: 2; network: string; payload: ChannelPayload; accepted: Accepted }
   /** A payment that this seller did not ask for. */
   | { kind: 'other'; version: X402Version; reason: string }
   | { kind: 'unreadable'; reason: string }
@@ -39,7 +46,7 @@ export function readPayment(json: unknown): SentPayment {
   if (scheme === CHANNEL_SCHEME && version === 2) {
     const channel = ChannelPayload.safeParse((json as { payload?: unknown }).payload)
     if (!channel.success) return unreadable(firstIssue(channel.error))
-    return { kind: 'channel', version, network: named, payload: channel.data }
+    return { kind: 'channel', version, network: named, payload: channel.data, accepted: acceptedIn(json) }
   }
   if (scheme !== 'exact') return { kind: 'other', version, reason: `the scheme must be exact, not ${scheme}` }
   const exact = ExactPayment.safeParse(json)
@@ -57,12 +64,17 @@ export function readPayment(json: unknown): SentPayment {
       payload,
     },
     resourceUrl: resource?.url,
+    accepted: version === 2 ? acceptedIn(json) : undefined,
   }
 }
 
 /** The value of a header of x402: base64 of JSON. */
 export function encodeHeader(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64')
+}
+
+function acceptedIn(json: unknown): Accepted {
+  return (json as { accepted: Accepted }).accepted
 }
 
 function unreadable(reason: string): SentPayment {

@@ -10,6 +10,7 @@ import { PaymentRequirements } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { v1NetworkName } from '../../schema/x402-http.ts'
 import type { ServedAgent } from '../x402/exchange.ts'
+import { type Accepted, mismatch } from './accepted.ts'
 import { bazaarExtension, bazaarTool, v1OutputSchema } from './bazaar.ts'
 import { encodeHeader } from './payment-header.ts'
 
@@ -37,6 +38,8 @@ export type Terms = {
   v2(error: string, channel?: object): object
   /** True if it can be paid on a payment channel. */
   takesChannels: boolean
+  /** Why these are not the terms that a buyer accepts. Undefined: they are. */
+  mismatch(accepted: Accepted): string | undefined
   /** The body of v1. */
   v1(error: string): object
   /** The header of v2 without a special error. */
@@ -113,6 +116,7 @@ export class DoorTerms {
       'offer-receipt': { info: { offers: [{ ...offer, acceptIndex: 0 }] }, schema: offersSchema },
     }
     const shared = { resource: { url, description, mimeType, ...catalogText(text) } }
+    const differing = (meant: Accepted) => mismatch(onChannel === undefined ? [accepted] : [accepted, onChannel], meant)
     const v2 = (error: string, channel?: object) => {
       const more = onChannel && { ...onChannel, extra: { ...onChannel.extra, ...channel } }
       const accepts = [accepted, ...(more === undefined ? [] : [more])]
@@ -127,7 +131,7 @@ export class DoorTerms {
     }
     const v1 = (error: string) => ({ x402Version: 1, error: cutJson(error, ERROR_BYTES_MAX), accepts: [old] })
     const takesChannels = onChannel !== undefined
-    return { requirements, v2, v1, takesChannels, header: encodeHeader(v2(PAYMENT_REQUIRED)) }
+    return { requirements, v2, v1, mismatch: differing, takesChannels, header: encodeHeader(v2(PAYMENT_REQUIRED)) }
   }
 
   /** The same by a payment channel, by which a metered agent costs what it has used. */
