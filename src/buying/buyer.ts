@@ -133,7 +133,7 @@ export type Buyer = {
   readonly approvals: Approvals
   /** The token that placed an order. */
   ownerOf(orderId: string): Promise<string | undefined>
-  readonly keys: Pick<IdempotencyKeys, 'purge'>
+  readonly keys: Pick<IdempotencyKeys, 'purge' | 'last'>
   readonly streams: StreamPool
   readonly channelOperations: ChannelOperations
   /** Goes on with the orders and workflows of processes that have ended. */

@@ -23,7 +23,7 @@ type AgentProtocolsDeps = PaidRunDeps & {
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime
-  buyer: Pick<Buyer, 'execute' | 'buyUrl' | 'again' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
+  buyer: Pick<Buyer, 'execute' | 'buyUrl' | 'again' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders' | 'keys'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>
   sources: Pick<Sources, 'search'>
@@ -109,6 +109,11 @@ async function loadOpenAi(
     async orderOf(key, caller) {
       const { items } = await buyer.orders.list({ idempotencyKey: key, limit: 1 }, caller)
       return items[0]
+    },
+    async lastOrder(prefix, { tokenId, isOperator }) {
+      const found = await buyer.keys.last(prefix, { tokenId, orOperator: isOperator })
+      // The keys were asked for those orders that this caller may see.
+      return found && { key: found.key, order: await buyer.orders.get(found.orderId) }
     },
   })
 }

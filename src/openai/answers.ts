@@ -17,18 +17,20 @@ const BYTES_PER_TOKEN = 4
 type Asked = { request: DoorRequest; form: AnswerForm; now: UnixMs }
 
 export function sendWhole({ request, form, now }: Asked, response: ServerResponse, served: Served): void {
-  const { listing, result } = served
+  const { agentId, result } = served
   if (request.wantsJson) refuseNoJson(result.output, result.order_id)
   const stops = new StopTexts(request.stop)
   const text = stops.take(result.output) + stops.end()
   setHeaders(response, servedHeaders(served))
-  sendJson(response, form.whole(headOf(listing.id, now), text, usageOf(request, text, served)))
+  sendJson(response, form.whole(headOf(agentId, now), text, usageOf(request, text, served)))
 }
 
 type Running = {
   live: LiveCall
   ended: Promise<Served>
   signal: AbortSignal
+  /** The client has got the whole answer, as far as this node can tell. */
+  onGiven(served: Served): void
   /** The error that the client gets. */
   known(error: unknown): DoorError
 }
@@ -39,13 +41,13 @@ export async function sendStream(asked: Asked, response: ServerResponse, running
   await live.begun(ended)
   const served = await Promise.race([ended, Promise.resolve(undefined)])
   if (served !== undefined) setHeaders(response, servedHeaders(served))
-  else if (live.listing !== undefined) setHeaders(response, liveHeaders(live))
+  else if (live.agentId !== undefined) setHeaders(response, liveHeaders(live))
   await sendEvents(response, eventsOf(asked, running), signal)
 }
 
 async function* eventsOf({ request, form, now }: Asked, running: Running): AsyncGenerator<ServerSentEvent> {
-  const { live, ended, known } = running
-  const stream = form.stream(headOf(live.listing?.id ?? request.models[0]!, now), request)
+  const { live, ended, known, onGiven } = running
+  const stream = form.stream(headOf(live.agentId ?? request.models[0]!, now), request)
   const stops = new StopTexts(request.stop)
   let seen = ''
   let shown = ''
@@ -69,6 +71,7 @@ async function* eventsOf({ request, form, now }: Asked, running: Running): Async
     if (rest === undefined) throw differs(orderId)
     yield* deltas(stops.take(rest) + stops.end())
     yield* stream.end(shown, usageOf(request, shown, served))
+    onGiven(served)
   } catch (error) {
     yield* stream.fail(known(error))
   }
@@ -93,19 +96,19 @@ function differs(orderId: string | undefined): DoorError {
   return new DoorError(message, { status: 502, type: 'upstream_error', code: 'output_differs' })
 }
 
-function servedHeaders({ listing, result, attempts }: Served): Record<string, string> {
+function servedHeaders({ agentId, result, attempts }: Served): Record<string, string> {
   const { order_id: orderId, payment } = result
   return {
-    'x-stoa-agent': listing.id,
+    'x-stoa-agent': agentId,
     'x-stoa-cost': payment?.amount ?? '0',
     'x-stoa-attempts': String(attempts),
     ...(orderId !== undefined && { 'x-stoa-order': orderId }),
   }
 }
 
-function liveHeaders({ listing, attempts, orderId }: LiveCall): Record<string, string> {
+function liveHeaders({ agentId, attempts, orderId }: LiveCall): Record<string, string> {
   return {
-    'x-stoa-agent': listing!.id,
+    'x-stoa-agent': agentId!,
     'x-stoa-attempts': String(attempts),
     ...(orderId !== undefined && { 'x-stoa-order': orderId }),
   }

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Clock } from '../lib/clock.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
+import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
@@ -17,15 +18,15 @@ import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
 import { type DoorRequest, readChat, readResponses } from './request.ts'
-import { answeringAgain, answerTo, type ServeDeps, type Served, serve } from './serve.ts'
-import { SharedCalls } from './shared-calls.ts'
+import { answeringAgain, answerTo, type RequestKeys, type ServeDeps, type Served, serve } from './serve.ts'
+import { JOIN_MS, SharedCalls } from './shared-calls.ts'
 
 export type DoorOptions = {
   /** The most that `auto` and `tag:` pay for one call unless the request allows more, in atomic units. */
   maxPriceAtomic: bigint
 }
 
-export type DoorDeps = Omit<ServeDeps, 'known' | 'search'> & {
+export type DoorDeps = Omit<ServeDeps, 'known' | 'search' | 'isGiven'> & {
   search: Pick<Search, 'page' | 'find'>
   clock: Clock
   logger: Logger
@@ -49,9 +50,13 @@ export type Door = { handle(call: DoorCall): Promise<void>; stop(): void }
 const CALLS = { burst: 60, perSecond: 2, keysMax: 2_000 }
 /** Calls that run at once, of all clients together. */
 const RUNNING_MAX = 128
-/** A request that an SDK sends again is looked for among those of this time, in steps of the time that names a key. */
-const KEY_MS = 30_000
-const EARLIER_MAX = 20
+/** Attempts of one request within this time have keys of one name. A result answers for as long, so it is never asked anew. */
+const KEY_MS = JOIN_MS
+/** How long a result answers a request of which an SDK says that it sends it again. */
+const SENT_AGAIN_MS = 10 * 60_000
+/** Results of which this process knows that they were given. The result of an order that is not known answers for longer. */
+const GIVEN_MAX = 4_000
+
 /** Agents behind the API that OpenAI's clients speak. */
 export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const { clock } = deps
@@ -64,11 +69,17 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const metered: ServeDeps = {
     ...deps,
     known: new KnownAgents(deps),
+    isGiven: (orderId) => given.get(orderId) !== undefined,
     async execute(request) {
       const result = await deps.execute(request)
       meter.bought(result)
       return result
     },
+  }
+  /** Orders whose results clients have got. */
+  const given = new BoundedMap<string, true>(GIVEN_MAX)
+  const onGiven = ({ result: { order_id: orderId } }: Served) => {
+    if (orderId !== undefined) given.set(orderId, true)
   }
   let running = 0
 
@@ -130,26 +141,27 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     const isOperator = call.caller.scope === 'admin'
     const caller = isOperator ? await deps.ownToken() : call.caller
     const live = new LiveCall()
-    const { name, key, earlier } = keysOf(asked, caller, request, clock.now())
+    const now = clock.now()
+    const { name, keys } = keysOf(asked, caller, request, now)
     const autoMaxPrice = options.maxPriceAtomic
     let isFirst = false
     const ended = calls.join(name, signal, async (left) => {
       isFirst = true
       return serve(
-        {
-          ...{ request: asked, caller, isOperator, autoMaxPrice, key, following: live, signal: left },
-          earlier: isSentAgain(request) ? earlier : [],
-        },
+        { request: asked, caller, isOperator, autoMaxPrice, keys, now, following: live, signal: left },
         metered,
       )
     })
     ended.catch(() => undefined)
     if (asked.ignored.length > 0) response.setHeader('x-stoa-ignored', asked.ignored.join(', '))
-    const answering = { request: asked, form, now: clock.now() }
-    if (asked.stream) await sendStream(answering, response, { live, ended, signal, known })
+    const answering = { request: asked, form, now }
+    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven, known })
     const outcome = await Promise.race([aborted(signal), ended.then(() => 'answered' as const, outcomeOf)])
-    if (!isFirst && outcome !== 'left') meter.joined()
-    if (!asked.stream) sendWhole(answering, response, await ended)
+    if ((!isFirst || live.isTaken) && outcome !== 'left') meter.joined()
+    if (asked.stream) return outcome
+    const served = await ended
+    sendWhole(answering, response, served)
+    if (outcome === 'answered') onGiven(served)
     return outcome
   }
 
@@ -184,20 +196,19 @@ type Kind = (typeof kinds)[keyof typeof kinds]
 
 const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailable', headers: { 'retry-after': '5' } }
 
-/** The names of a request: for those sent at the same time, for its order, and for orders of earlier sendings. */
-function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, request: IncomingMessage, now: number) {
-  const given = IdempotencyKey.safeParse(request.headers['idempotency-key']).data
+/** The names of a request: for those sent at the same time, and for its orders. */
+function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: IncomingMessage, now: UnixMs) {
+  const given = IdempotencyKey.safeParse(headers['idempotency-key']).data
   if (given !== undefined) {
-    const key = `openai:${createHash('sha256').update(given).digest('hex').slice(0, 40)}`
-    return { name: `${tokenId} ${digest} ${key}`, key, earlier: [key] }
+    const prefix = `openai:${createHash('sha256').update(given).digest('hex').slice(0, 40)}:`
+    const key = `${prefix}${digest.slice(0, 40)}`
+    const keys: RequestKeys = { key, prefix, answersMs: Number.POSITIVE_INFINITY, isGiven: true }
+    return { name: `${tokenId} ${key}`, keys }
   }
-  const step = Math.floor(now / KEY_MS)
-  const named = (at: number) => `openai:${digest.slice(0, 40)}:${at}`
-  const earlier = Array.from({ length: EARLIER_MAX }, (_, back) => named(step - back))
-  return { name: `${tokenId} ${digest}`, key: named(step), earlier }
-}
-
-/** True if the client says that it sends a request again: the SDKs count, others send a key. */
-function isSentAgain({ headers }: IncomingMessage): boolean {
-  return Number(headers['x-stainless-retry-count'] ?? 0) > 0 || headers['idempotency-key'] !== undefined
+  const prefix = `openai:${digest.slice(0, 40)}:`
+  // The SDKs count how often they have sent a request.
+  const isSentAgain = Number(headers['x-stainless-retry-count'] ?? 0) > 0
+  const answersMs = isSentAgain ? SENT_AGAIN_MS : JOIN_MS
+  const keys: RequestKeys = { key: `${prefix}${Math.floor(now / KEY_MS)}`, prefix, answersMs }
+  return { name: `${tokenId} ${digest}`, keys }
 }

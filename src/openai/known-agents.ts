@@ -12,7 +12,7 @@ const TAGS_MAX = 64
 
 /** `isWhole`: these are all listings that fit. */
 type Considered = { listings: readonly Listing[]; isWhole: boolean }
-type Kept = Considered & { at: UnixMs }
+type Kept = Considered & { at: UnixMs; number: number }
 
 /**
  * The agents that requests choose from, with their measurements. To read a large market takes some milliseconds, so requests
@@ -21,18 +21,29 @@ type Kept = Considered & { at: UnixMs }
 export class KnownAgents {
   readonly #deps: { search: Pick<Search, 'page'>; clock: Clock }
   readonly #kept = new BoundedMap<string, Kept>(TAGS_MAX)
+  #readings = 0
 
   constructor(deps: { search: Pick<Search, 'page'>; clock: Clock }) {
     this.#deps = deps
   }
 
-  /** Listings that can be bought here and are not known to be offline. */
-  considered(tag?: string): Considered {
+  /** How often the market was read. */
+  get readings(): number {
+    return this.#readings
+  }
+
+  /**
+   * Listings that can be bought here and are not known to be offline.
+   *
+   * @param options.after the number of a reading: only later ones are used
+   */
+  considered(tag?: string, { after = 0 } = {}): Considered {
     const now = this.#deps.clock.now()
     const name = tag ?? ''
     const kept = this.#kept.get(name)
-    if (kept !== undefined && now >= kept.at && now < kept.at + KEPT_MS) return kept
-    const read = { ...this.#read(tag), at: now }
+    const isFresh = kept !== undefined && now >= kept.at && now < kept.at + KEPT_MS
+    if (isFresh && kept.number > after) return kept
+    const read = { ...this.#read(tag), at: now, number: ++this.#readings }
     this.#kept.set(name, read)
     return read
   }

@@ -1,5 +1,4 @@
 import { within } from '../lib/wait.ts'
-import type { Listing } from '../schema/listing.ts'
 import type { Following } from './serve.ts'
 
 /** A client gets the head of its stream after this time, even if no agent has begun: it would give up on silence. */
@@ -7,15 +6,21 @@ const HEAD_AFTER_MS = 10_000
 
 /** What a client sees of a call that runs: who serves it, and the output that it has not read yet. */
 export class LiveCall implements Following {
-  #listing: Listing | undefined
+  #agentId: string | undefined
+  #isTaken = false
   #attempts = 0
   #orderId: string | undefined
   #text = ''
   #wake = () => {}
   readonly #bound = Promise.withResolvers<void>()
 
-  get listing(): Listing | undefined {
-    return this.#listing
+  get agentId(): string | undefined {
+    return this.#agentId
+  }
+
+  /** True if the order of an earlier sending answers. */
+  get isTaken(): boolean {
+    return this.#isTaken
   }
 
   get attempts(): number {
@@ -26,8 +31,12 @@ export class LiveCall implements Following {
     return this.#orderId
   }
 
-  onAttempt(listing: Listing, attempt: number, orderId: string | undefined): void {
-    this.#listing = listing
+  onTaken(): void {
+    this.#isTaken = true
+  }
+
+  onAttempt(agentId: string, attempt: number, orderId: string | undefined): void {
+    this.#agentId = agentId
     this.#attempts = attempt
     this.#orderId = orderId
   }

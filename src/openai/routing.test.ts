@@ -117,3 +117,27 @@ test('auto asks for the tag too where the market is larger than what is read', (
   const found = candidates(wish, { search: { find: () => undefined }, known, perCall: () => 10_000n })
   expect(found.map(({ listing }) => listing.name)).toEqual(['tagged'])
 })
+
+test('a request that finds nobody reads the market once, reads anew only what was read before it, and keeps the rest', () => {
+  let reads: (string | undefined)[] = []
+  const listings = [agent('other', 1n, { tags: ['other'] })]
+  const page = ({ tags }: AgentQuery) => {
+    reads.push(tags?.[0])
+    return { items: listings.filter((one) => tags?.every((tag) => one.tags.includes(tag)) !== false), next: undefined }
+  }
+  const known = new KnownAgents({ search: { page }, clock: new HandClock() })
+  const deps = { search: { find: () => undefined }, known, perCall: () => 10_000n }
+  const ask = (name: string) => {
+    reads = []
+    const wish = { names: [name], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
+    try {
+      return [candidates(wish, deps).map(({ listing }) => listing.name), reads]
+    } catch {
+      return ['nobody', reads]
+    }
+  }
+  expect(ask('tag:other')).toEqual([['other'], ['other']])
+  expect(ask('tag:nobody')).toEqual(['nobody', ['nobody']])
+  expect(ask('tag:nobody')).toEqual(['nobody', ['nobody']])
+  expect(ask('tag:other')).toEqual([['other'], []])
+})

@@ -104,15 +104,19 @@ function named(name: string, { search }: RoutingDeps): Listing | undefined {
 }
 
 function routed(route: Route, wish: Wish, { known, perCall }: RoutingDeps): Listing[] {
+  const after = known.readings
   const found = sorted(route, wish, { known, perCall })
-  if (found.length > 0) return found
-  // An agent may have come since the last reading.
-  known.forget()
-  return sorted(route, wish, { known, perCall })
+  // An agent may have come since: what was read before this request is read again, and nothing else.
+  return found.length > 0 ? found : sorted(route, wish, { known, perCall }, after)
 }
 
-function sorted({ tag, profile }: Route, wish: Wish, { known, perCall }: Omit<RoutingDeps, 'search'>): Listing[] {
-  const found = tag === undefined ? chatAgents(known) : known.considered(tag).listings
+function sorted(
+  { tag, profile }: Route,
+  wish: Wish,
+  { known, perCall }: Omit<RoutingDeps, 'search'>,
+  after = 0,
+): Listing[] {
+  const found = tag === undefined ? chatAgents(known, after) : known.considered(tag, { after }).listings
   const limit = wish.maySpend ? smallest(wish.asked ?? wish.autoMaxPrice, perCall()) : 0n
   const isOpen = ({ local, price }: Listing) => !local || price === 0n || wish.isOperator
   const fitting = found.filter((listing) => isOpen(listing) && costOf(listing) <= limit)
@@ -121,10 +125,10 @@ function sorted({ tag, profile }: Route, wish: Wish, { known, perCall }: Omit<Ro
 }
 
 /** The agents for `auto`. */
-function chatAgents(known: KnownAgents): Listing[] {
-  const { listings, isWhole } = known.considered()
+function chatAgents(known: KnownAgents, after: number): Listing[] {
+  const { listings, isWhole } = known.considered(undefined, { after })
   const speaking = listings.filter((listing) => hasLanguageModel(listing) || (isWhole && isTagged(listing)))
-  return isWhole ? speaking : [...known.considered(CHAT_TAG).listings, ...speaking]
+  return isWhole ? speaking : [...known.considered(CHAT_TAG, { after }).listings, ...speaking]
 }
 
 function isTagged({ tags }: Listing): boolean {

@@ -2,39 +2,112 @@ import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { listedAgent } from '../../test/support/listings.ts'
 import { PeerError } from '../protocols/peer-error.ts'
+import type { ExecutionResult } from '../schema/api.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { KnownAgents } from './known-agents.ts'
 import type { DoorRequest } from './request.ts'
-import { answerTo, serve } from './serve.ts'
+import { answerTo, type RequestKeys, type ServeDeps, serve } from './serve.ts'
+
+const NOW = Date.UTC(2026, 0, 1)
+const keys: RequestKeys = { key: 'openai:x:2', prefix: 'openai:x:', answersMs: 30_000 }
+const unused: ServeDeps = {
+  known: new KnownAgents({
+    search: { page: () => ({ items: [listedAgent('one', 0n), listedAgent('two', 0n)], next: undefined }) },
+    clock: new HandClock(),
+  }),
+  search: { find: () => undefined },
+  perCall: () => 10n,
+  execute: () => expect.fail('not bought'),
+  again: async () => 'given up',
+  orderOf: async () => undefined,
+  lastOrder: async () => undefined,
+  isGiven: () => true,
+}
+
+function ask(deps: Partial<ServeDeps>, of: RequestKeys = keys) {
+  let isTaken = false
+  const following = { onAttempt() {}, onBound() {}, onOutput() {}, onTaken: () => (isTaken = true) }
+  const request = { models: ['tag:any'], maxPrice: undefined, task: 'x', stream: false } as unknown as DoorRequest
+  const caller = { scope: 'spend', tokenId: 't' } as const
+  const { signal } = new AbortController()
+  const call = { request, caller, isOperator: false, autoMaxPrice: 10n, keys: of, now: NOW, following, signal }
+  return serve(call, { ...unused, ...deps }).then(
+    ({ result: { output } }) => ({ output, isTaken, error: undefined }),
+    (error: unknown) => ({ output: undefined, isTaken, error: answerTo(error)?.body.error.code }),
+  )
+}
 
 test('an agent that was free when the market was read, and costs now, is not followed by another one after the signature', async () => {
-  const listings = [listedAgent('one', 0n), listedAgent('two', 0n)]
   const asked: string[] = []
-  const known = new KnownAgents({
-    search: { page: () => ({ items: listings, next: undefined }) },
-    clock: new HandClock(),
+  const { error } = await ask({
+    async execute({ agentId, onSigning }) {
+      asked.push(agentId)
+      onSigning?.()
+      throw new PeerError('OVERLOADED', 'no room')
+    },
+    orderOf: async () => ({ id: 'o', payment: {} }) as unknown as OrderRecord,
   })
-  const served = serve(
-    {
-      request: { models: ['tag:any'], maxPrice: undefined, task: 'x', stream: false } as unknown as DoorRequest,
-      ...{ caller: { scope: 'spend', tokenId: 't' }, isOperator: false, autoMaxPrice: 10n, key: 'k', earlier: [] },
-      following: { onAttempt() {}, onBound() {}, onOutput() {} },
-      signal: new AbortController().signal,
-    },
-    {
-      known,
-      search: { find: () => undefined },
-      perCall: () => 10n,
-      async execute({ agentId, onSigning }) {
-        asked.push(agentId)
-        onSigning?.()
-        throw new PeerError('OVERLOADED', 'no room')
-      },
-      again: async () => 'given up',
-      orderOf: async () => ({ id: 'o', payment: {} }) as unknown as OrderRecord,
-    },
-  )
-  const error = await served.catch((thrown: unknown) => thrown)
   expect(asked).toHaveLength(1)
-  expect(answerTo(error)).toMatchObject({ body: { error: { code: 'paid_but_failed' } } })
+  expect(error).toBe('paid_but_failed')
+})
+
+const result = (output: string) => ({ output, payment: null }) as ExecutionResult
+const paid = { payment: {} }
+const sentAgain: RequestKeys = { ...keys, answersMs: 600_000 }
+const given: RequestKeys = { ...keys, answersMs: Number.POSITIVE_INFINITY, isGiven: true }
+
+test.each<[string, object, number, RequestKeys, 'the order' | 'a new one']>([
+  ['runs, for however long', { status: 'executing', ...paid }, 3_600_000, keys, 'the order'],
+  ['waits for its operator', { status: 'pending' }, 3_600_000, keys, 'the order'],
+  ['has just ended', { status: 'completed', ...paid }, 29_999, keys, 'the order'],
+  ['ended a while ago', { status: 'completed', ...paid }, 30_000, keys, 'a new one'],
+  ['ended a while ago, for an SDK that counts', { status: 'completed', ...paid }, 599_999, sentAgain, 'the order'],
+  ['ended long ago, for an SDK that counts', { status: 'completed', ...paid }, 600_000, sentAgain, 'a new one'],
+  ['ended yesterday, with a key', { status: 'completed', ...paid }, 80_000_000, given, 'the order'],
+  ['was paid for and failed', { status: 'failed', ...paid }, 299_999, keys, 'the order'],
+  ['was paid for and canceled', { status: 'cancelled', ...paid }, 299_999, keys, 'the order'],
+  ['was paid for and failed long ago', { status: 'failed', ...paid }, 300_000, keys, 'a new one'],
+  ['failed and cost nothing', { status: 'failed' }, 1, keys, 'a new one'],
+  ['failed and cost nothing, with a key', { status: 'failed' }, 1, given, 'a new one'],
+])('T35 a request whose last order in the ledger %s', async (_, order, agoMs, of, answered) => {
+  const bought: unknown[] = []
+  const { output, isTaken } = await ask(
+    {
+      async lastOrder(prefix, { tokenId }) {
+        expect([prefix, tokenId]).toEqual(['openai:x:', 't'])
+        const updated_at = new Date(NOW - agoMs).toISOString()
+        return { key: 'openai:x:2.3', order: { id: 'o', agent_id: 'gone', updated_at, ...order } as OrderRecord }
+      },
+      again: async (id) => result(id === 'o' ? 'the order' : id),
+      async execute({ idempotencyKey }) {
+        bought.push(idempotencyKey)
+        return result('a new one')
+      },
+    },
+    of,
+  )
+  expect(output).toBe(answered)
+  expect(isTaken).toBe(answered === 'the order')
+  // An attempt that is over keeps its key.
+  expect(bought).toEqual(answered === 'the order' ? [] : ['openai:x:2.4'])
+})
+
+test.each([
+  ['answers for five minutes', 299_999, 'the order'],
+  ['is bought again later', 300_000, 'a new one'],
+])('T35 a result that no client has got, as far as this process knows, %s', async (_, agoMs, answered) => {
+  const updated_at = new Date(NOW - agoMs).toISOString()
+  const order = { id: 'o', agent_id: 'gone', status: 'completed', updated_at, ...paid } as OrderRecord
+  const lastOrder = async () => ({ key: 'openai:x:1.1', order })
+  const again = async () => result('the order')
+  const deps = { lastOrder, again, isGiven: () => false, execute: async () => result('a new one') }
+  expect((await ask(deps)).output).toBe(answered)
+})
+
+test('a key that a client has given to another request is refused', async () => {
+  const order = { id: 'o', agent_id: 'a', status: 'completed', updated_at: new Date(NOW).toISOString() } as OrderRecord
+  const lastOrder = async () => ({ key: 'openai:x:other.1', order })
+  expect(await ask({ lastOrder }, given)).toMatchObject({ error: 'idempotency_conflict' })
+  const execute = async () => result('a new one')
+  expect(await ask({ lastOrder: async () => undefined, execute }, given)).toMatchObject({ output: 'a new one' })
 })

@@ -1,14 +1,15 @@
 import type { ExecuteRequest } from '../buying/execute.ts'
+import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { type Caller, OPERATOR, permits } from '../schema/caller.ts'
 import type { ExecutionProgress } from '../schema/execution.ts'
-import type { Listing } from '../schema/listing.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
 import { doorErrorOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
+import { JOIN_FAILED_MS } from './shared-calls.ts'
 
 export type ServeDeps = RoutingDeps & {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
@@ -16,12 +17,21 @@ export type ServeDeps = RoutingDeps & {
   again(orderId: string, waiting: { signal: AbortSignal }): Promise<ExecutionResult | 'given up'>
   /** The order that was made with this idempotency key. */
   orderOf(key: string, caller: Caller): Promise<OrderRecord | undefined>
+  /** The last order of this caller whose idempotency key begins so. `isOperator`: or of the operator of this node. */
+  lastOrder(
+    prefix: string,
+    of: { tokenId: string | undefined; isOperator: boolean },
+  ): Promise<{ key: string; order: OrderRecord } | undefined>
+  /** True if this process has given the result of an order to a client. */
+  isGiven(orderId: string): boolean
 }
 
 /** What a client that waits is told while its call runs. */
 export type Following = {
   /** An agent is asked. */
-  onAttempt(listing: Listing, attempt: number, orderId: string | undefined): void
+  onAttempt(agentId: string, attempt: number, orderId: string | undefined): void
+  /** The order of an earlier sending answers. */
+  onTaken(): void
   /** From here on no other agent is asked: the payment is signed, or output comes. */
   onBound(): void
   onOutput(text: string): void
@@ -34,19 +44,29 @@ type RoutedCall = {
   /** True if the operator of this node asks: own agents cost the operator nothing. */
   isOperator: boolean
   autoMaxPrice: bigint
-  /** Idempotency keys of the attempts begin with it. */
-  key: string
-  /** Keys of earlier calls that may have been for this request. The client says that it sends it again. */
-  earlier: readonly string[]
+  keys: RequestKeys
+  now: UnixMs
   following: Following
   signal: AbortSignal
 }
 
-export type Served = { listing: Listing; result: ExecutionResult; attempts: number }
+/** The idempotency keys of a request. */
+export type RequestKeys = {
+  /** Those of its attempts begin with it. */
+  key: string
+  /** Those of the same request, whenever it was sent, begin with it. */
+  prefix: string
+  /** How long a result that was given answers the request when it is sent again. */
+  answersMs: number
+  /** True if the client has named the request: the name is for no other one. */
+  isGiven?: boolean
+}
+
+export type Served = { agentId: string; result: ExecutionResult; attempts: number }
 
 /** An order that a call has made. */
 type Made = {
-  listing: Listing
+  agentId: string
   attempts: number
   /** True if the payment was signed, so money may have moved. */
   isSigned: boolean
@@ -86,17 +106,15 @@ const elsewhere: ReadonlySet<string> = new Set([
 export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> {
   const { request, caller, autoMaxPrice, isOperator } = call
   const before = await earlierAttempt(call, deps)
-  if (before !== undefined && (isBound(before.order) || !isFailed(before.order))) {
-    return takeUp(before.order, before.attempt, call, deps)
-  }
+  if (before !== undefined && answers(before.order, call, deps)) return takeUp(before.order, before.attempt, call, deps)
   const { models: names, maxPrice: asked } = request
   const found = candidates({ names, asked, autoMaxPrice, isOperator, maySpend: permits(caller.scope, 'spend') }, deps)
-  const first = before?.attempt ?? 0
-  const key = before?.key ?? call.key
+  // The keys of attempts that are over name them for ever.
+  const first = before?.key === call.keys.key ? before.attempt : 0
   let failure: unknown
   for (const [place, candidate] of found.slice(0, ATTEMPTS_MAX).entries()) {
     try {
-      return await attempt(candidate, { ...call, key }, first + place + 1, deps)
+      return await attempt(candidate, call, first + place + 1, deps)
     } catch (error) {
       deps.known.forget()
       if (!(error instanceof CallFailed) || !mayAskNext(error, call.signal)) throw error
@@ -115,15 +133,15 @@ async function attempt(
   const { request, following, signal } = call
   const caller = listing.local && call.isOperator ? OPERATOR : call.caller
   const isFree = listing.local || listing.price === 0n
-  const idempotencyKey = keyOf(call.key, number)
+  const idempotencyKey = `${call.keys.key}.${number}`
   let isSigning = false
   let isShown = false
-  following.onAttempt(listing, number, undefined)
+  following.onAttempt(listing.id, number, undefined)
   const onSigning = () => {
     isSigning = true
   }
   const onProgress = ({ type, data }: ExecutionProgress) => {
-    if (type === 'status') following.onAttempt(listing, number, data.order_id)
+    if (type === 'status') following.onAttempt(listing.id, number, data.order_id)
     // The agent of a free call may still be another one, until it shows something.
     if (type === 'status' ? data.status === 'running' && !isFree : request.stream) following.onBound()
     if (type !== 'output') return
@@ -137,13 +155,13 @@ async function attempt(
       ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
     }
     const result = await deps.execute({ ...asked, caller, idempotencyKey, signal, onSigning, onProgress })
-    return { listing, result, attempts: number }
+    return { agentId: listing.id, result, attempts: number }
   } catch (error) {
     // The guard may have refused right before the signature. An order that cannot be read counts as signed.
     const order = await deps.orderOf(idempotencyKey, caller).catch(() => 'unknown' as const)
     const isSigned = isSigning && !listing.local && (order === 'unknown' || (order !== undefined && isBound(order)))
     const orderId = order === 'unknown' ? undefined : order?.id
-    throw new CallFailed(error, { listing, attempts: number, isSigned, isShown, orderId })
+    throw new CallFailed(error, { agentId: listing.id, attempts: number, isSigned, isShown, orderId })
   }
 }
 
@@ -154,24 +172,43 @@ function mayAskNext({ cause, made }: CallFailed, signal: AbortSignal): boolean {
 
 type Earlier = { key: string; attempt: number; order: OrderRecord }
 
-/** The last order of this request, made before a restart or by another process. */
-async function earlierAttempt({ earlier, caller }: RoutedCall, deps: ServeDeps): Promise<Earlier | undefined> {
-  for (const key of earlier) {
-    for (let attempt = ATTEMPTS_MAX * 2; attempt > 0; attempt--) {
-      const order = await deps.orderOf(keyOf(key, attempt), caller)
-      if (order !== undefined) return { key, attempt, order }
-    }
+/**
+ * The last order of this request, which may have been made before a restart, or by another process. The ledger knows it, so
+ * that a request that is sent again pays once, whatever its client says of it.
+ */
+async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: ServeDeps): Promise<Earlier | undefined> {
+  const found = await deps.lastOrder(keys.prefix, { tokenId: caller.tokenId, isOperator })
+  if (found === undefined) return undefined
+  const at = found.key.lastIndexOf('.')
+  const key = found.key.slice(0, at)
+  if (keys.isGiven === true && key !== keys.key) {
+    throw new CodedError(
+      'IDEMPOTENCY_CONFLICT',
+      'this Idempotency-Key was sent with another request: give each its own',
+    )
   }
-  return undefined
+  return { key, attempt: Number(found.key.slice(at + 1)), order: found.order }
+}
+
+/**
+ * True if an order answers the request again: while it runs, and for some time after. That is longer if its client may have
+ * got no result, and so goes on trying. What cost nothing may run again.
+ */
+function answers(order: OrderRecord, { keys, now }: RoutedCall, { isGiven }: ServeDeps): boolean {
+  if (order.status === 'pending' || order.status === 'executing') return true
+  if (isFailed(order) && !isBound(order)) return false
+  const isOver = !isFailed(order) && isGiven(order.id)
+  const answersMs = isOver ? keys.answersMs : Math.max(keys.answersMs, JOIN_FAILED_MS)
+  return now - Date.parse(order.updated_at) < answersMs
 }
 
 /** Waits for an order that runs, or answers from the ledger. Nothing is bought again. @throws CallFailed */
 async function takeUp(order: OrderRecord, attempts: number, call: RoutedCall, deps: ServeDeps): Promise<Served> {
-  const listing = deps.search.find(order.agent_id)
-  if (listing === undefined) throw new CodedError('UNKNOWN_AGENT', `the agent of order ${order.id} is not listed now`)
-  call.following.onAttempt(listing, attempts, order.id)
+  const { id: orderId, agent_id: agentId } = order
+  call.following.onTaken()
+  call.following.onAttempt(agentId, attempts, orderId)
   call.following.onBound()
-  return againOf({ listing, attempts, isSigned: isBound(order), orderId: order.id }, call.signal, deps)
+  return againOf({ agentId, attempts, isSigned: isBound(order), orderId }, call.signal, deps)
 }
 
 /** The outcome of an order that was made before. @throws CallFailed */
@@ -180,10 +217,10 @@ async function againOf(
   signal: AbortSignal,
   deps: Pick<ServeDeps, 'again'>,
 ): Promise<Served> {
-  const { listing, attempts, orderId } = made
+  const { agentId, attempts, orderId } = made
   try {
     const result = await deps.again(orderId, { signal })
-    if (result !== 'given up') return { listing, attempts, result }
+    if (result !== 'given up') return { agentId, attempts, result }
     throw new CodedError('ORDER_CANCELLED', 'the client left before the payment was signed; nothing was paid')
   } catch (error) {
     throw new CallFailed(error, made)
@@ -197,8 +234,8 @@ export function answeringAgain(deps: Pick<ServeDeps, 'again'>) {
     return orderId === undefined ? undefined : (signal: AbortSignal) => againOf({ ...made, orderId }, signal, deps)
   }
   return {
-    afterResult: ({ listing, attempts, result: { order_id: orderId, payment } }: Served) =>
-      from({ listing, attempts, isSigned: payment !== null, orderId }),
+    afterResult: ({ agentId, attempts, result: { order_id: orderId, payment } }: Served) =>
+      from({ agentId, attempts, isSigned: payment !== null, orderId }),
     afterFailure: (error: unknown) =>
       error instanceof CallFailed && error.made.isSigned ? from(error.made) : undefined,
   }
@@ -207,10 +244,6 @@ export function answeringAgain(deps: Pick<ServeDeps, 'again'>) {
 const isFailed = ({ status }: OrderRecord) => status === 'failed' || status === 'cancelled'
 /** True if the payment of an order was signed. */
 const isBound = ({ payment }: OrderRecord) => payment !== undefined
-
-function keyOf(key: string, attempt: number): string {
-  return `${key}.${attempt}`
-}
 
 /** The error that a client gets. Undefined: a fault of the node. */
 export function answerTo(error: unknown) {

@@ -1,9 +1,9 @@
 import type { Clock, UnixMs } from '../lib/clock.ts'
 
 /** How long the outcome of a call answers a request that is sent again. */
-const JOIN_MS = 30_000
+export const JOIN_MS = 30_000
 /** How long a failure that is kept answers such a request. LangChain retries for two minutes, even when told not to. */
-const JOIN_FAILED_MS = 5 * 60_000
+export const JOIN_FAILED_MS = 5 * 60_000
 /** Calls remembered. Beyond it the oldest call that has ended is forgotten. */
 const CALLS_MAX = 1_000
 

@@ -31,6 +31,14 @@ export interface IdempotencyKeys {
    * What an earlier request created. @throws CodedError IDEMPOTENCY_CONFLICT if the key was sent with another request
    */
   find(request: KeyedRequest): Promise<KeyTarget | undefined>
+  /**
+   * The last order whose key begins with `prefix`, of a token, or also of the operator. Its key may be free again, and may be
+   * older than `KEY_HOURS`.
+   */
+  last(
+    prefix: string,
+    of: { tokenId: string | undefined; orOperator?: boolean },
+  ): Promise<{ key: string; orderId: string } | undefined>
   /** How long the node has run: the time base for the age of keys. */
   now(): number
   /** Removes keys older than `KEY_HOURS`. */
@@ -60,6 +68,13 @@ const PUT = `
     created_at = excluded.created_at, run_ms = excluded.run_ms
   WHERE k.run_ms <= ? OR ${GIVEN_UP}`
 
+/** Keys are compared byte by byte, so those with a prefix follow each other. */
+const BEGINNING = "k.key >= ?1 AND k.key < ?2 AND k.token_id IN (?3, ?4) AND k.kind <> 'workflow'"
+const LAST = `
+  SELECT k.key, k.target FROM idempotency_keys k JOIN orders o ON o.id = k.target
+  WHERE ${BEGINNING} AND o.no = (
+    SELECT max(o.no) FROM idempotency_keys k JOIN orders o ON o.id = k.target WHERE ${BEGINNING})`
+
 /** Asks for each order alone: a list of all that were ever signed would be read for each. */
 export const IS_UNSIGNED = 'NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = orders.no)'
 const END = `
@@ -72,6 +87,13 @@ const OF_RUNS = `status IN ('pending', 'executing') AND for_run IS NOT NULL`
 export function createIdempotencyKeys(database: LedgerDatabase, runTime: RunTime): IdempotencyKeys {
   return {
     find: (request) => database.query(find(request)),
+    async last(prefix, { tokenId = '', orOperator = false }) {
+      const end = prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)
+      const found = await database.query(
+        one<{ key: string; target: string }>(LAST, prefix, end, tokenId, orOperator ? '' : tokenId),
+      )
+      return found && { key: found.key, orderId: found.target }
+    },
     now: runTime.now,
     async purge() {
       await runTime.save()

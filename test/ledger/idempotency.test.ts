@@ -146,4 +146,28 @@ onBothEngines((open, openTwo) => {
     await keys[1]!.purge()
     expect(await keys[1]!.find({ ...keyed, at: late.now() })).toBeUndefined()
   })
+
+  test('D38 the last order whose key begins so is found, of its token alone, however the clock was set', async () => {
+    const database = await open()
+    const keys = createIdempotencyKeys(database, await createRunTime(database, new HandClock()))
+    const made: string[] = []
+    const make = async (key: string, tokenId: string | undefined, changes: Partial<Order> = {}) => {
+      const placed = order({ tokenId, ...changes })
+      await place(database, placed, { ...request(made.length), key, tokenId })
+      made.push(placed.id)
+      return { key, orderId: placed.id }
+    }
+    const first = await make('openai:ab:1.1', 't')
+    expect(await keys.last('openai:ab:', { tokenId: 't' })).toEqual(first)
+    const later = await make('openai:ab:0.2', 't', { createdAt: now - HOUR_MS, updatedAt: now - HOUR_MS })
+    await make('openai:ab;', 't')
+    await make('openai:ab', 't')
+    await make('openai:ac:1.1', 't')
+    const others = await make('openai:ab:9.1', 'other')
+    const operators = await make('openai:ab:1.1', undefined)
+    expect(await keys.last('openai:ab:', { tokenId: 't' })).toEqual(later)
+    expect(await keys.last('openai:ab:', { tokenId: 'other' })).toEqual(others)
+    expect(await keys.last('openai:ab:', { tokenId: 't', orOperator: true })).toEqual(operators)
+    expect(await keys.last('openai:a', { tokenId: 'nobody' })).toBeUndefined()
+  })
 })
