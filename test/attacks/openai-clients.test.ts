@@ -75,3 +75,28 @@ test('more calls than a key may make are refused, and told when to ask again', a
   expect(limited[0]!.headers!.get('retry-after')).toBe('5')
   expect(errors.filter(({ status }) => status === 404).length).toBeGreaterThanOrEqual(57)
 })
+
+test('more calls than may run at once are refused, and those that run are answered', async () => {
+  const file = join(pair.home, 'all at once')
+  const before = await runsOf()
+  const keys = await Promise.all(
+    ['a', 'b', 'c'].map(async (name) => {
+      const body = { name, scope: 'spend', budget: '1' }
+      return (await ask<{ token: string }>(pair.buyer.url, '/tokens', { body })).token
+    }),
+  )
+  // The calls of one key join: 128 of them wait for three runs.
+  const calls = Array.from({ length: 129 }, async (_, index) => {
+    const own = new OpenAI({ baseURL: `${pair.buyer.url}/v1`, apiKey: keys[index % 3]!, maxRetries: 0 })
+    const asked = { model: idOf('waiting'), messages: say(file) }
+    return own.chat.completions.create(asked).catch((error: unknown) => error)
+  })
+  const refused = (await Promise.race(calls)) as InstanceType<typeof OpenAI.APIError>
+  expect(refused).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+  expect(refused.message).toMatch(/128 calls at once/)
+  expect(refused.headers!.get('retry-after')).toBe('5')
+  writeFileSync(file, '')
+  const answers = (await Promise.all(calls)) as { choices?: { message: { content: string } }[] }[]
+  expect(answers.filter(({ choices }) => choices?.[0]?.message.content === file)).toHaveLength(128)
+  expect((await runsOf()) - before).toBe(3)
+}, 60_000)

@@ -1,6 +1,5 @@
 /** D38 over MCP: a call that is sent again buys nothing again, and one that is canceled spends nothing it has not spent. */
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
 import type { Client } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -163,38 +162,90 @@ describe('D38 a client of 2025', () => {
   }, 40_000)
 })
 
-test('D38 stoa mcp over stdio asks again with its own key when the connection was lost, and buys once', async () => {
+/** `stoa mcp`, spoken to by hand. `asked`: the tool calls that reach the node. */
+async function overStdio(send: typeof fetch = fetch) {
   const [input, output] = [new PassThrough(), new PassThrough()]
+  let asked = 0
+  const counting: typeof fetch = (url, init) => {
+    if (String(init?.body).includes('"tools/call"')) asked++
+    return send(url, init)
+  }
+  const ending = new AbortController()
+  const deps = { input, output, fetch: counting, tell: () => {}, signal: ending.signal }
+  const serving = serveMcpStdio(
+    { version: '1' },
+    { ...deps, findNode: async () => ({ url: buyer.url, token: undefined }) },
+  )
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } }
+  const write = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  let said = ''
+  output.on('data', (chunk) => {
+    said += chunk
+  })
+  write({ id: 0, method: 'initialize', params })
+  await until(() => said !== '')
+  write({ method: 'notifications/initialized' })
+  return {
+    write,
+    said: () => said,
+    asked: () => asked,
+    async end() {
+      ending.abort()
+      await serving
+    },
+  }
+}
+
+test('D38 stoa mcp over stdio asks again with its own key when the connection was lost, and buys once', async () => {
   let lost = 0
-  const lossy: typeof fetch = async (url, init) => {
+  const stdio = await overStdio(async (url, init) => {
     const answer = await fetch(url, init)
     if (lost > 0 || !String(init?.body).includes('"tools/call"')) return answer
     lost++
     await answer.text()
     throw new TypeError('fetch failed: the connection was lost')
-  }
-  const ending = new AbortController()
-  const deps = { input, output, fetch: lossy, tell: () => {}, signal: ending.signal }
-  const serving = serveMcpStdio(
-    { version: '1' },
-    { ...deps, findNode: async () => ({ url: buyer.url, token: undefined }) },
-  )
+  })
   const before = await payments()
-  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } }
-  const write = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
-  write({ id: 0, method: 'initialize', params })
-  await once(output, 'data')
-  write({ method: 'notifications/initialized' })
-  write(toolCall(1, { agent_id: agentId, task: 'over stdio' }))
-  let said = ''
-  for await (const chunk of output) {
-    said += chunk
-    if (/"id":1\D/.test(said)) break
-  }
-  ending.abort()
-  await serving
+  stdio.write(toolCall(1, { agent_id: agentId, task: 'over stdio' }))
+  await until(() => /"id":1\D/.test(stdio.said()), { timeoutMs: 20_000 })
+  await stdio.end()
   expect(lost).toBe(1)
-  expect(said).toContain('over stdio')
-  expect(said).not.toContain('NODE_UNREACHABLE')
+  expect(stdio.said()).toContain('over stdio')
+  expect(stdio.said()).not.toContain('NODE_UNREACHABLE')
   expect((await payments()) - before).toBe(1)
 }, 40_000)
+
+describe('D38 a program that cancels a call of stoa mcp over stdio', () => {
+  test('before anything is signed: the run stops, nothing is paid, and the call is not made again', async () => {
+    const stdio = await overStdio()
+    const before = await payments()
+    const task = 'unsigned over stdio'
+    stdio.write(toolCall(1, { agent_id: ownSlowId, task }))
+    const pid = await begun(home, task)
+    stdio.write(cancel(1))
+    await gone(pid)
+    await until(async () => (await orderOf(task))?.status === 'failed')
+    // It serves on, and has not answered the call that nobody waits for.
+    stdio.write({ id: 2, method: 'tools/list' })
+    await until(() => /"id":2\D/.test(stdio.said()))
+    expect(stdio.said()).not.toMatch(/"id":1\D/)
+    await stdio.end()
+    expect([hasEnded(home, task), await payments(), stdio.asked()]).toEqual([false, before, 1])
+  }, 40_000)
+
+  test('after the signature: the order goes on, is paid for once, and get_execution has its result', async () => {
+    const stdio = await overStdio()
+    const before = await payments()
+    const task = 'signed over stdio'
+    stdio.write(toolCall(1, { agent_id: slowId, task }))
+    await begun(home, task)
+    stdio.write(cancel(1))
+    const { id } = (await orderOf(task))!
+    await until(async () => (await orderOf(task))?.status === 'completed', { timeoutMs: 20_000 })
+    stdio.write({ ...toolCall(2, {}), params: { name: 'get_execution', arguments: { order_id: id } } })
+    await until(() => /"id":2\D/.test(stdio.said()))
+    expect(stdio.said()).toContain(`slowly: ${task}`)
+    await stdio.end()
+    expect([(await payments()) - before, stdio.asked()]).toEqual([1, 2])
+  }, 40_000)
+})
