@@ -1,12 +1,16 @@
 /** Services that are sold as agents: MCP tools and HTTP operations that attack the seller, and tasks that attack the service (T39). */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
-import { afterEach, expect, test } from 'vitest'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, onTestFinished, test } from 'vitest'
 import { createRuntimeFactory } from '../../src/agents/create-runtime.ts'
 import { hostAgent } from '../../src/agents/hosted-agent.ts'
 import type { AgentError } from '../../src/agents/runtime.ts'
 import { patientFetch } from '../../src/lib/http.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import { AgentDefinition } from '../../src/schema/agent.ts'
+import { gone } from '../support/slow-agent.ts'
 import { soldMcpProgram, startSoldMcp } from '../support/sold-mcp.ts'
 import { useSoldServices } from '../support/sold-services.ts'
 import { until } from '../support/until.ts'
@@ -84,13 +88,30 @@ test('a server that was away is found again', async () => {
   expect(await run(agent, { city: 'Oslo' })).toContain('Oslo')
 })
 
-test('a canceled run ends its call at the server, and its program', async () => {
+test('a canceled run ends its call at the server', async () => {
   const stop = new AbortController()
   const canceled = failure(await tool('hang'), {}, stop.signal)
   await until(() => services.mcp.calls.some(([name]) => name === 'hang'))
   stop.abort()
   expect((await canceled).code).toBe('AGENT_CANCELLED')
   await until(() => services.mcp.calls.some(([name]) => name === 'hang ended'))
+})
+
+test.each([
+  ['is canceled', {}, 'AGENT_CANCELLED'],
+  ['takes longer than it may', { timeout_seconds: 2 }, 'AGENT_TIMEOUT'],
+])('a run of a server on stdio that %s ends its program', async (what, more, code) => {
+  const dir = mkdtempSync(join(tmpdir(), 'stoa-sold-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  const file = join(dir, 'pid')
+  const agent = await host({ mcp_tool: { command: [process.execPath, soldMcpProgram, file], tool: 'hang' }, ...more })
+  const stop = new AbortController()
+  const ended = failure(agent, {}, stop.signal)
+  const pid = Number(await until(() => existsSync(file) && readFileSync(file, 'utf8')))
+  expect(() => process.kill(pid, 0)).not.toThrow()
+  if (what === 'is canceled') stop.abort()
+  expect((await ended).code).toBe(code)
+  await gone(pid)
 })
 
 test('a tool that never ends is ended by the limit of the agent', async () => {

@@ -1,9 +1,13 @@
 /** A tool and an operation that `stoa sell` found are bought on a real chain, and an agent of another node is found by its card. */
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { readAgentsFile } from '../../src/config/agents-yaml.ts'
 import { cli } from '../cli/harness.ts'
@@ -71,6 +75,45 @@ test('T39 nobody is charged for a tool that failed, or for a task that does not 
   await until(async () => (await buyer.node.stats({ days: 1 })).paid.total_atomic === '30000', { timeoutMs: 30_000 })
   expect(await devnet.chain.balanceOf(payee)).toBe(30_000n)
 })
+
+test('a model that is sold with runs_max gets no more calls at once; those that wait hold up nobody else, and all are answered', async () => {
+  const waiting: (() => void)[] = []
+  let peak = 0
+  const model = createServer(async (request, response) => {
+    const { messages } = JSON.parse(await text(request)) as { messages: { content: unknown }[] }
+    peak = Math.max(peak, waiting.length + 1)
+    await new Promise<void>((resolve) => void waiting.push(resolve))
+    const message = { role: 'assistant', content: `said: ${JSON.stringify(messages.at(-1)!.content)}` }
+    const answer = {
+      id: 'x',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      choices: [{ index: 0, message, finish_reason: 'stop' }],
+    }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+  })
+  await once(model.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => void model.closeAllConnections())
+  onTestFinished(() => void model.close())
+  const model_url = `http://127.0.0.1:${(model.address() as AddressInfo).port}/v1`
+  const fields = { name: 'One card', description: 'A model on one card', price: 1_000n, runs_max: 2 }
+  const sold = { ...fields, model: 'openai-compatible/m', model_url }
+  const { id } = await seller.node.registerAgent(sold, { persist: false })
+  await until(() => buyer.node.listings().some((listing) => listing.id === id), { timeoutMs: 30_000 })
+  const calls = ['one', 'two', 'three', 'four'].map((task) => buy('One card', { task }))
+  await until(() => waiting.length === 2)
+  const paid = async () =>
+    (await buyer.node.orders.list({ agentId: id, limit: 10 })).items.filter(({ payment }) => payment)
+  await until(async () => (await paid()).length === 4)
+  expect(await buy('Forecast', { city: 'Oslo' })).toMatchObject({ output: 'Oslo: sun for 1 days' })
+  expect([waiting.length, peak]).toEqual([2, 2])
+  for (let answered = 0; answered < calls.length; answered++) (await until(() => waiting.shift()))()
+  for (const [index, { output }] of (await Promise.all(calls)).entries()) {
+    expect(output).toContain(['one', 'two', 'three', 'four'][index])
+  }
+  expect(peak).toBe(2)
+}, 60_000)
 
 test('the key and the address of a service are in no listing', () => {
   const listings = JSON.stringify(buyer.node.listings(), (_, value) => (typeof value === 'bigint' ? `${value}` : value))

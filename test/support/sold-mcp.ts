@@ -1,5 +1,6 @@
 /** An MCP server for tests of `stoa sell`, over HTTP or on stdio: tools that read, change, fail, paint and hang. */
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
@@ -91,6 +92,11 @@ export async function startSoldMcp(port = 0): Promise<SoldMcp> {
   }
 }
 
-/** The program that serves the same tools on stdio. */
+/** The program that serves the same tools on stdio. It writes its pid into the file that its argument names when a call hangs. */
 export const soldMcpProgram = fileURLToPath(import.meta.url)
-if (process.argv[1] === soldMcpProgram) serveStdio(() => buildServer())
+if (process.argv[1] === soldMcpProgram) {
+  const [, , file] = process.argv
+  serveStdio(() =>
+    buildServer((tool) => file !== undefined && tool === 'hang' && writeFileSync(file, String(process.pid))),
+  )
+}
