@@ -1,10 +1,14 @@
 /** T36: clients of the public listener that do not read their answers. Each answer would stay in memory. */
+import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
 import { afterEach, expect, test } from 'vitest'
 import type { AgentSale } from '../../src/http/public/agent-sale.ts'
 import { createSiteReader } from '../../src/http/public/client-site.ts'
 import { PublicLimits, publicLimits } from '../../src/http/public/public-limits.ts'
 import { createPublicListener, type PublicListener } from '../../src/http/public/public-listener.ts'
+import { sendShown } from '../../src/http/public/shown-answer.ts'
+import { ShownOutput } from '../../src/http/public/shown-output.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { Meters } from '../../src/lib/meters.ts'
@@ -13,7 +17,11 @@ import { until } from '../support/until.ts'
 
 const MIB = 1024 * 1024
 const PATH = `/x402/${'a'.repeat(32)}`
-const REQUEST = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx`
+const requestOf = (path: string) =>
+  `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx`
+/** Where another protocol writes answers on its own. */
+const MOUNT = '/other'
+type Answering = (response: ServerResponse) => void
 let listener: PublicListener
 let sockets: Socket[] = []
 let sold = 0
@@ -25,13 +33,22 @@ afterEach(async () => {
 })
 
 /** Sells an agent that gives `bytes` for any task. */
-async function start(bytes: number, { limits = {}, unreadMs = 60_000 } = {}): Promise<void> {
+async function start(
+  bytes: number,
+  { limits = {}, unreadMs = 60_000, answer = (() => {}) as Answering } = {},
+): Promise<void> {
   sold = 0
   const agentSale = {
-    find: () => ({}),
+    find: (_id: string, _headers: object, how: object = {}) => how,
     answerEarly: () => false,
-    sell: async (_asked: unknown, _body: unknown, reply: { type(kind: string): { send(text: string): void } }) => {
+    sell: async ({ isStreamed }: { isStreamed?: boolean }, _body: unknown, reply: FastifyReply) => {
       sold++
+      if (isStreamed === true) {
+        const shown = new ShownOutput()
+        shown.end()
+        await sendShown(shown, async () => ({ result: 'x'.repeat(bytes) }), reply)
+        return 'result'
+      }
       reply.type('text/plain').send('x'.repeat(bytes))
       return 'result'
     },
@@ -44,6 +61,16 @@ async function start(bytes: number, { limits = {}, unreadMs = 60_000 } = {}): Pr
     {
       ...{ logger: silentLogger, meters: new Meters(), agentSale, index: () => ({}), openApi: () => ({}) },
       doorSales: { idle: async () => {}, abort: () => {} },
+      mounts: [
+        {
+          path: MOUNT,
+          async handle({ request, response }) {
+            for await (const _ of request);
+            answer(response)
+          },
+          stop: async () => {},
+        },
+      ],
       limits: new PublicLimits({ ...publicLimits, ...limits }, { clock: systemClock }),
       sites: createSiteReader([]),
     },
@@ -52,13 +79,13 @@ async function start(bytes: number, { limits = {}, unreadMs = 60_000 } = {}): Pr
 }
 
 /** Asks, and reads nothing. */
-function askAndStall(): void {
+function askAndStall(path = PATH): void {
   const { hostname, port } = new URL(listener.url)
-  const socket = connect({ host: hostname, port: Number(port) }, () => socket.write(REQUEST)).pause()
+  const socket = connect({ host: hostname, port: Number(port) }, () => socket.write(requestOf(path))).pause()
   socket.on('error', () => {})
   sockets.push(socket)
 }
-const task = () => send(listener.url + PATH, { headers: { 'content-type': 'text/plain' }, body: 'x' })
+const task = (path = PATH) => send(listener.url + path, { headers: { 'content-type': 'text/plain' }, body: 'x' })
 
 test('an answer that nobody reads is dropped with its connection, and its place is free again', async () => {
   await start(16 * MIB, { limits: { atOncePerSite: 1 }, unreadMs: 2_000 })
@@ -77,6 +104,58 @@ test('answers that wait for their readers take no more memory than bodies may, a
   expect(headers.get('retry-after')).toBe('2')
   for (const socket of sockets) socket.destroy()
   await until(async () => (await task()).text.length === 16 * MIB, { everyMs: 50 })
+})
+
+const whole = 'x'.repeat(16 * MIB)
+const piece = 'x'.repeat(MIB)
+test.each<[string, string, Answering, 'refused' | 'cut off']>([
+  ['of MCP, A2A, at once', MOUNT, (response) => void response.writeHead(200).end(whole), 'refused'],
+  ['of MCP, A2A, without a head of its own', MOUNT, (response) => void response.end(whole), 'refused'],
+  [
+    'of MCP, A2A, as one event',
+    MOUNT,
+    (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(whole)
+      response.end()
+    },
+    'refused',
+  ],
+  [
+    'of MCP, A2A, after a beginning',
+    MOUNT,
+    (response) => {
+      response.writeHead(200).flushHeaders()
+      response.end(whole)
+    },
+    'cut off',
+  ],
+  [
+    'of MCP, A2A, in pieces that wait for nobody',
+    MOUNT,
+    (response) => {
+      for (let count = 0; count < 16; count++) response.write(piece)
+      response.end()
+    },
+    'cut off',
+  ],
+  ['of a stream', `${PATH}/stream`, () => {}, 'cut off'],
+])('answers that wait for their readers take their share of the memory: %s', async (_, path, answer, told) => {
+  await start(16 * MIB, { answer })
+  const ask = () => task(path).catch(() => undefined)
+  const given = await ask()
+  expect([given?.status, given!.text.length]).toEqual([200, expect.any(Number)])
+  expect(given!.text.length).toBeGreaterThanOrEqual(16 * MIB)
+  for (let count = 0; count < 6; count++) askAndStall(path)
+  await until(async () => (await ask())?.status !== 200, { everyMs: 20 })
+  const answered = await ask()
+  if (told === 'cut off') expect(answered).toBeUndefined()
+  else {
+    expect(answered).toMatchObject({ status: 503, json: { error: { code: 'BUSY' } } })
+    expect(answered!.headers.get('retry-after')).toBe('2')
+  }
+  expect((await send(`${listener.url}/x402`, { method: 'GET' })).status).toBe(200)
+  for (const socket of sockets) socket.destroy()
+  await until(async () => (await ask())?.text === given!.text, { everyMs: 50 })
 })
 
 test('a client that reads slowly gets everything', async () => {

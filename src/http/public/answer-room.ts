@@ -1,34 +1,115 @@
-import type { FastifyReply } from 'fastify'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Hold } from '../../lib/hold.ts'
 import { PublicError } from './public-error.ts'
-import type { PublicLimits } from './public-limits.ts'
+import type { Refusal } from './public-limits.ts'
 
-/** An answer of at most this many bytes takes no room. */
+/** What is not read yet of an answer takes no room up to this many bytes. */
 const SMALL_BYTES = 64 * 1024
 
+type Chunk = string | Uint8Array
+/** The methods by which Fastify, the SDKs of A2A and MCP, and streams write answers. */
+type Writing = {
+  writeHead(...head: unknown[]): ServerResponse
+  flushHeaders(): void
+  write(chunk: Chunk, ...more: unknown[]): boolean
+  end(chunk?: Chunk | (() => void), ...more: unknown[]): ServerResponse
+}
+
 /**
- * Takes room for an answer, which stays in memory until its client has read it. An answer that gets no room is replaced by a
- * refusal. Nothing is lost: the answer is stored, or has cost nothing.
- *
- * @param own the site of the request, and what goes back when its answer is read
- * @returns the payload to send
+ * Takes room for what a client has not read of its answer, which stays in memory: whoever writes it, at once or piece by
+ * piece. Without room the client gets a refusal instead, or loses its connection if the answer has begun. Nothing is lost:
+ * what was paid for is stored, and the same request gets it.
  */
 export function answerInRoom(
-  own: { site: string; holds: Hold[] } | undefined,
-  reply: FastifyReply,
-  payload: unknown,
-  limits: PublicLimits,
-): unknown {
-  const bytes = typeof payload === 'string' ? Buffer.byteLength(payload) : 0
-  if (own === undefined || bytes <= SMALL_BYTES) return payload
-  const taken = limits.hold(own.site, bytes)
-  if (taken instanceof Hold) {
-    own.holds.push(taken)
-    return payload
+  request: Pick<IncomingMessage, 'complete'>,
+  response: ServerResponse,
+  take: (bytes: number) => Hold | Refusal,
+): void {
+  const writing = response as unknown as Writing
+  const original: Writing = {
+    writeHead: writing.writeHead.bind(response),
+    flushHeaders: writing.flushHeaders.bind(response),
+    write: writing.write.bind(response),
+    end: writing.end.bind(response),
   }
-  const many = 'too many answers wait to be read: send the same request again, a payment with it buys nothing twice'
-  const { status, headers, body } = new PublicError('BUSY', many, { retryAfterSeconds: 2 })
-  reply.removeHeader('content-length')
-  reply.code(status).headers(headers).type('application/json')
-  return body
+  /** A head that no byte has followed yet, so that a refusal may take its place. */
+  let head: unknown[] | undefined
+  /** True while Node writes: it writes the head too, if nobody has. */
+  let isWriting = false
+  let isRefused = false
+  let held = 0
+  let holds: Hold[] = []
+
+  function release(): void {
+    for (const hold of holds) hold[Symbol.dispose]()
+    holds = []
+    held = 0
+  }
+
+  /** Writes, after the head that waits. */
+  function writeOut<T>(write: () => T): T {
+    const given = head
+    head = undefined
+    if (given !== undefined && !response.headersSent) original.writeHead(...given)
+    isWriting = true
+    try {
+      return write()
+    } finally {
+      isWriting = false
+    }
+  }
+
+  /** False: there is no room, and the answer is over. */
+  function makeRoom(bytes: number): boolean {
+    if (isRefused) return false
+    const unread = response.writableLength + bytes
+    if (unread <= SMALL_BYTES || unread <= held) return true
+    const taken = take(unread - held)
+    if (taken instanceof Hold) {
+      holds.push(taken)
+      held = unread
+      return true
+    }
+    isRefused = true
+    if (response.headersSent || response.destroyed) response.destroy()
+    else refuse()
+    return false
+  }
+
+  function refuse(): void {
+    head = undefined
+    for (const name of ['content-length', 'content-encoding', 'etag']) response.removeHeader(name)
+    if (!request.complete) response.setHeader('connection', 'close')
+    const many = 'too many answers wait to be read: send the same request again, a payment with it buys nothing twice'
+    const { status, headers, body } = new PublicError('BUSY', many, { retryAfterSeconds: 2 })
+    original.writeHead(status, { ...headers, 'content-type': 'application/json' })
+    original.end(body)
+  }
+
+  Object.assign(writing, {
+    writeHead(...given) {
+      if (isWriting) return original.writeHead(...given)
+      if (!isRefused) head = given
+      return response
+    },
+    flushHeaders() {
+      writeOut(original.flushHeaders)
+    },
+    write(chunk, ...more) {
+      if (!makeRoom(lengthOf(chunk))) return true
+      const isTaken = writeOut(() => original.write(chunk, ...more))
+      if (response.writableLength <= SMALL_BYTES) release()
+      return isTaken
+    },
+    end(chunk, ...more) {
+      if (!makeRoom(typeof chunk === 'function' ? 0 : lengthOf(chunk))) return response
+      return writeOut(() => original.end(chunk, ...more))
+    },
+  } satisfies Writing)
+  response.on('drain', release)
+  response.once('close', release)
+}
+
+function lengthOf(chunk: Chunk | undefined): number {
+  return typeof chunk === 'string' ? Buffer.byteLength(chunk) : (chunk?.length ?? 0)
 }

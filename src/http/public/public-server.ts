@@ -77,7 +77,6 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     if (refusal !== undefined) throw refused(refusal)
     done()
   })
-  app.addHook('onSend', async (request, reply, payload) => answerInRoom(held.get(request.raw), reply, payload, limits))
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request
     meters.count(PUBLIC_REQUESTS, { status: String(reply.statusCode) })
@@ -150,6 +149,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       if (entered === 'all') own.refusal = entered
       else if (entered !== undefined) own.holds.push(entered)
       held.set(request, own)
+      answerInRoom(request, response, (bytes) => limits.hold(site, bytes))
       response.once('close', () => {
         own.isClosed = true
         if (!own.isAtWork) release(own)
