@@ -134,7 +134,7 @@ test.each(ways)(
     const sold = await pay('echo')
     expect(await way.send('echo', TASK, sold)).toContain(TASK)
     await way.send('echo', 'another task', sold)
-    const { payload } = sold as { payload: { signature: string; authorization: object } }
+    const payload = sold.payload as { signature: string; authorization: object }
     const dear = { ...payload, authorization: { ...payload.authorization, value: '2000' } }
     await way.send('echo', TASK, { ...sold, payload: dear })
     await way.send('echo', TASK, { ...sold, payload: { ...payload, signature: payload.signature.slice(0, -2) } })
