@@ -43,6 +43,8 @@ export interface Budget {
   rules(): BudgetRules
   /** Highest price of one call, in atomic units. */
   perCall(): bigint
+  /** True if the operator's rules allow this seller and agent. */
+  allows(parties: Pick<SpendingRequest, 'agentId' | 'sellerId'>): boolean
   /** The current UTC day. */
   day(): string
   /**
@@ -58,6 +60,20 @@ export interface Budget {
   refresh(): Promise<void>
   /** Changes the rules at once, also for orders that wait. */
   change(change: ChangeBudget): Promise<BudgetRecord>
+}
+
+/** Why the rules do not allow a seller or an agent. */
+function partiesRefused(
+  { agentId, sellerId }: Pick<SpendingRequest, 'agentId' | 'sellerId'>,
+  { allow, deny }: BudgetRules,
+): string | undefined {
+  if (deny.length === 0 && allow.length === 0) return undefined
+  const names = [agentId, sellerId, didOrNothing(sellerId)]
+  const onWeb = webNames(sellerId)
+  const isNamed = (party: string) => names.includes(party) || onWeb.includes(party.toLowerCase())
+  if (deny.some(isNamed)) return 'the budget denies this seller or agent (stoa budget)'
+  if (allow.length === 0 || allow.some(isNamed)) return undefined
+  return 'the budget allows other sellers and agents only (stoa budget)'
 }
 
 export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget {
@@ -85,17 +101,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     throw new MarketError('SCOPE_TOO_LOW', `the token ${token.name} may not pay, and this agent is not free: ${fix}`)
   }
 
-  function checkParties({ agentId, sellerId }: SpendingRequest, rules: BudgetRules): void {
-    if (rules.deny.length === 0 && rules.allow.length === 0) return
-    const names = [agentId, sellerId, didOrNothing(sellerId)]
-    const onWeb = webNames(sellerId)
-    const isNamed = (party: string) => names.includes(party) || onWeb.includes(party.toLowerCase())
-    if (rules.deny.some(isNamed)) {
-      throw new MarketError('SELLER_NOT_ALLOWED', 'the budget denies this seller or agent (stoa budget)')
-    }
-    if (rules.allow.length > 0 && !rules.allow.some(isNamed)) {
-      throw new MarketError('SELLER_NOT_ALLOWED', 'the budget allows other sellers and agents only (stoa budget)')
-    }
+  function checkParties(parties: SpendingRequest, rules: BudgetRules): void {
+    const refusal = partiesRefused(parties, rules)
+    if (refusal !== undefined) throw new MarketError('SELLER_NOT_ALLOWED', refusal)
   }
 
   const day = () => isoTime(clock.now()).slice(0, 10)
@@ -153,6 +161,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   return {
     rules: () => rules,
     perCall: () => rules.perCall ?? PRICE_ATOMIC_MAX,
+    allows: (parties) => partiesRefused(parties, rules) === undefined,
     day,
     limitsFor,
     approvalFor,

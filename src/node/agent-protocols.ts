@@ -105,6 +105,7 @@ async function loadOpenAi(
   return createDoor(options, {
     ...{ clock, logger, meters, search, execute: buyer.execute, again: buyer.again },
     perCall: () => buyer.budget.perCall(),
+    isAllowed: ({ id, seller_id }) => buyer.budget.allows({ agentId: id, sellerId: seller_id }),
     ownToken: () => buyer.tokens.ofPart({ ...OPENAI_TOKEN, perDay: dailyBudgetAtomic }),
     async orderOf(key, caller) {
       const { items } = await buyer.orders.list({ idempotencyKey: key, limit: 1 }, caller)

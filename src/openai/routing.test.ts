@@ -12,7 +12,13 @@ const measured = (calls: number, success_rate: number, p50_ms: number): AgentSta
   ...{ settled_volume: '0', settled_volume_atomic: '0' },
 })
 
-function route(listings: readonly Listing[], wish: Partial<Wish>, perCall = 1_000_000n): string[] {
+const everybody = () => true
+function route(
+  listings: readonly Listing[],
+  wish: Partial<Wish>,
+  perCall = 1_000_000n,
+  isAllowed: (listing: Listing) => boolean = everybody,
+): string[] {
   const page = ({ tags = [] }: AgentQuery) => ({
     items: listings.filter((listing) => tags.every((tag) => listing.tags.includes(tag))),
     next: undefined,
@@ -20,7 +26,9 @@ function route(listings: readonly Listing[], wish: Partial<Wish>, perCall = 1_00
   const find = (name: string) => listings.find((listing) => listing.name === name)
   const whole = { names: ['auto'], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true, ...wish }
   const known = new KnownAgents({ search: { page }, clock: new HandClock() })
-  return candidates(whole, { search: { find }, known, perCall: () => perCall }).map(({ listing }) => listing.name)
+  return candidates(whole, { search: { find }, known, perCall: () => perCall, isAllowed }).map(
+    ({ listing }) => listing.name,
+  )
 }
 
 test('auto takes agents with a language model or the tag chat, within its limit', () => {
@@ -81,7 +89,12 @@ test('requests that come together read the market once, a later one or one after
   const known = new KnownAgents({ search: { page }, clock })
   const names = (wanted: string) => {
     const wish = { names: [wanted], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
-    const found = candidates(wish, { search: { find: () => undefined }, known, perCall: () => 10_000n })
+    const found = candidates(wish, {
+      search: { find: () => undefined },
+      known,
+      perCall: () => 10_000n,
+      isAllowed: () => true,
+    })
     return found.map(({ listing }) => listing.name)
   }
   for (let request = 1; request <= 3; request++) expect(names('auto')).toEqual(['model'])
@@ -100,7 +113,7 @@ test('an agent that has just come is found, although the market was read before'
     search: { page: () => ({ items: listings, next: undefined }) },
     clock: new HandClock(),
   })
-  const deps = { search: { find: () => undefined }, known, perCall: () => 10_000n }
+  const deps = { search: { find: () => undefined }, known, perCall: () => 10_000n, isAllowed: () => true }
   const wish = { names: ['tag:new'], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
   expect(() => candidates(wish, deps)).toThrow(/no agent with the tag new/)
   listings.push(agent('new', 1n))
@@ -114,7 +127,12 @@ test('auto asks for the tag too where the market is larger than what is read', (
     tags === undefined ? { items: many, next: 'more' } : { items: [tagged], next: undefined }
   const known = new KnownAgents({ search: { page }, clock: new HandClock() })
   const wish = { names: ['auto'], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
-  const found = candidates(wish, { search: { find: () => undefined }, known, perCall: () => 10_000n })
+  const found = candidates(wish, {
+    search: { find: () => undefined },
+    known,
+    perCall: () => 10_000n,
+    isAllowed: () => true,
+  })
   expect(found.map(({ listing }) => listing.name)).toEqual(['tagged'])
 })
 
@@ -126,7 +144,7 @@ test('a request that finds nobody reads the market once, reads anew only what wa
     return { items: listings.filter((one) => tags?.every((tag) => one.tags.includes(tag)) !== false), next: undefined }
   }
   const known = new KnownAgents({ search: { page }, clock: new HandClock() })
-  const deps = { search: { find: () => undefined }, known, perCall: () => 10_000n }
+  const deps = { search: { find: () => undefined }, known, perCall: () => 10_000n, isAllowed: () => true }
   const ask = (name: string) => {
     reads = []
     const wish = { names: [name], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
@@ -140,4 +158,13 @@ test('a request that finds nobody reads the market once, reads anew only what wa
   expect(ask('tag:nobody')).toEqual(['nobody', ['nobody']])
   expect(ask('tag:nobody')).toEqual(['nobody', ['nobody']])
   expect(ask('tag:other')).toEqual([['other'], []])
+})
+
+test('only sellers that the operator allows see what is routed, also for nothing; an agent that is named is another matter', () => {
+  const many = Array.from({ length: 9 }, (_, at) => agent(`stranger ${at}`, 0n, { stats: measured(50, 1, 100) }))
+  const listings = [...many, agent('trusted', 9_000n), agent('own', 0n, { local: true })]
+  const isAllowed = ({ name }: Listing) => name === 'trusted'
+  expect(route(listings, {}, 1_000_000n, isAllowed).toSorted()).toEqual(['own', 'trusted'])
+  expect(() => route(many, {}, 1_000_000n, isAllowed)).toThrow(/the budget does not allow its seller/)
+  expect(route(listings, { names: ['stranger 3'] }, 1_000_000n, isAllowed)).toEqual(['stranger 3'])
 })

@@ -15,6 +15,8 @@ export type RoutingDeps = {
   known: KnownAgents
   /** The node's own limit of one call, in atomic units. */
   perCall(): bigint
+  /** True if the operator's rules allow the seller and the agent. A free agent reads the prompt too. */
+  isAllowed(listing: Listing): boolean
 }
 
 /** What a request asks for, and what it may cost. @internal Exported for its test. */
@@ -68,7 +70,8 @@ export function candidates(wish: Wish, deps: RoutingDeps): Candidate[] {
 
 /** Agents that can be called now, for the list of models. */
 export function callable(max: number, deps: RoutingDeps): Listing[] {
-  const fitting = deps.known.considered().listings.filter((listing) => costOf(listing) <= deps.perCall())
+  const mayBe = (listing: Listing) => costOf(listing) <= deps.perCall() && (listing.local || deps.isAllowed(listing))
+  const fitting = deps.known.considered().listings.filter(mayBe)
   return fitting.slice(0, max)
 }
 
@@ -103,22 +106,17 @@ function named(name: string, { search }: RoutingDeps): Listing | undefined {
   }
 }
 
-function routed(route: Route, wish: Wish, { known, perCall }: RoutingDeps): Listing[] {
-  const after = known.readings
-  const found = sorted(route, wish, { known, perCall })
+function routed(route: Route, wish: Wish, deps: RoutingDeps): Listing[] {
+  const after = deps.known.readings
+  const found = sorted(route, wish, deps)
   // An agent may have come since: what was read before this request is read again, and nothing else.
-  return found.length > 0 ? found : sorted(route, wish, { known, perCall }, after)
+  return found.length > 0 ? found : sorted(route, wish, deps, after)
 }
 
-function sorted(
-  { tag, profile }: Route,
-  wish: Wish,
-  { known, perCall }: Omit<RoutingDeps, 'search'>,
-  after = 0,
-): Listing[] {
+function sorted({ tag, profile }: Route, wish: Wish, { known, perCall, isAllowed }: RoutingDeps, after = 0): Listing[] {
   const found = tag === undefined ? chatAgents(known, after) : known.considered(tag, { after }).listings
   const limit = wish.maySpend ? smallest(wish.asked ?? wish.autoMaxPrice, perCall()) : 0n
-  const isOpen = ({ local, price }: Listing) => !local || price === 0n || wish.isOperator
+  const isOpen = (listing: Listing) => (listing.local ? listing.price === 0n || wish.isOperator : isAllowed(listing))
   const fitting = found.filter((listing) => isOpen(listing) && costOf(listing) <= limit)
   const rated = fitting.map((listing) => ({ listing, worth: worthOf(listing, profile) }))
   return rated.toSorted((one, other) => other.worth - one.worth).map(({ listing }) => listing)
@@ -162,7 +160,7 @@ function nothing({ tag }: Route, isDefaultLimit: boolean): string {
   const who =
     tag === undefined ? `no agent with a language model or the tag ${CHAT_TAG}` : `no agent with the tag ${tag}`
   const how = isDefaultLimit ? ' within openai_max_price (send max_price to allow more)' : ' within max_price'
-  return `${who} can be bought${how}`
+  return `${who} can be bought${how}, or the budget does not allow its seller`
 }
 
 function unique(found: readonly Candidate[]): Candidate[] {

@@ -17,6 +17,7 @@ const unused: ServeDeps = {
   }),
   search: { find: () => undefined },
   perCall: () => 10n,
+  isAllowed: () => true,
   execute: () => expect.fail('not bought'),
   again: async () => 'given up',
   orderOf: async () => undefined,
