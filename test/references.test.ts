@@ -138,11 +138,15 @@ test('every threat names its cure and tests that name the threat', () => {
   }
 })
 
-test('every hazard of payment channels has a named test that closes or bounds it', () => {
-  const table = read('docs/threats.md').split('## Hazards of payment channels')[1]!
-  const rows = [...table.matchAll(/^\| (4\.\d+) \| [^|]+ \| (.+) \|$/gm)]
-  expect(rows.map(([, number]) => number)).toEqual(Array.from({ length: 24 }, (_, index) => `4.${index + 1}`))
-  const cited = texts.flatMap(({ text }) => [...text.matchAll(/\bhazard (4\.\d+)/g)].map(([, number]) => number))
+test.each([
+  ['payment channels', 4, 24],
+  ['the doors', 7, 22],
+])('every hazard of %s has a named test that closes or bounds it', (of, group, count) => {
+  const table = read('docs/threats.md').split(`## Hazards of ${of}`)[1]!.split(/^## /m)[0]!
+  const rows = [...table.matchAll(new RegExp(`^\\| (${group}\\.\\d+) \\| [^|]+ \\| (.+) \\|$`, 'gm'))]
+  expect(rows.map(([, number]) => number)).toEqual(Array.from({ length: count }, (_, index) => `${group}.${index + 1}`))
+  const citations = new RegExp(`\\bhazard (${group}\\.\\d+)`, 'g')
+  const cited = texts.flatMap(({ text }) => [...text.matchAll(citations)].map(([, number]) => number))
   expect(cited.filter((number) => !rows.some((row) => row[1] === number))).toEqual([])
   for (const [, number, tests] of rows) {
     const named = [...tests!.matchAll(/`([^`]+\.test\.ts)` "([^"]+)"/g)]

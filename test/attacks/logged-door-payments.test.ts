@@ -1,4 +1,4 @@
-/** T21 T36: a payment is in no log, whichever way it comes to the public listener: v1, streams, MCP in both forms, A2A. */
+/** T21 T36, hazard 7.16: a payment is in no log, whichever way it comes to the public listener: v1, streams, MCP in both forms, A2A. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { x402Client } from '@x402/core/client'
 import type { PaymentPayload, PaymentRequired } from '@x402/core/types'

@@ -1,4 +1,4 @@
-/** T21: a signed payment is money for whoever has it until it is settled. No log has one, also none at its lowest level. */
+/** T21, hazard 7.16: a signed payment is money for whoever has it until it is settled. No log has one, also none at its lowest level. */
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

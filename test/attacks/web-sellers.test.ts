@@ -1,6 +1,7 @@
 /** T41 D54: what a hostile seller over HTTP does to a buyer that has only its URL. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { buyUrl, type UrlPurchase } from '../../src/buying/web/buy-url.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
@@ -355,6 +356,35 @@ describe('after the signature', () => {
     expect([(await buyer.purchases.order(orderId))!.status, reservation!.state]).toEqual([status, state])
     expect(new Set(paymentsAt(seller)).size).toBe(1)
   })
+})
+
+test('a seller that took the money and gives nothing has failed after a day, was paid once, and nobody else is asked', async () => {
+  const target = await sellerOf(asks())
+  const seller = await sellerOf(asks(), fails(500))
+  const settlement = new FakeSettlement()
+  const buyer = buyerFor([seller, target], { chain: settlement.chain })
+  const { orderId } = (await buy(buyer, seller.url).catch((thrown: unknown) => thrown)) as { orderId: string }
+  settlement.pay((await buyer.purchases.reservationOf(orderId))!.envelope.payload!.authorization)
+  const look = async (minutes: number) => {
+    buyer.clock.advance(minutes * 60_000)
+    await buyer.recovery.look(orderId)
+    const order = await buyer.purchases.order(orderId)
+    return [order!.status, order!.error?.code, (await buyer.purchases.reservationOf(orderId))!.state]
+  }
+  expect(await look(20)).toEqual(['executing', undefined, 'spent'])
+  // By this code the seller is measured.
+  expect(await look(25 * 60)).toEqual(['failed', 'SELLER_FAILED', 'spent'])
+  expect([new Set(paymentsAt(seller)).size, target.seen]).toEqual([1, []])
+})
+
+test('an answer that is packed is not unpacked', async () => {
+  const packed = gzipSync(Buffer.alloc(50 * 1024 * 1024, 32))
+  const seller = await start((request, response) => {
+    expect(request.headers['accept-encoding']).toBe('identity')
+    response.writeHead(200, { 'content-encoding': 'gzip', 'content-type': 'text/plain' }).end(packed)
+  })
+  const { output, output_base64 } = await buy(buyerFor([seller]), seller.url)
+  expect(Buffer.from(output_base64 ?? output, 'base64').equals(packed)).toBe(true)
 })
 
 test('a seller of v1 is paid as v1 has it', async () => {

@@ -12,6 +12,7 @@ import {
   verifyReceiptMatchesOffer,
   verifyReceiptSignatureEIP712,
 } from '@x402/extensions/offer-receipt'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { receiptSigner } from '../../src/payments/receipt.ts'
@@ -374,6 +375,22 @@ describe('settlements that go wrong', () => {
     expect(runsOf('unknown for now')).toBe(1)
     expect((await money())[1]! - before[1]!).toBe(PRICE)
   })
+})
+
+test('T6 an account gets no more than it can pay for: nothing if it is empty, one call if it pays for six at once', async () => {
+  const [empty, scarce] = [generatePrivateKey(), generatePrivateKey()]
+  await devnet.fund(privateKeyToAccount(scarce).address, PRICE)
+  const [terms, before] = [await termsAt(url), await money()]
+  const refused = await sendTask(url, 'of an empty account', await signFor(terms, empty))
+  expect([refused.status, runsOf('of an empty account')]).toEqual([402, 0])
+  const signed = await Promise.all([1, 2, 3, 4, 5, 6].map(() => signFor(terms, scarce)))
+  const answers = await Promise.all(signed.map((payment) => sendTask(url, 'paid from one balance', payment)))
+  const given = answers.filter(({ text }) => text.includes('paid from one balance'))
+  expect(given.map(({ status }) => status)).toEqual([200])
+  const others = answers.filter((answer) => answer !== given[0]).map(({ status }) => status)
+  // Refused, or not settled yet: the account may still get money.
+  expect(others.filter((status) => status !== 402 && status !== 504)).toEqual([])
+  expect((await money())[1]! - before[1]!).toBe(PRICE)
 })
 
 test('a free agent runs unpaid, and each call is a caller of its own', async () => {
