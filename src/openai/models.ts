@@ -1,20 +1,23 @@
 import { isoTime } from '../lib/clock.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
+import { tagForm } from '../store/listing-text.ts'
 import { DoorError } from './door-error.ts'
-import { callable, profiles, type RoutingDeps } from './routing.ts'
+import { callable, profiles, type RoutingDeps, tagOf } from './routing.ts'
 
 /** Agents in the list. Menus of clients break on thousands. */
 const MODELS_MAX = 100
+const TAGS_MAX = 20
 
 /** `GET /v1/models`: what would be routed now. */
 export function modelList(deps: RoutingDeps, now: number) {
-  return { object: 'list', data: [...routes(now), ...callable(MODELS_MAX, deps).map(modelOf)] }
+  const agents = callable(MODELS_MAX, deps)
+  return { object: 'list', data: [...routes(now), ...tagRoutes(agents, now), ...agents.map(modelOf)] }
 }
 
 /** `GET /v1/models/{id}`. @throws DoorError 404 */
 export function oneModel(id: string, deps: RoutingDeps, now: number) {
-  const route = routes(now).find((model) => model.id === id)
+  const route = routes(now).find((model) => model.id === id) ?? taggedRoute(id, deps, now)
   const listing = route === undefined ? deps.search.find(id) : undefined
   if (route !== undefined) return route
   if (listing !== undefined) return modelOf(listing)
@@ -29,6 +32,28 @@ function routes(now: number) {
     ...{ id, object: 'model', created, owned_by: 'stoa', name: id },
     description: 'the agent that fits best now, by price, measured success, time and presence',
   }))
+}
+
+/** The tags that most of these agents have, each as a model. */
+function tagRoutes(agents: readonly Listing[], now: number) {
+  const counts = new Map<string, number>()
+  for (const tag of agents.flatMap(({ tags }) => [...new Set(tags.map(tagForm))])) {
+    // The end of such a tag may be read as a profile.
+    if (!tag.includes(':')) counts.set(tag, (counts.get(tag) ?? 0) + 1)
+  }
+  const common = [...counts].toSorted(([, one], [, other]) => other - one).slice(0, TAGS_MAX)
+  return common.map(([tag]) => tagRoute(`tag:${tag}`, now))
+}
+
+/** A route by a tag, such as `tag:translate:fast`, if an agent has it. @throws DoorError 400 for a malformed route */
+function taggedRoute(id: string, deps: RoutingDeps, now: number) {
+  const tag = tagOf(id)
+  return tag !== undefined && deps.known.considered(tag).listings.length > 0 ? tagRoute(id, now) : undefined
+}
+
+function tagRoute(id: string, now: number) {
+  const description = 'the agent with this tag that fits best now, by price, measured success, time and presence'
+  return { id, object: 'model', created: Math.floor(now / 1000), owned_by: 'stoa', name: id, description }
 }
 
 /** A listing as a model. Fields beyond OpenAI's are those of OpenRouter, which some tools read. */

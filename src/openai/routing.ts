@@ -94,6 +94,11 @@ function routeOf(name: string): Route | undefined {
   throw invalidRequest('model', `model: write tag:<tag>, with a tag of 1 to ${TAG_LENGTH_MAX} characters`)
 }
 
+/** The tag of a route by tag. Undefined: it is none. @throws DoorError 400 for a malformed route */
+export function tagOf(name: string): string | undefined {
+  return routeOf(name)?.tag
+}
+
 function isProfile(text: string): text is Profile {
   return (profiles as readonly string[]).includes(text)
 }

@@ -88,6 +88,11 @@ test('the SDK of OpenAI lists agents as models', async () => {
     expect.arrayContaining(['auto', 'auto:cheap', 'auto:fast', 'auto:best', idOf('echo'), idOf('free echo')]),
   )
   expect(await client.models.retrieve(idOf('echo'))).toMatchObject({ name: 'echo', pricing: { request: '0.005' } })
+  expect(data.map(({ id }) => id)).toEqual(expect.arrayContaining(['tag:chat', 'tag:mixed']))
+  for (const id of ['tag:mixed', 'tag:mixed:fast', 'auto:best']) {
+    expect(await client.models.retrieve(id)).toMatchObject({ id, owned_by: 'stoa' })
+  }
+  expect(await failure(client.models.retrieve('tag:nobody'))).toMatchObject({ status: 404 })
   expect(await failure(client.models.retrieve('nobody/nothing'))).toMatchObject({
     status: 404,
     code: 'model_not_found',
