@@ -3,6 +3,7 @@ import { requirementsOf } from '../payments/requirements.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
 import { proveSigner, type VerifiedPayment } from '../payments/verify.ts'
 import type { PayerLimits } from '../protocols/doors/payer-limits.ts'
+import type { SettleResponse } from '../protocols/doors/settle-response.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
 import { runFree } from '../protocols/x402/free-run.ts'
@@ -12,6 +13,7 @@ import { CALLER_HEADER, HOPS_KEY } from '../schema/a2a.ts'
 import { a2aCaller, STRANGER } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import { readHops } from '../schema/x402.ts'
 import { isLedgerAway } from '../store/store-error.ts'
 import { isUnguessable } from './call-context.ts'
@@ -34,8 +36,23 @@ const SETTLEMENT_LOOK_MS = 2_000
 /** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
-/** `payers`: limits of each account, for callers that prove only an account. */
-export type AgentWorkDeps = PaidRunDeps & { payers?: PayerLimits | undefined }
+export type AgentWorkDeps = PaidRunDeps & {
+  /** Limits of each account, for callers that prove only an account. */
+  payers?: PayerLimits | undefined
+  /** What x402's offer-receipt extension has of an agent at its address, and of a sale. Undefined: callers are of this node. */
+  x402?: X402Words | undefined
+}
+export type X402Words = {
+  /** The extensions of a payment request: the signed offer. */
+  offer(agent: ServedAgent): object | undefined
+  settled(sold: {
+    agentId: string
+    txHash: Hex
+    payer: Hex
+    receipt: SignedReceipt | undefined
+    at: number
+  }): SettleResponse
+}
 
 /** A free agent runs. A paid one asks for payment and then runs by the same procedure as over libp2p. */
 export function agentWork(agentId: string, description: string, deps: AgentWorkDeps): Work {
@@ -104,6 +121,7 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
       payer: payment.payer,
       txHash: result.txHash,
       signed: result.receipt,
+      settled: settledOf({ ...result, agentId: agent.id, payer: payment.payer }, ask),
     }
     const text = result.txHash === undefined ? 'Paid; settlement is under way.' : `Paid in ${result.txHash}.`
     return { kind: 'completed', output: result.output, text, metadata: paid(receipt) }
@@ -115,6 +133,15 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
     const metadata = paymentFailed(turn.running.isCanceled ? 'CANCELED' : code, message, requirements.network)
     return { kind: turn.running.isCanceled ? 'canceled' : 'failed', text: `${message}; nothing is charged`, metadata }
   }
+}
+
+function settledOf(
+  { txHash, receipt, ...sold }: Pick<PaidResult, 'txHash' | 'receipt'> & { agentId: string; payer: Hex },
+  { x402, clock }: PaymentRequest,
+): SettleResponse | undefined {
+  if (txHash === undefined) return undefined
+  const at = receipt?.payload.issuedAt ?? Math.floor(clock.now() / 1000)
+  return x402?.settled({ ...sold, txHash, receipt, at })
 }
 
 /** What the signature proves, where accounts have limits. A payment that proves no account is refused later. */
@@ -165,8 +192,9 @@ function mayPass(error: unknown): boolean {
   return error.code === 'OVERLOADED' || (error.code === 'SETTLEMENT_FAILED' && error.retryable)
 }
 
-function asked(text: string, turn: Turn, { requirements, description }: PaymentRequest): Outcome {
-  return { kind: 'input-required', text, metadata: paymentRequired(requirements, { url: turn.url, description }, text) }
+function asked(text: string, turn: Turn, { agent, requirements, description, x402 }: PaymentRequest): Outcome {
+  const more = { error: text, extensions: x402?.offer(agent) }
+  return { kind: 'input-required', text, metadata: paymentRequired(requirements, { url: turn.url, description }, more) }
 }
 
 function refusedBy(error: PeerError, payment: PaymentEnvelope, ask: PaymentRequest): Outcome {

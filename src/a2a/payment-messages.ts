@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { assetOf } from '../payments/assets.ts'
 import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
 import { type Accepted, mismatch, OTHER_RESOURCE } from '../protocols/doors/accepted.ts'
+import type { SettleResponse } from '../protocols/doors/settle-response.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization, saysSettlesFirst } from '../schema/payment.ts'
@@ -90,7 +91,7 @@ function acceptsEntry(requirements: PaymentRequirements, extra: object): object 
 export function paymentRequired(
   requirements: PaymentRequirements,
   resource: { url: string; description: string },
-  error = 'payment required',
+  { error = 'payment required', extensions }: { error?: string; extensions?: object | undefined } = {},
 ): Metadata {
   const extra = { ...nameOf(requirements), ...(saysSettlesFirst(requirements) && { settles_first: true }) }
   return {
@@ -100,17 +101,25 @@ export function paymentRequired(
       error,
       resource: { ...resource, mimeType: 'text/plain' },
       accepts: [acceptsEntry(requirements, extra)],
+      ...(extensions !== undefined && { extensions }),
     },
   }
 }
 
-type Receipt = { network: string; payer: Hex; txHash: Hex | undefined; signed?: SignedReceipt | undefined }
+type Receipt = {
+  network: string
+  payer: Hex
+  txHash: Hex | undefined
+  signed?: SignedReceipt | undefined
+  /** What x402 says of the settlement, with the receipt that other clients verify. */
+  settled?: SettleResponse | undefined
+}
 
 /** `payment-verified`: the result is delivered, and the chain does not show the transfer yet. */
-export function paid({ network, payer, txHash, signed }: Receipt): Metadata {
+export function paid({ network, payer, txHash, signed, settled }: Receipt): Metadata {
   return {
     [keys.status]: txHash === undefined ? 'payment-verified' : 'payment-completed',
-    [keys.receipts]: txHash === undefined ? [] : [{ success: true, transaction: txHash, network, payer }],
+    [keys.receipts]: txHash === undefined ? [] : [settled ?? { success: true, transaction: txHash, network, payer }],
     ...(signed !== undefined && { [keys.signedReceipt]: signed }),
   }
 }

@@ -45,7 +45,7 @@ const STOP_ABORT_MS = 700
 /** A2A servers for every agent of this node and for the node itself, under one mount. */
 export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aServer {
   const logger = deps.logger.child({ part: 'a2a' })
-  const tasks = new A2aTasks(deps)
+  const tasks = new A2aTasks({ ...deps, records: withReceipts(deps) })
   const sent = new SentMessages(deps)
   // Whoever asks has checked that its caller may.
   const asked = (id: string) => {
@@ -91,6 +91,22 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
       if (await within(STOP_GRACE_MS, tasks.idle())) return
       tasks.abortAll(new Error('the node is stopping'))
       await within(STOP_ABORT_MS, tasks.idle())
+    },
+  }
+}
+
+/** Tasks of the ledger, with the receipts that their callers got. */
+function withReceipts({ records, x402 }: A2aServerDeps): TaskRecords {
+  if (x402 === undefined) return records
+  return {
+    async find(agentId, taskId) {
+      const found = await records.find(agentId, taskId)
+      if (found?.payment?.txHash === undefined) return found
+      const { payment, endedAt } = found
+      const { txHash, payer, signed: receipt } = payment
+      const at = receipt?.payload.issuedAt ?? Math.floor(endedAt / 1000)
+      const settled = x402.settled({ agentId, txHash: txHash!, payer, receipt, at })
+      return { ...found, payment: { ...payment, settled } }
     },
   }
 }

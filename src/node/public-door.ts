@@ -1,3 +1,4 @@
+import type { X402Words } from '../a2a/agent-work.ts'
 import type { A2aServerDeps } from '../a2a/server.ts'
 import { strangerOf } from '../a2a/stranger.ts'
 import type { Config } from '../config/config.ts'
@@ -9,6 +10,7 @@ import type { Catalog } from '../listings/catalog.ts'
 import { ChannelDoor } from '../protocols/doors/channel-door.ts'
 import { DoorSales } from '../protocols/doors/door-sales.ts'
 import { PayerLimits } from '../protocols/doors/payer-limits.ts'
+import { settledResponse } from '../protocols/doors/settle-response.ts'
 import { type AgentText, type ChannelOffer, DoorTerms } from '../protocols/doors/terms.ts'
 import type { X402ServerDeps } from '../protocols/x402/exchange.ts'
 import type { Foundation } from './foundation.ts'
@@ -115,7 +117,7 @@ function createPublicMounts(deps: MountsDeps): PublicMount[] {
   const a2a = onDemand(async () => {
     const { createA2aServer } = await import('../a2a/server.ts')
     const options = { version, did: identity.did, needsToken: false, takesSecret: true }
-    return createA2aServer(options, { ...sales, ...deps.a2a, payers, ownListing })
+    return createA2aServer(options, { ...sales, ...deps.a2a, payers, ownListing, x402: x402Words(deps) })
   })
   const mcp = onDemand(async () => {
     const [{ createAgentMcp }, { createAgentTools }] = await Promise.all([
@@ -144,6 +146,23 @@ function createPublicMounts(deps: MountsDeps): PublicMount[] {
       stop: mcp.stop,
     },
   ]
+}
+
+/** What x402's offer-receipt extension has of agents over A2A, as at the other doors. */
+function x402Words({ selling, terms, url }: MountsDeps): X402Words {
+  const { registry, x402: sales } = selling
+  const urlOf = (agentId: string) => `${url()}/a2a/${agentId}`
+  return {
+    offer(agent) {
+      const text = textOf(registry.get(agent.id)?.definition)
+      const resource = { url: urlOf(agent.id), mimeType: 'text/plain', isUpfront: false, isListed: false } as const
+      return text && (terms.of(agent, text, resource).v2('') as { extensions?: object }).extensions
+    },
+    settled({ agentId, ...sold }) {
+      const bought = { agentId, network: sales.asset.network, resourceUrl: urlOf(agentId) }
+      return settledResponse(sold, bought, sales.receiptSigner)
+    },
+  }
 }
 
 /** A part that is made when it is first asked for, and again if that fails. */

@@ -222,7 +222,16 @@ test('a task belongs to its secret after a restart of the node', async () => {
   await seller.stop()
   await start()
   const client = await clientOf()
+  const receiptsOf = ({ status }: Task) => {
+    const receipts = status?.message?.metadata?.['x402.payment.receipts'] as { extensions: Record<string, object> }[]
+    return receipts.map(({ extensions }) => extensions)
+  }
   await expect(client.getTask(named(done.id), by())).rejects.toThrow(/not found/i)
   await expect(client.getTask(named(done.id), by(randomUUID()))).rejects.toThrow(/not found/i)
-  expect(resultOf(await client.getTask(named(done.id), by(secret)))).toBe('kept')
+  const found = await client.getTask(named(done.id), by(secret))
+  expect(resultOf(found)).toBe('kept')
+  // The same receipt: its address has another port in this test only.
+  const [first, again] = [receiptsOf(done), receiptsOf(found)]
+  expect(again.map((extensions) => Object.keys(extensions))).toEqual([['offer-receipt', 'stoa-receipt']])
+  expect(again[0]!['stoa-receipt']).toEqual(first[0]!['stoa-receipt'])
 })

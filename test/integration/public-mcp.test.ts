@@ -8,7 +8,14 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { x402Client } from '@x402/core/client'
 import type { PaymentPayload, PaymentRequired } from '@x402/core/types'
 import { ExactEvmScheme } from '@x402/evm'
-import { verifyReceiptSignatureEIP712 } from '@x402/extensions/offer-receipt'
+import {
+  decodeSignedOffers,
+  extractOffersFromPaymentRequired,
+  findAcceptsObjectFromSignedOffer,
+  verifyOfferSignatureEIP712,
+  verifyReceiptMatchesOffer,
+  verifyReceiptSignatureEIP712,
+} from '@x402/extensions/offer-receipt'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
@@ -298,6 +305,17 @@ describe('A2A on the public listener', () => {
     const before = await earned()
     const done = await overA2a('over A2A', await pay(required))
     expect([stateOf(done), resultOf(done)]).toEqual(['COMPLETED', 'over A2A'])
+    const [offer] = decodeSignedOffers(extractOffersFromPaymentRequired(required))
+    expect(findAcceptsObjectFromSignedOffer(offer!, required.accepts)).toEqual(required.accepts[0])
+    expect((await verifyOfferSignatureEIP712(offer!.signedOffer as never)).signer).toBe(devnet.wallets.seller.address)
+    const [settled] = done.status!.message!.metadata!['x402.payment.receipts'] as [
+      { transaction: string; extensions: Record<string, { info: { receipt: never } }> },
+    ]
+    const { receipt } = settled.extensions['offer-receipt']!.info
+    const { signer, payload } = await verifyReceiptSignatureEIP712(receipt)
+    expect(signer).toBe(devnet.wallets.seller.address)
+    expect(payload).toMatchObject({ resourceUrl: required.resource!.url, transaction: settled.transaction })
+    expect(verifyReceiptMatchesOffer(receipt, offer!, [devnet.wallets.buyer.address])).toBe(true)
     expect((await earned()) - before).toBe(PRICE)
   })
 

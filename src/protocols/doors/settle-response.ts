@@ -6,7 +6,7 @@ import type { DoorAnswer } from './door-sales.ts'
 import type { X402Version } from './payment-header.ts'
 
 type Bought = { agentId: string; network: string; resourceUrl: string }
-type Result = Extract<DoorAnswer, { kind: 'result' }>
+type Result = Pick<Extract<DoorAnswer, { kind: 'result' }>, 'txHash' | 'payer' | 'receipt' | 'at'>
 
 /** What x402 calls `SettleResponse`. */
 export type SettleResponse = {
