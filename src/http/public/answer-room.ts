@@ -62,6 +62,8 @@ export function answerInRoom(
   /** False: there is no room, and the answer is over. */
   function makeRoom(bytes: number): boolean {
     if (isRefused) return false
+    // Node drops what is written now, and nobody would give the room back.
+    if (response.destroyed) return true
     const unread = response.writableLength + bytes
     if (unread <= SMALL_BYTES || unread <= held) return true
     const taken = take(unread - held)
