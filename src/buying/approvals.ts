@@ -109,6 +109,7 @@ export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): A
       }
       const waiting: Order = { ...order, status: 'pending', sellerId: listing.seller_id }
       const held = await store.ask(waiting, asked, OPEN_MAX, request)
+      if (held === 'begun') return undefined
       if (held === 'full' || held === 'share') {
         const many = held === 'full' ? `${OPEN_MAX.all} approvals` : `${OPEN_MAX.perToken} approvals of this token`
         throw new MarketError('APPROVALS_TOO_MANY', `${many} are pending: decide some (stoa approvals list)`)

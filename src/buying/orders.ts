@@ -242,7 +242,7 @@ export class Orders implements Service {
     const { id, agentId, workflowId } = order
     if (workflowId !== undefined) {
       const message = `agent ${agentId} is not on the market now`
-      return failPlaced(order, { code: 'UNKNOWN_AGENT', message, retryable: true }, this.#deps)
+      return failPlaced(id, { code: 'UNKNOWN_AGENT', message, retryable: true }, this.#deps)
     }
     const waiting = this.#waiting.get(agentId) ?? new Set()
     this.#waiting.set(agentId, waiting.add(id))

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { MarketError } from '../listings/market-error.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { WebOrder } from '../schema/web-purchase.ts'
-import type { Order } from '../store/purchases.ts'
+import type { Order, OrderError } from '../store/purchases.ts'
 import { permittedPrice } from './guard.ts'
 import type { OrdersDeps } from './order-requests.ts'
 import { orderError, runOrder } from './run-order.ts'
@@ -23,7 +23,7 @@ export async function runPlacedOnWeb(
   } catch (error) {
     if (stopping.aborted) return
     if (!(error instanceof MarketError)) throw error
-    return failPlaced(order, orderError(error), deps)
+    return failPlaced(order.id, orderError(error), deps)
   }
   try {
     await runPlaced(found.asked, found.sold, deps, stopping)
@@ -45,7 +45,7 @@ export async function runPlaced(
   try {
     price = permittedPrice(sold, order.price, budget.perCall())
   } catch (error) {
-    return failPlaced(order, orderError(error), deps)
+    return failPlaced(order.id, orderError(error), deps)
   }
   // The order needs an approval. It goes on when the operator decides.
   if ((await approvals.hold(order, sold)) !== undefined) return
@@ -82,11 +82,12 @@ function beginWork(
   }
 }
 
+/** Fails a placed order that nobody has begun: another process may have heard otherwise, and have signed for it. */
 export async function failPlaced(
-  order: Order,
-  error: Order['error'],
-  { purchases, clock, changes }: Pick<OrdersDeps, 'purchases' | 'clock' | 'changes'>,
+  id: string,
+  error: OrderError,
+  { store, clock, changes }: Pick<OrdersDeps, 'store' | 'clock' | 'changes'>,
 ): Promise<void> {
-  await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
-  changes.tell(order.id)
+  await store.fail(id, error, clock.now())
+  changes.tell(id)
 }

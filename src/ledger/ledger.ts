@@ -229,6 +229,11 @@ function ordersOf(orders: OrderStore, events: LedgerEvents, namesOf: NamesOf): O
     },
     giveTask: async (...change) => changed(await orders.giveTask(...change)),
     begin: async (...change) => changed(await orders.begin(...change)),
+    async fail(...change) {
+      const order = await orders.fail(...change)
+      if (order !== undefined) events.emit({ record: 'order', id: order.id, ended: order })
+      return order
+    },
     cancel: async (...change) => changed(await orders.cancel(...change)),
   }
 }

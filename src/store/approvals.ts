@@ -7,7 +7,7 @@ import type { LedgerDatabase } from './ledger-database.ts'
 import { givenTerms } from './look-back.ts'
 import { type Order, type OrderRow, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
-import { all, lock, one, type Query, run, steps, together, type Value } from './query.ts'
+import { all, lock, nothing, one, type Query, run, steps, together, type Value } from './query.ts'
 import type { RowOf } from './row.ts'
 
 export type StoredApproval = {
@@ -34,7 +34,7 @@ export interface ApprovalStore {
   /**
    * Stores an order and its approval request, or returns the pending approval of the same purchase. The key of the
    * request then names the order of that approval. `full`: too many approvals are open. `share`: too many are open for
-   * this token.
+   * this token. `begun`: another process has begun the order, or it has ended.
    *
    * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */
@@ -43,7 +43,7 @@ export interface ApprovalStore {
     approval: StoredApproval,
     limits: OpenLimits,
     request?: KeyedRequest | undefined,
-  ): Promise<StoredApproval | 'full' | 'share'>
+  ): Promise<StoredApproval | 'full' | 'share' | 'begun'>
   /** Decides a pending approval before it expires. A denied order fails. @returns the approval; undefined: unknown */
   decide(id: string, verdict: Verdict, now: UnixMs): Promise<{ approval: StoredApproval; decided: boolean } | undefined>
   /** Expires approvals that nobody decided in time or whose orders have ended. @returns the expired approvals */
@@ -84,6 +84,8 @@ const STANDING_ON_WEB = `
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE o.token_id = ?) AS own
   FROM approvals a LEFT JOIN orders o ON o.id = a.order_id WHERE a.status = 'pending'`
+const HOLD = `
+  UPDATE orders SET seller_id = ?, web = coalesce(?, web), updated_at = ? WHERE id = ? AND status = 'pending'`
 const LINK = 'UPDATE orders SET approval_id = ? WHERE id = ?'
 const IS_WAITING = `EXISTS (SELECT 1 FROM orders o WHERE o.id = approvals.order_id AND o.status = 'pending')`
 const DECIDE = `
@@ -144,7 +146,7 @@ function ask(
   approval: StoredApproval,
   limits: OpenLimits,
   { process, request }: { process: string; request: KeyedRequest | undefined },
-): Query<StoredApproval | 'full' | 'share'> {
+): Query<StoredApproval | 'full' | 'share' | 'begun'> {
   const bind = (id: string) => bindKey(request!, { kind: 'execute', id }, asked.createdAt)
   return steps(function* () {
     yield* lock('approvals')
@@ -169,13 +171,19 @@ function ask(
     if (asked.tokenId !== undefined && open!.own >= limits.perToken) return 'share'
     if (request !== undefined) yield* bind(asked.id)
     const { id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt } = approval
+    if (known !== undefined && (yield* holdKnown(asked)) === 0) return 'begun'
     yield* together(
-      putOrder(asked, process),
+      known === undefined ? putOrder(asked, process) : nothing(0),
       run(INSERT, id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt),
       run(LINK, id, orderId),
     )
     return approval
   })
+}
+
+/** A placed order keeps whom it would pay now, while nobody has begun it. */
+function holdKnown({ id, sellerId, web, updatedAt }: Order): Query<number> {
+  return run(HOLD, sellerId ?? null, web === undefined ? null : JSON.stringify(web), updatedAt, id)
 }
 
 /** The approval that waits for the same request. */

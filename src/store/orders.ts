@@ -3,7 +3,7 @@ import type { Page } from '../schema/page.ts'
 import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { beginningOf, givenTerms, isSearch, type LookBackPage, type LookBackQuery, lookBack } from './look-back.ts'
-import { type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { type Order, type OrderError, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { all, nothing, one, type Query, run, steps, together } from './query.ts'
 import { type RowLength, readLongPage } from './read-page.ts'
@@ -40,6 +40,8 @@ export interface OrderStore {
   ): Promise<Order | undefined>
   /** pending → executing. Undefined: the order is no longer pending. */
   begin(id: string, begun: { sellerId: string; correlationId: string; now: UnixMs }): Promise<Order | undefined>
+  /** pending → failed. Undefined: the order is no longer pending, such as when another process has begun it. */
+  fail(id: string, error: OrderError, now: UnixMs): Promise<Order | undefined>
   /**
    * pending → `cancelled` at once. An executing order is marked, and ends `cancelled` unless it brings a result.
    *
@@ -68,6 +70,8 @@ const GIVE_TASK = `
 const BEGIN = `
   UPDATE orders SET status = 'executing', seller_id = ?, correlation_id = ?, owner = ?, started_at = ?, updated_at = ?
   WHERE status = 'pending' AND id = ? RETURNING *`
+const FAIL = `
+  UPDATE orders SET status = 'failed', error = ?, updated_at = ? WHERE status = 'pending' AND id = ? RETURNING *`
 const CANCEL = `
   UPDATE orders SET cancel_requested_at = coalesce(cancel_requested_at, ?), updated_at = ?,
     status = CASE WHEN status = 'pending' THEN 'cancelled' ELSE status END
@@ -96,6 +100,7 @@ export function createOrderStore(database: LedgerDatabase): OrderStore {
     giveTask: (id, task, given) => database.commit(giveTask(id, task, given), noted(id), { record: 'work', id }),
     begin: (id, { sellerId, correlationId, now }) =>
       database.commit(oneOrder(BEGIN, sellerId, correlationId, process, now, now, id), noted(id)),
+    fail: (id, error, now) => database.commit(oneOrder(FAIL, JSON.stringify(error), now, id), noted(id)),
     cancel: (id, now) => database.commit(cancel(id, now), noted(id), { record: 'work', id }),
     async pending() {
       const rows = await database.query(all<RowOf<PendingOrder>>(PENDING, process))

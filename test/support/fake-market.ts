@@ -11,7 +11,11 @@ import { createRunTime } from '../../src/store/run-time.ts'
 import { testWallet, usdc } from './payments.ts'
 import { freshRunTime } from './run-time.ts'
 
-type Options = Partial<BuyerDeps> & { maxPrice?: bigint; rules?: Partial<Parameters<typeof budgetRules>[0]> }
+type Options = Partial<BuyerDeps> & {
+  maxPrice?: bigint
+  rules?: Partial<Parameters<typeof budgetRules>[0]>
+  privateOrigins?: readonly string[]
+}
 
 /**
  * Starts the real orders, sessions and workflows over a database in memory. Own agents answer with their task in
@@ -27,7 +31,7 @@ export async function fakeMarket(listings: () => readonly Listing[], options: Op
 
 /** The same market, not started. The caller starts it. */
 export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
-  const { maxPrice = 1_000_000n, rules, ...deps } = options
+  const { maxPrice = 1_000_000n, rules, privateOrigins, ...deps } = options
   const { clock = systemClock, database = openDatabase({ path: ':memory:' }) } = deps
   const namesOf = (id: string) => listings().find((listing) => listing.id === id)
   return createBuyer(
@@ -35,7 +39,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       callerDid: 'did:peer:me',
       sellerId: '12D3KooWMe',
       rules: budgetRules({ dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: maxPrice, ...rules }),
-      approvalMinutes: 1,
+      ...{ approvalMinutes: 1, privateOrigins },
     },
     {
       clock,
