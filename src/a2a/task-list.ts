@@ -1,5 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk'
 import { RequestMalformedError } from '@a2a-js/sdk/errors'
+import { copyOf } from './task-memory.ts'
 
 const PAGE_SIZE = 50
 
@@ -16,7 +17,7 @@ export function pageOf(tasks: readonly Task[], query: ListTasksRequest): ListTas
   const page = found.slice(start, start + pageSize)
   const isLast = start + page.length >= found.length
   return {
-    tasks: page.map((task) => structuredClone(includeArtifacts ? task : { ...task, artifacts: [] })),
+    tasks: page.map((task) => copyOf(includeArtifacts ? task : { ...task, artifacts: [] })),
     nextPageToken: isLast ? '' : Buffer.from(page.at(-1)?.id ?? '').toString('base64url'),
     pageSize,
     totalSize: found.length,

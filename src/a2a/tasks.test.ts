@@ -52,13 +52,33 @@ test('T19 they are bounded in bytes too, and a task that runs stays', async () =
   expect(await store.load('running', context)).toBeUndefined()
 })
 
+test('T42 short tasks of others do not give way to long ones', async () => {
+  const tasks = new A2aTasks({ records: none })
+  const store = tasks.of('a')
+  await store.save(task('short'), context)
+  for (let i = 0; i < 20; i++) await store.save(task(`t${i}`, { text: 'x'.repeat(4e6) }), context)
+  expect(await store.load('short', context)).toBeDefined()
+  expect(await store.load('t0', context)).toBeUndefined()
+})
+
+test('T31 a long task that is asked for again and again is not copied', async () => {
+  const tasks = new A2aTasks({ records: none })
+  const store = tasks.of('a')
+  await store.save(task('long', { text: '\u4e00'.repeat(4e6) }), context)
+  const began = performance.now()
+  for (let i = 0; i < 1_000; i++) await store.load('long', context)
+  expect(performance.now() - began).toBeLessThan(500)
+})
+
 test('a task is its agent’s alone, and a copy: what callers do to it changes nothing', async () => {
   const tasks = new A2aTasks({ records: none })
   await tasks.of('a').save(task('t'), context)
   expect(await tasks.of('b').load('t', context)).toBeUndefined()
   const copy = await tasks.of('a').load('t', context)
+  copy!.artifacts[0]!.parts = []
   copy!.artifacts = []
-  expect((await tasks.of('a').load('t', context))!.artifacts.length).toBe(1)
+  const again = await tasks.of('a').load('t', context)
+  expect([again!.artifacts.length, again!.artifacts[0]!.parts.length]).toEqual([1, 1])
 })
 
 test('D32 a task that has left is put together from the store, with its receipt', async () => {

@@ -12,11 +12,14 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { restoreEnded, restoreTask, restoreWaiting, restoreWorking, withReceipt } from './restored-task.ts'
 import { pageOf } from './task-list.ts'
+import { copyOf, sizeOf } from './task-memory.ts'
 
 /** Tasks kept in memory. Beyond it the least recently used is dropped. */
 const TASKS_MAX = 2_000
 /** Bytes of tasks that do not run. Running tasks are limited by the run slots. */
 const BYTES_MAX = 64 * 1024 * 1024
+/** A task of at most so many bytes gives way to no long one: few long tasks of one caller would drop those of all others. */
+const SHORT_BYTES = BYTES_MAX / TASKS_MAX
 /** Tasks of the ledger that a list reads, newest first. Each takes a query or more. */
 const LISTED_MAX = 200
 /** Longer than any run. */
@@ -198,7 +201,7 @@ export class A2aTasks implements ExecutionEventBusManager {
       return (await this.elsewhere(agentId, id, caller)) ?? this.#restoreWaiting(agentId, id, seen)
     }
     if (this.isOthers(agentId, id, caller)) return undefined
-    const task = structuredClone(entry.task)
+    const task = copyOf(entry.task)
     return withReceipt(task, () => this.#records.find(agentId, id))
   }
 
@@ -243,7 +246,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     const before = this.#entries.get(task.id)
     this.#bytes -= before?.bytes ?? 0
     const owner = before === undefined ? tokenId : before.owner
-    const entry = { agentId, owner, task: structuredClone(task), bytes: sizeOf(task) }
+    const entry = { agentId, owner, task: copyOf(task), bytes: sizeOf(task) }
     this.#bytes += entry.bytes
     this.#entries.delete(task.id)
     this.#entries.set(task.id, entry)
@@ -254,8 +257,9 @@ export class A2aTasks implements ExecutionEventBusManager {
   #evict(): void {
     if (this.#entries.size <= TASKS_MAX && this.#bytes <= BYTES_MAX) return
     for (const [id, entry] of this.#entries) {
-      if (this.#entries.size <= TASKS_MAX && this.#bytes <= BYTES_MAX) return
-      if (!this.#running.has(id)) this.#drop(id, entry)
+      const isFull = this.#entries.size > TASKS_MAX
+      if (!isFull && this.#bytes <= BYTES_MAX) return
+      if ((isFull || entry.bytes > SHORT_BYTES) && !this.#running.has(id)) this.#drop(id, entry)
     }
   }
 
@@ -283,17 +287,4 @@ export class A2aTasks implements ExecutionEventBusManager {
 
 export function callerIn({ state }: Partial<ServerCallContext>): Caller {
   return (state?.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED
-}
-
-/** Estimates the memory of a task: its texts. */
-function sizeOf(task: Task): number {
-  const messages = [...task.history, ...(task.status?.message === undefined ? [] : [task.status.message])]
-  const parts = [...messages, ...task.artifacts].flatMap((holder) => holder.parts)
-  let bytes = 1024
-  for (const { content } of parts) {
-    if (content?.$case === 'text' || content?.$case === 'url') bytes += content.value.length * 2
-    else if (content !== undefined) bytes += JSON.stringify(content.value ?? null).length * 2
-  }
-  for (const { metadata } of messages) bytes += JSON.stringify(metadata ?? null).length * 2
-  return bytes
 }
