@@ -40,7 +40,7 @@ export function placesOf({ day, sellerId, tokenId }: Expense): Place[] {
   return [
     { name: 'day', period: day, scope: '' },
     { name: 'month', period: monthOf(day), scope: '' },
-    { name: 'seller', period: day, scope: `seller ${sellerId}` },
+    { name: 'seller', period: day, scope: `seller ${partyOf(sellerId)}` },
     ...(tokenId === undefined
       ? []
       : ([
@@ -48,6 +48,14 @@ export function placesOf({ day, sellerId, tokenId }: Expense): Place[] {
           { name: 'token', period: '', scope: token },
         ] as const)),
   ]
+}
+
+/**
+ * A seller over HTTP is named by its origin and the account that it is paid by. It chooses the account at each purchase, so to
+ * the budget for one seller only the origin counts.
+ */
+function partyOf(sellerId: string): string {
+  return sellerId.includes('://') ? sellerId.split('#', 1)[0]! : sellerId
 }
 
 export function sumKeys(spent: Expense): string[] {

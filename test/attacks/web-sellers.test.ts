@@ -8,6 +8,7 @@ import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { FakeSettlement } from '../support/fake-settlement.ts'
 import { payTo } from '../support/payments.ts'
+import { testBudget } from '../support/test-budget.ts'
 import { TestBuyer } from '../support/test-buyer.ts'
 import {
   askedBy,
@@ -186,6 +187,21 @@ describe('before the signature', () => {
     await buy(buyer, seller.url, { expected: { payTo: OTHER } })
     expect(paymentsAt(seller)).toHaveLength(2)
   })
+})
+
+test('a seller that gives nothing and names another account each time is one seller to the budget for one seller', async () => {
+  let asked = 0
+  const seller = await sellerOf((origin) => askedBy(origin, `0x${`${++asked}`.padStart(40, '0')}`), fails(403))
+  const buyer = buyerFor([seller])
+  const { clock, purchases } = buyer
+  Object.assign(buyer.deps.budget, testBudget({ perSeller: 25_000n }, { clock, purchases }))
+  const codes: unknown[] = []
+  for (const path of ['', '', '?query', '/other/place']) {
+    const bought = await buy(buyer, seller.url + path).catch(({ code }) => code)
+    codes.push(bought)
+  }
+  expect(codes).toEqual(['RESULT_PENDING', 'RESULT_PENDING', 'OVER_BUDGET', 'OVER_BUDGET'])
+  expect(await buyer.spent()).toBe(20_000n)
 })
 
 describe('addresses of own networks', () => {
