@@ -217,6 +217,24 @@ export async function refusalOf(
   }
 }
 
+/** What the token of an order may still spend. Undefined: it has no limit, or there is no token. @throws MarketError */
+export async function leftOfToken(
+  order: OrderOwner,
+  wanted: SpendingRequest,
+  { budget, purchases }: RefusalDeps,
+): Promise<bigint | undefined> {
+  const { tokenId } = order
+  if (tokenId === undefined) return undefined
+  const limits = budget.limitsFor(order, wanted, await purchases.standingOf(order))
+  const spent = { day: budget.day(), sellerId: wanted.sellerId, tokenId }
+  const lefts = (['token', 'token day'] as const).map(async (name) => {
+    const max = limits[name]
+    const over = max === undefined ? undefined : await purchases.over(spent, max + 1n, { [name]: max })
+    return over && leftOf(over.max, over.spent)
+  })
+  return (await Promise.all(lefts)).reduce(least)
+}
+
 function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {
   return max === undefined ? undefined : max > spent ? max - spent : 0n
 }

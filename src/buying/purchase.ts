@@ -21,7 +21,7 @@ import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
 import type { Order } from '../store/purchases.ts'
 import { askUntilKnown, sendElsewhere } from './ask-again.ts'
-import { refusalOf } from './budget.ts'
+import { leftOfToken, refusalOf } from './budget.ts'
 import { buyOnChannel } from './channels/buy-on-channel.ts'
 import { neededLine } from './channels/channel-only.ts'
 import type { Channels } from './channels/channels.ts'
@@ -125,9 +125,11 @@ export async function purchase(
 async function lineOf({ order, terms }: Pick<Purchase, 'order' | 'terms'>, deps: PurchaseDeps, signal: AbortSignal) {
   const { channelWish: wish } = order
   const wanted = { agentId: terms.agentId, sellerId: terms.seller.peerId, amount: channelPrice(terms) }
-  const refusal = () => refusalOf(order, wanted, deps)
-  if (terms.isOnChannelsOnly) return neededLine({ terms, wish, refusal }, deps.channels, signal)
-  return deps.channels?.lineFor(terms, wish, refusal)
+  const { tokenId } = order
+  const left = () => leftOfToken(order, wanted, deps)
+  const payer = { tokenId, refusal: () => refusalOf(order, wanted, deps), left }
+  if (terms.isOnChannelsOnly) return neededLine({ terms, wish, payer }, deps.channels, signal)
+  return deps.channels?.lineFor(terms, wish, payer)
 }
 
 function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Terms, deps: PurchaseDeps) {

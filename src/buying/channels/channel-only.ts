@@ -5,7 +5,7 @@ import { isOnChannelsOnly, type Listing } from '../../schema/listing.ts'
 import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
 import type { ChannelLine } from './channel-line.ts'
-import type { AskedDeposit } from './place-deposit.ts'
+import type { CallPayer } from './place-deposit.ts'
 
 /** How long a call waits for the first deposit at a seller that is paid on channels only. */
 const OPEN_MS = 90_000
@@ -19,7 +19,7 @@ type Lines = {
   lineFor(
     terms: Terms,
     wish: Order['channelWish'],
-    refusal: AskedDeposit['refusal'],
+    payer: CallPayer | undefined,
     need: ChannelNeed,
   ): ChannelLine | undefined
   obstacle(terms: Terms): string | undefined
@@ -40,7 +40,7 @@ export function furtherTerms(listing: Listing): Omit<Terms, 'agentId' | 'resourc
  * @throws MarketError CHANNEL_NEEDED; the reason of `signal`
  */
 export async function neededLine(
-  { terms, wish, refusal }: { terms: Terms; wish: Order['channelWish']; refusal?: AskedDeposit['refusal'] },
+  { terms, wish, payer }: { terms: Terms; wish: Order['channelWish']; payer?: CallPayer },
   channels: Lines | undefined,
   signal: AbortSignal,
 ): Promise<ChannelLine> {
@@ -51,7 +51,7 @@ export async function neededLine(
   let need: ChannelNeed = 'first'
   do {
     signal.throwIfAborted()
-    const line = channels.lineFor(terms, wish, refusal, need)
+    const line = channels.lineFor(terms, wish, payer, need)
     if (line !== undefined) return line
     need = 'again'
     const failure = channels.failure(terms)

@@ -26,7 +26,8 @@ import { lookAtDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
 import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './offer.ts'
 import { PayeeCalls } from './payee-calls.ts'
-import { type AskedDeposit, type LockRules, placeDeposit } from './place-deposit.ts'
+import { type AskedDeposit, type CallPayer, type LockRules, placeDeposit } from './place-deposit.ts'
+import { TokenLocks } from './token-locks.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
@@ -68,15 +69,10 @@ export interface Channels {
   /**
    * The channel that pays the next call. Undefined: the call is paid for by itself. Notes the call, which may open a channel.
    *
-   * @param refusal asks why this node would not pay the call: then no money is locked for it
+   * @param payer no money is locked for a call that this node would not pay, and no more than its token may spend
    * @param need undefined: the call can also be paid for by itself
    */
-  lineFor(
-    terms: Terms,
-    wish: Order['channelWish'],
-    refusal?: AskedDeposit['refusal'],
-    need?: ChannelNeed,
-  ): ChannelLine | undefined
+  lineFor(terms: Terms, wish: Order['channelWish'], payer?: CallPayer, need?: ChannelNeed): ChannelLine | undefined
   line(id: Hex): ChannelLine | undefined
   /** Why no channel will ever pay a call to this agent. Undefined: one pays it, or will. */
   obstacle(terms: Terms): string | undefined
@@ -105,6 +101,7 @@ class ChannelBook implements Channels {
   readonly #signer: ChannelSigner
   readonly #lines = new Map<Hex, ChannelLine>()
   readonly #calls = new PayeeCalls()
+  readonly #locks = new TokenLocks((id) => this.line(id))
   /** Sellers with a deposit under way, or that are left alone until then, and why. */
   readonly #busy = new Map<string, { until: number; failure?: string }>()
   #refreshedAt = Number.NEGATIVE_INFINITY
@@ -126,12 +123,7 @@ class ChannelBook implements Channels {
     return [this.#looks, ...(this.exits === undefined ? [] : [this.exits])]
   }
 
-  lineFor(
-    terms: Terms,
-    wish: Order['channelWish'],
-    refusal?: AskedDeposit['refusal'],
-    need?: ChannelNeed,
-  ): ChannelLine | undefined {
+  lineFor(terms: Terms, wish: Order['channelWish'], payer?: CallPayer, need?: ChannelNeed): ChannelLine | undefined {
     const { mode, depositMax } = this.#options
     const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
     if (mode === 'off' || wish === 'never' || terms.channel === undefined || isImported) return undefined
@@ -147,7 +139,7 @@ class ChannelBook implements Channels {
     if (isDue && need !== 'again') this.#calls.note(terms.listed.payTo, monotonicOf(this.#deps.clock))
     const reason = isDue ? this.#reasonFor(terms, { isKnown: isWanted || best !== undefined, need }) : undefined
     const by = isWanted || need !== undefined ? 'wish' : 'rule'
-    if (reason !== undefined) this.#fund(offer, best, { by, reason, refusal })
+    if (reason !== undefined) this.#fund(offer, best, { by, reason, payer })
     return best !== undefined && best.free >= amount ? best : undefined
   }
 
@@ -231,12 +223,14 @@ class ChannelBook implements Channels {
   }
 
   async #deposit(offer: Offer, line: ChannelLine | undefined, asked: AskedDeposit): Promise<Hex> {
-    const { stored, deposit } = await placeDeposit(offer, { ...asked, line }, this.#options, this.#deps)
-    faultPoint('buyer:deposit-stored')
-    if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
-    else line.deposit = deposit
-    this.#looks.soon()
-    return stored.id
+    return this.#locks.place(asked.payer, async (payer) => {
+      const { stored, deposit } = await placeDeposit(offer, { ...asked, payer, line }, this.#options, this.#deps)
+      faultPoint('buyer:deposit-stored')
+      if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
+      else line.deposit = deposit
+      this.#looks.soon()
+      return stored.id
+    })
   }
 
   /** Reads the channels again from time to time: a seller gives back, and a withdrawal takes out. */

@@ -32,7 +32,10 @@ export function signedDeposit(
 }
 
 /** What lies in channels and was not spent, with deposits under way: the most that their sellers could keep back. */
-export function lockedIn(channels: readonly StoredChannel[], network: string): bigint {
+export function lockedIn(
+  channels: readonly Pick<StoredChannel, 'network' | 'onChain' | 'charged' | 'deposit'>[],
+  network: string,
+): bigint {
   return channels
     .filter((channel) => channel.network === network)
     .reduce((sum, { onChain, charged, deposit }) => {

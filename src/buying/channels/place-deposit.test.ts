@@ -5,7 +5,9 @@ import { TestBuyer } from '../../../test/support/test-buyer.ts'
 import { until } from '../../../test/support/until.ts'
 import { ChainError } from '../../chain/rpc.ts'
 import { silentLogger } from '../../lib/logger.ts'
+import type { Caller } from '../../schema/caller.ts'
 import { createBuyerChannels } from '../../store/buyer-channels.ts'
+import { createTokenStore, type StoredToken } from '../../store/tokens.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { createChannels } from './channels.ts'
 import type { LockRules } from './place-deposit.ts'
@@ -13,6 +15,7 @@ import type { LockRules } from './place-deposit.ts'
 const PRICE = 1_000n
 
 type Market = {
+  price?: bigint
   rules?: Partial<LockRules>
   funds?: WalletFunds
   minDeposit?: bigint
@@ -23,8 +26,15 @@ type Market = {
 }
 
 /** A node that opens channels where nobody has told it to. */
-async function marketOf({ rules = {}, funds, minDeposit = 100_000n, dailyBudget, ...said }: Market = {}) {
-  const seller = new ChannelScript(PRICE)
+async function marketOf({
+  price = PRICE,
+  rules = {},
+  funds,
+  minDeposit = 100_000n,
+  dailyBudget,
+  ...said
+}: Market = {}) {
+  const seller = new ChannelScript(price)
   const told: string[] = []
   const tell = (_: object, text?: string) => void told.push(`${text}`)
   const buyer = new TestBuyer({ open: seller.open, ...(dailyBudget !== undefined && { dailyBudget }) })
@@ -58,14 +68,14 @@ async function marketOf({ rules = {}, funds, minDeposit = 100_000n, dailyBudget,
   const receiver_authorizer = sellerWallet.channelSigner('claims').address
   const channel = { receiver_authorizer, withdraw_delay: 900, min_deposit: minDeposit }
   const schemes = said.isOnChannelsOnly === true && { schemes: ['batch-settlement' as const] }
-  buyer.list({ price: PRICE, price_atomic: `${PRICE}`, channel, ...schemes })
+  buyer.list({ price, price_atomic: `${price}`, channel, ...schemes })
   for (const service of channels.services) await service.start()
   onTestFinished(async () => {
     for (const service of channels.services) await service.stop()
   })
   /** Calls until a deposit is stored, or until it was said that none is made. */
-  async function called(wish?: 'always') {
-    await buyer.execute(wish && { channel: wish }).catch(() => {})
+  async function called(wish?: 'always', caller?: Caller) {
+    await buyer.execute({ ...(wish && { channel: wish }), ...(caller && { caller }) }).catch(() => {})
     await until(async () => told.length > 0 || (await store.list()).length > 0)
     return (await store.list()).map(({ deposit, onChain }) => deposit?.amount ?? onChain.balance)
   }
@@ -94,6 +104,42 @@ test.each<[string, Partial<LockRules>, bigint[]]>([
 ])('a deposit stays within %s, also if a call wants the channel', async (_, rules, deposits) => {
   expect(await (await marketOf({ rules })).called()).toEqual(deposits)
   expect(await (await marketOf({ rules })).called('always')).toEqual(deposits)
+})
+
+test.each<[string, Partial<Pick<StoredToken, 'budget' | 'perDay'>>, bigint[]]>([
+  ['less than the seller takes', { budget: 99_999n }, []],
+  ['less than the seller takes a day', { budget: 500_000n, perDay: 99_999n }, []],
+  ['more than the seller takes', { budget: 150_000n }, [150_000n]],
+  ['more than the node locks', { perDay: 5_000_000n }, [1_000_000n]],
+  ['without end', {}, [1_000_000n]],
+])('a call of a token that may spend %s locks no more than that', async (_, limits, deposits) => {
+  const price = 50_000n
+  const { buyer, called } = await marketOf({ price })
+  const ends = { expiresAt: undefined, revokedAt: undefined }
+  const token = { id: 'cheap', name: 'cheap', scope: 'spend', hash: new Uint8Array(32), createdAt: 1, ...ends } as const
+  await createTokenStore(buyer.database).add({ ...token, budget: undefined, perDay: undefined, ...limits }, 10)
+  expect(await called('always', { scope: 'spend', tokenId: token.id })).toEqual(deposits)
+})
+
+test('calls of one token lock no more than it may spend at all sellers together', async () => {
+  const { buyer, store, called } = await marketOf()
+  const ends = { expiresAt: undefined, revokedAt: undefined }
+  const token = { id: 'cheap', name: 'cheap', scope: 'spend', hash: new Uint8Array(32), createdAt: 1, ...ends } as const
+  await createTokenStore(buyer.database).add({ ...token, budget: undefined, perDay: 250_000n }, 10)
+  const caller = { scope: 'spend', tokenId: token.id } as const
+  const { id, ...listing } = [...buyer.market.values()].find(({ price }) => price === PRICE)!
+  expect(await called('always', caller)).toEqual([100_000n])
+  const others = ['second', 'third', 'fourth'].map((name) => ({ ...listing, id: `${name}-${id}`, seller_id: name }))
+  for (const other of others) buyer.list(other)
+  await Promise.all(
+    others.map((other) => buyer.execute({ agentId: other.id, channel: 'always', caller }).catch(() => {})),
+  )
+  await until(async () => (await store.list()).length > 1)
+  await buyer.execute({ agentId: others[2]!.id, channel: 'always', caller }).catch(() => {})
+  expect((await store.list()).map(({ deposit, onChain }) => deposit?.amount ?? onChain.balance)).toEqual([
+    100_000n,
+    100_000n,
+  ])
 })
 
 test('no money is locked for a call that this node does not pay', async () => {

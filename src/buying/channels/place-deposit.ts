@@ -1,6 +1,6 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Trading } from '../../ledger/trading.ts'
-import { largest } from '../../lib/bigints.ts'
+import { largest, smallest } from '../../lib/bigints.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { channelId } from '../../payments/channel-digests.ts'
@@ -33,8 +33,18 @@ export type AskedDeposit = {
   reason: 'stranger' | 'known'
   /** What the operator names. Undefined: by the price of a call. */
   amount?: bigint | undefined
-  /** Why this node would not pay the call that a channel is opened for. */
-  refusal?: (() => Promise<Error | undefined>) | undefined
+  /** Undefined: no call asks. */
+  payer?: CallPayer | undefined
+}
+
+/** Who pays the call that a channel is opened for. */
+export type CallPayer = {
+  /** Undefined: the operator. */
+  tokenId: string | undefined
+  /** Why this node would not pay the call. */
+  refusal(): Promise<Error | undefined>
+  /** What the token of the call may still spend. Undefined: no token limits it. */
+  left(): Promise<bigint | undefined>
 }
 
 type PlaceDeps = {
@@ -54,16 +64,18 @@ type PlaceDeps = {
  */
 export async function placeDeposit(
   offer: Offer,
-  { line, by, reason, amount: wanted, refusal }: AskedDeposit & { line: ChannelLine | undefined },
+  { line, by, reason, amount: wanted, payer }: AskedDeposit & { line: ChannelLine | undefined },
   { depositMax }: Pick<ChannelOptions, 'depositMax'>,
   deps: PlaceDeps,
 ): Promise<{ stored: StoredChannel; deposit: DepositUnderWay }> {
   const { store, wallet, clock, onChain: chain, trading } = deps
   if (chain === undefined) throw noRpc()
   const { network, chainId } = wallet.asset
-  const amount = amountFor(offer, { depositMax, wanted, isStranger: reason === 'stranger' })
-  const refused = await refusal?.()
+  const refused = await payer?.refusal()
   if (refused !== undefined) throw refused
+  const left = await payer?.left()
+  const isStranger = reason === 'stranger'
+  const amount = amountFor(offer, { depositMax: smallest(depositMax, left ?? depositMax), wanted, isStranger })
   trading?.check()
   await checkFunds(amount, by, deps)
   const payerAuthorizer = wallet.channelSigner('vouchers').address
