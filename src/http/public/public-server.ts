@@ -158,11 +158,6 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     }
   }
 
-  function describe({ agentId, offer, resource }: Asked): object {
-    const how = { method: 'POST', url: resource.url, stream_url: `${resource.url}/stream`, body: { task: '…' } }
-    return { agent_id: agentId, ...offer?.text, price_atomic: offer?.agent.amount.toString(), how }
-  }
-
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
     if (!reply.hasHeader('x-content-type-options')) reply.headers(baseHeaders)
     if (stopping || isMuchUnread(reply.request.raw)) reply.header('connection', 'close')
@@ -179,6 +174,11 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       stopping = true
     },
   }
+}
+
+function describe({ agentId, offer, resource }: Asked): object {
+  const how = { method: 'POST', url: resource.url, stream_url: `${resource.url}/stream`, body: { task: '…' } }
+  return { agent_id: agentId, ...offer?.text, price_atomic: offer?.agent.amount.toString(), how }
 }
 
 /** The caller may leave, and the work for it goes on. */
