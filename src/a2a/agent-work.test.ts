@@ -15,8 +15,7 @@ let seller: TestSeller
 afterEach(() => seller.stop())
 
 /** A turn that pays the seller. */
-function paying(): Turn {
-  const { envelope } = signed(seller.clock.now())
+function paying({ envelope } = signed(seller.clock.now())): Turn {
   const payload = SignedAuthorization.encode(envelope.payload!)
   const accepted = { ...PaymentRequirements.encode(requirements()), extra: { name: 'USDC', version: '2' } }
   return {
@@ -69,4 +68,18 @@ test('the signature of a payment is checked once where accounts have limits too'
   const outcome = await agentWork(agentId, 'd', { ...seller.deps, payers })(payment, { working: () => {} })
   expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
   expect([recovered.mock.calls.length, taken.mock.calls.length]).toEqual([1, 1])
+})
+
+test('T42 payments that the chain shows, used here or made to others, take no place of their payer', async () => {
+  seller = await new TestSeller().start()
+  const payers = new PayerLimits(seller.deps)
+  const work = (payment?: ReturnType<typeof signed>) =>
+    agentWork(agentId, 'd', { ...seller.deps, payers })(paying(payment), { working: () => {} })
+  const used = signed(seller.clock.now())
+  expect(await work(used)).toMatchObject({ kind: 'completed' })
+  const others = signed(seller.clock.now(), { requirements: { ...requirements(), payTo: `0x${'2'.repeat(40)}` } })
+  for (let replay = 0; replay < 300; replay++) {
+    expect(await work(replay % 2 === 0 ? used : others)).toMatchObject({ kind: 'failed' })
+  }
+  expect(await work()).toMatchObject({ kind: 'completed', output: 're: work' })
 })

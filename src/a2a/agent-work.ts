@@ -1,4 +1,5 @@
 import { pause } from '../lib/wait.ts'
+import { sameAddress } from '../payments/assets.ts'
 import { requirementsOf } from '../payments/requirements.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
 import { proveSigner, type VerifiedPayment } from '../payments/verify.ts'
@@ -144,15 +145,20 @@ function settledOf(
   return x402?.settled({ ...sold, txHash, receipt, at })
 }
 
-/** What the signature proves, where accounts have limits. A payment that proves no account is refused later. */
+/**
+ * What the signature proves, where accounts have limits. A payment that proves no account is refused later. So is one that was
+ * used, or made to others: the chain shows its signature to anybody, who must not take the places of its payer.
+ */
 async function proofOf(
   payment: PaymentEnvelope,
-  { payers, asset }: PaymentRequest,
+  { payers, asset, payTo, payments, clock }: PaymentRequest,
 ): Promise<VerifiedPayment | undefined> {
-  if (payers === undefined) return undefined
+  const { to, validBefore = 0n } = payment.payload?.authorization ?? {}
+  const isOurs = to !== undefined && sameAddress(to, payTo) && payment.network === asset.network
+  if (payers === undefined || !isOurs || validBefore * 1000n < clock.now()) return undefined
   await signatureTurn()
   const proof = proveSigner(payment, asset)
-  return proof.ok ? proof.payment : undefined
+  return proof.ok && !(await payments.has(proof.payment.paymentId)) ? proof.payment : undefined
 }
 
 /** A payer that has seen part of the output can no longer cancel (T6). */

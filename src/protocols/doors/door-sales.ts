@@ -94,18 +94,11 @@ export class DoorSales {
     await signatureTurn()
     const proof = proveSigner(payment, asset)
     if (!proof.ok) return refused(proof.reason)
-    const { paymentId: id, payer } = proof.payment
+    const { paymentId: id } = proof.payment
     const open = this.#open.get(id)
     if (open !== undefined) return isSame(open.boundTo, request.boundTo) ? open.answer : used()
     if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now')
-    const place = this.#payers.enter(payer)
-    if (typeof place === 'string') {
-      return { kind: 'limited', reason: `${place}: nothing was charged for this one` }
-    }
-    const answer = this.#answer(proof.payment, request).finally(() => {
-      this.#open.delete(id)
-      place[Symbol.dispose]()
-    })
+    const answer = this.#answer(proof.payment, request).finally(() => this.#open.delete(id))
     this.#open.set(id, { boundTo: request.boundTo, answer })
     return answer
   }
@@ -122,10 +115,19 @@ export class DoorSales {
 
   /** From `sell` to the claim no other request of this process gets here with the same payment. Never throws. */
   async #answer(proved: VerifiedPayment, request: DoorRequest): Promise<DoorAnswer> {
-    const { paymentId: id, payer } = proved
+    const { paymentId: id, payer, signed } = proved
+    const { payments, clock } = this.#deps
     const caller = this.#callerOf(id, payer, request)
     try {
-      const stored = await this.#deps.payments.get(id)
+      const stored = await payments.get(id)
+      // The chain shows the signatures of old payments to anybody: with one of them nobody takes a place of its payer.
+      if (stored !== undefined && !isFor(stored, request)) return used()
+      const isOver = stored === undefined && signed.authorization.validBefore * 1000n < clock.now()
+      const place = isOver ? undefined : this.#payers.enter(payer)
+      if (typeof place === 'string') {
+        return { kind: 'limited', reason: `${place}: nothing was charged for this one` }
+      }
+      using _place = place
       if (stored !== undefined) return await this.#taken(stored, request, caller)
       return await this.#sell(request, proved, caller)
     } catch (error) {
@@ -154,8 +156,8 @@ export class DoorSales {
   }
 
   /** The answer to a payment that was claimed before. Only the same request gets its result. Never throws. */
-  async #taken(stored: StoredPayment, { door, boundTo }: DoorRequest, caller: Caller): Promise<DoorAnswer> {
-    if (stored.door !== door || !isSame(stored.boundTo, boundTo)) return used()
+  async #taken(stored: StoredPayment, request: DoorRequest, caller: Caller): Promise<DoorAnswer> {
+    if (!isFor(stored, request)) return used()
     const payer = stored.signed.authorization.from
     try {
       return await this.#reads.run(payer, () => this.#again(stored, caller))
@@ -249,6 +251,11 @@ function unsettled({ error, signed }: StoredPayment): DoorAnswer {
 
 function isSame(one: Uint8Array | undefined, other: Uint8Array): boolean {
   return one !== undefined && Buffer.compare(one, other) === 0
+}
+
+/** True if a payment was made for this very request. */
+function isFor(stored: StoredPayment, { door, boundTo }: DoorRequest): boolean {
+  return stored.door === door && isSame(stored.boundTo, boundTo)
 }
 
 function isUsed(error: unknown): boolean {

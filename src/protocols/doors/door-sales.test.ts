@@ -1,0 +1,36 @@
+import { afterEach, expect, test } from 'vitest'
+import { agentId, signed } from '../../../test/support/payments.ts'
+import { TestSeller } from '../../../test/support/x402-seller.ts'
+import { DoorSales } from './door-sales.ts'
+
+let seller: TestSeller
+afterEach(() => seller.stop())
+
+const REPLAYS = 300
+
+test('T42 who has read an old payment on the chain takes no place of its payer with it', async () => {
+  seller = await new TestSeller().start()
+  const sales = new DoorSales(seller.deps)
+  const { envelope } = signed(seller.clock.now())
+  const sell = (payment = envelope, task = 'work') =>
+    sales.sell({ door: 'http', agentId, input: task, payment, boundTo: Buffer.from(task) })
+  expect(await sell()).toMatchObject({ kind: 'result', output: 're: work' })
+  for (let replay = 0; replay < REPLAYS; replay++) {
+    expect(await sell(envelope, 'for nothing')).toMatchObject({ kind: 'used' })
+  }
+  expect(await sell()).toMatchObject({ kind: 'result', output: 're: work' })
+  expect(await sell(signed(seller.clock.now()).envelope)).toMatchObject({ kind: 'result' })
+  expect(seller.runs).toHaveLength(2)
+})
+
+test('T42 a payment that was never made here, and is over, takes no place of its payer', async () => {
+  seller = await new TestSeller().start()
+  const sales = new DoorSales(seller.deps)
+  const sell = ({ envelope }: ReturnType<typeof signed>, task: string) =>
+    sales.sell({ door: 'http', agentId, input: task, payment: envelope, boundTo: Buffer.from(task) })
+  const old = signed(seller.clock.now())
+  seller.clock.advance(3_600_000)
+  for (let replay = 0; replay < REPLAYS; replay++)
+    expect(await sell(old, `${replay}`)).toMatchObject({ kind: 'refused' })
+  expect(await sell(signed(seller.clock.now()), 'work')).toMatchObject({ kind: 'result' })
+})
