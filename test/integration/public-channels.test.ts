@@ -1,5 +1,8 @@
 /** T36 ADR-35: the reference client of x402's `batch-settlement` buys agents over HTTP on payment channels, on a real chain. */
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from '@x402/core/http'
@@ -332,4 +335,40 @@ test('a restart keeps what was charged; a stop claims it all', async () => {
   expect(runsOf('before the stop')).toBe(1)
   const { settled } = await buyer.buy('after the stop', url)
   expect(settled?.extra?.channelState).toMatchObject({ chargedCumulativeAmount: '2000' })
+})
+
+test('T42 who has read an old voucher on the chain keeps its payer out of nothing', async () => {
+  const buyer = await startBuyer()
+  await buyer.buy('claimed 1')
+  await buyer.buy('claimed 2')
+  const claimed = buyer.sent.at(-1)!
+  await seller.stop()
+  seller = await startTestNode({
+    ...{ devnet, walletKey: devnet.wallets.seller.privateKey, dataDir: join(home, 'seller') },
+    ...{ public: { port: 0 }, seller: { channels: 'auto' } },
+  })
+  url = await sell('echo', PRICE)
+  const more = await buyer.buy('not claimed', url)
+  expect(more.settled?.extra?.channelState).toMatchObject({ totalClaimed: '2000', chargedCumulativeAmount: '3000' })
+  const agent = new Agent({ keepAlive: true, localAddress: '127.0.0.9' })
+  const headers = { 'content-type': 'application/json', ...paying(claimed) }
+  const statuses: number[] = []
+  let isOver = false
+  const replay = async () => {
+    while (!isOver) {
+      const sent = request(url, { method: 'POST', agent, headers }).end(JSON.stringify({ task: randomUUID() }))
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+      statuses.push(answer.statusCode!)
+      await answer.toArray()
+    }
+  }
+  const flood = Promise.all(Array.from({ length: 20 }, replay))
+  await until(() => statuses.length > 400)
+  const honest: number[] = []
+  for (let call = 0; call < 20; call++) honest.push((await buyer.buy(`honest ${call}`, url)).status)
+  isOver = true
+  await flood
+  agent.destroy()
+  expect(new Set(honest)).toEqual(new Set([200]))
+  expect(statuses).not.toContain(200)
 })

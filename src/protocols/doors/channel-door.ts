@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
+import { Hold } from '../../lib/hold.ts'
 import { Lanes } from '../../lib/lane.ts'
+import { Shares } from '../../lib/shares.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
@@ -49,6 +51,9 @@ const PER_CHANNEL_MAX = 32
 const OPEN_MAX = 1_024
 /** Requests of one voucher key. */
 const RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
+/** The same with vouchers that the chain shows: their payer sends one again for a result that was lost, or for a refund. */
+const SHOWN_PER_CHANNEL_MAX = 4
+const SHOWN_RATE = { burst: 20, perSecond: 5, keysMax: 10_000 }
 
 const ERROR = 'invalid_batch_settlement_evm_'
 const MISMATCH = `${ERROR}cumulative_amount_mismatch`
@@ -68,8 +73,9 @@ type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller }
 export class ChannelDoor {
   readonly #deps: ChannelDoorDeps
   readonly #lanes = new Lanes()
-  readonly #waiting = new Map<Hex, number>()
-  readonly #rates = new TokenBuckets(RATE)
+  readonly #ofPayer = { places: new Shares({ each: PER_CHANNEL_MAX }), rates: new TokenBuckets(RATE) }
+  /** For vouchers that the chain shows. */
+  readonly #ofAnybody = { places: new Shares({ each: SHOWN_PER_CHANNEL_MAX }), rates: new TokenBuckets(SHOWN_RATE) }
   readonly #stopping = new AbortController()
   #open = 0
 
@@ -79,7 +85,7 @@ export class ChannelDoor {
 
   /** Never throws. */
   async sell(request: ChannelRequest): Promise<ChannelAnswer> {
-    const { asset, clock } = this.#deps
+    const { asset, clock, channels } = this.#deps
     const { network, payload } = request
     const { channelConfig: config, voucher } = payload
     if (network !== asset.network) return refused(`the network must be ${asset.network}`)
@@ -87,21 +93,19 @@ export class ChannelDoor {
     const verdict = checkVoucher(config, voucher, asset.chainId)
     if (!verdict.ok) return refused(`${ERROR}voucher_signature: ${verdict.reason}`)
     const channelId = verdict.voucher.channelId as Hex
-    const signer = config.payerAuthorizer.toLowerCase()
-    const waiting = this.#waiting.get(channelId) ?? 0
+    // The chain shows claimed vouchers to anybody: with one of them nobody takes a place of its payer.
+    const claimed = channels.owned(channelId)?.channel.onChain.totalClaimed ?? 0n
+    const { places, rates } = voucher.maxClaimableAmount <= claimed ? this.#ofAnybody : this.#ofPayer
     if (this.#open >= OPEN_MAX) return { kind: 'busy', reason: 'this seller answers too many paid requests now' }
-    if (waiting >= PER_CHANNEL_MAX || !this.#rates.take(signer, 1, clock.now())) {
-      return { kind: 'limited', reason: 'too many requests on this channel: nothing was charged for this one' }
-    }
+    const place = places.take(channelId)
+    if (!(place instanceof Hold)) return tooMany()
+    using _place = place
+    if (!rates.take(config.payerAuthorizer.toLowerCase(), 1, clock.now())) return tooMany()
     this.#open++
-    this.#waiting.set(channelId, waiting + 1)
     try {
       return await this.#lanes.run(channelId, () => this.#answer(this.#callOf(request, channelId)))
     } finally {
       this.#open--
-      const left = this.#waiting.get(channelId)! - 1
-      if (left > 0) this.#waiting.set(channelId, left)
-      else this.#waiting.delete(channelId)
     }
   }
 
@@ -287,4 +291,8 @@ function asKnown(error: unknown): unknown {
 
 function refused(reason: string): ChannelAnswer {
   return { kind: 'refused', reason }
+}
+
+function tooMany(): ChannelAnswer {
+  return { kind: 'limited', reason: 'too many requests on this channel: nothing was charged for this one' }
 }
