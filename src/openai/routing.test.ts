@@ -71,6 +71,21 @@ test('names are asked in their order, each agent once', () => {
   expect(() => route(listings, { names: ['unknown'] })).toThrow('no agent "unknown" is known here')
 })
 
+test('T35: who lists an agent under the name of a well-known model gets no more than auto pays', () => {
+  const squatter = agent('gpt-4o-mini', 1_000_000n)
+  const limit = (name: string, asked?: bigint, listing = squatter) => {
+    const wish = { names: [name], asked, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
+    const search = { find: () => listing, page: () => ({ items: [], next: undefined }) }
+    const known = new KnownAgents({ search, clock: new HandClock() })
+    return candidates(wish, { search, known, perCall: () => 1_000_000n })[0]!.maxPrice
+  }
+  expect(limit('gpt-4o-mini')).toBe(10_000n)
+  expect(limit('GPT-4o-mini')).toBe(10_000n)
+  expect(limit('gpt-4o-mini', 20_000n)).toBe(20_000n)
+  expect([limit(squatter.id), limit(`${squatter.seller_id}/gpt-4o-mini`)]).toEqual([undefined, undefined])
+  expect(limit('own', undefined, agent('own', 1_000_000n, { local: true }))).toBeUndefined()
+})
+
 test('T35: a token that may not spend gets free agents, and only the operator own agents with a price', () => {
   const listings = [agent('free', 0n), agent('paid', 10n), agent('own', 10n, { local: true })]
   expect(route(listings, { maySpend: false, isOperator: false })).toEqual(['free'])

@@ -24,7 +24,7 @@ export type Wish = {
   names: readonly string[]
   /** The most that the request allows for one call, in atomic units. */
   asked: bigint | undefined
-  /** The most that `auto` and `tag:` pay for one call unless the request allows more, in atomic units. */
+  /** The most that `auto`, `tag:` and a name alone pay for one call unless the request allows more, in atomic units. */
   autoMaxPrice: bigint
   /** False: the token of the caller may only run own and free agents. */
   maySpend: boolean
@@ -32,7 +32,7 @@ export type Wish = {
   isOperator: boolean
 }
 
-/** A listing that may serve a request, and the most to pay for it. */
+/** A listing that may serve a request, and the most to pay for it. Undefined: what the node pays for one call. */
 export type Candidate = { listing: Listing; maxPrice: bigint | undefined }
 
 /** Agents with this tag serve `auto`, as do agents that list a language model. */
@@ -57,7 +57,7 @@ export function candidates(wish: Wish, deps: RoutingDeps): Candidate[] {
     if (route === undefined) {
       const listing = named(name, deps)
       if (listing === undefined) reasons.push(`no agent ${JSON.stringify(name)} is known here`)
-      return listing === undefined ? [] : [{ listing, maxPrice: asked }]
+      return listing === undefined ? [] : [{ listing, maxPrice: asked ?? limitOf(name, listing, autoMaxPrice) }]
     }
     const sorted = routed(route, wish, deps)
     if (sorted.length === 0) reasons.push(`${name}: ${nothing(route, asked === undefined)}`)
@@ -101,6 +101,14 @@ export function tagOf(name: string): string | undefined {
 
 function isProfile(text: string): text is Profile {
   return (profiles as readonly string[]).includes(text)
+}
+
+/**
+ * Programs come with the names of well-known models, and anybody may list an agent under such a name. So a name alone pays no
+ * more than `auto` does. Who gives an id, or `seller/name`, has chosen the agent.
+ */
+function limitOf(name: string, { id, local }: Listing, autoMaxPrice: bigint): bigint | undefined {
+  return local || id.startsWith(name) || name.includes('/') ? undefined : autoMaxPrice
 }
 
 function named(name: string, { search }: RoutingDeps): Listing | undefined {
