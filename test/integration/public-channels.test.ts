@@ -348,6 +348,15 @@ test('T42 who has read an old voucher on the chain keeps its payer out of nothin
     ...{ public: { port: 0 }, seller: { channels: 'auto' } },
   })
   url = await sell('echo', PRICE)
+  // It must not close the channel either.
+  const payment = JSON.parse(Buffer.from(claimed, 'base64').toString('utf8')) as { payload: object }
+  const refund = { ...payment, payload: { ...payment.payload, type: 'refund' } }
+  const asked = await send(url, {
+    method: 'GET',
+    headers: paying(Buffer.from(JSON.stringify(refund)).toString('base64')),
+  })
+  expect(asked.status).toBe(402)
+  expect(errorIn(asked).error).toMatch(/the chain shows this voucher to anybody/)
   const more = await buyer.buy('not claimed', url)
   expect(more.settled?.extra?.channelState).toMatchObject({ totalClaimed: '2000', chargedCumulativeAmount: '3000' })
   const agent = new Agent({ keepAlive: true, localAddress: '127.0.0.9' })
@@ -371,4 +380,8 @@ test('T42 who has read an old voucher on the chain keeps its payer out of nothin
   agent.destroy()
   expect(new Set(honest)).toEqual(new Set([200]))
   expect(statuses).not.toContain(200)
+  // The last voucher is known to its payer alone.
+  const before = await buyer.balance()
+  await buyer.client.refund(url)
+  expect((await buyer.balance()) - before).toBe(100_000n - 23n * PRICE)
 })

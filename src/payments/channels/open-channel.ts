@@ -85,6 +85,11 @@ export class OpenChannel {
     return this.#record.owedSince
   }
 
+  /** When the ledger was told of something new in it, such as a call or a claim. */
+  get changedAt(): UnixMs {
+    return this.#record.usedAt
+  }
+
   get isIdle(): boolean {
     return !this.#isWorking && this.#sums.channel.asked === 0n && this.#queued === 0
   }

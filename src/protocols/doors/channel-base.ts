@@ -1,3 +1,4 @@
+import type { UnixMs } from '../../lib/clock.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { ServedAgent } from '../x402/exchange.ts'
 
@@ -22,4 +23,18 @@ export function baseOf(
   if (ceiling === charged + price) return { total: charged, seq }
   const isLost = best === undefined && ceiling > charged + price
   return isLost ? { total: ceiling - price, seq: seq + 1 } : undefined
+}
+
+/** True if the chain shows a voucher to anybody: it was claimed. Not its payer alone may send it. */
+export function isShown(open: OpenChannel | undefined, ceiling: bigint): boolean {
+  return open !== undefined && ceiling > 0n && ceiling <= open.channel.onChain.totalClaimed
+}
+
+/** How long a channel must be left alone, before a voucher that the chain shows may close it. */
+const LEFT_ALONE_MS = 60 * 60_000
+
+/** Why a voucher does not close a channel now. Undefined: it does. */
+export function keptOpen(open: OpenChannel, ceiling: bigint, now: UnixMs): string | undefined {
+  if (!isShown(open, ceiling) || now - open.changedAt >= LEFT_ALONE_MS) return undefined
+  return 'the chain shows this voucher to anybody, and the channel was used in the last hour: ask later, or after a call'
 }

@@ -19,7 +19,7 @@ import { PeerError } from '../peer-error.ts'
 import { asPeerError, sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
-import { baseOf, priceOf } from './channel-base.ts'
+import { baseOf, isShown, keptOpen, priceOf } from './channel-base.ts'
 import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
 import type { DoorAnswer } from './door-sales.ts'
 
@@ -93,9 +93,9 @@ export class ChannelDoor {
     const verdict = checkVoucher(config, voucher, asset.chainId)
     if (!verdict.ok) return refused(`${ERROR}voucher_signature: ${verdict.reason}`)
     const channelId = verdict.voucher.channelId as Hex
-    // The chain shows claimed vouchers to anybody: with one of them nobody takes a place of its payer.
-    const claimed = channels.owned(channelId)?.channel.onChain.totalClaimed ?? 0n
-    const { places, rates } = voucher.maxClaimableAmount <= claimed ? this.#ofAnybody : this.#ofPayer
+    // With a voucher that the chain shows nobody takes a place of its payer.
+    const isPublic = isShown(channels.owned(channelId), voucher.maxClaimableAmount)
+    const { places, rates } = isPublic ? this.#ofAnybody : this.#ofPayer
     if (this.#open >= OPEN_MAX) return { kind: 'busy', reason: 'this seller answers too many paid requests now' }
     const place = places.take(channelId)
     if (!(place instanceof Hold)) return tooMany()
@@ -227,6 +227,8 @@ export class ChannelDoor {
     if (open === undefined) return { kind: 'busy', reason: 'this channel moves to another process of this seller' }
     if (voucher.maxClaimableAmount !== open.channel.charged) return this.#correct(open, MISMATCH)
     if (open.channel.onChain.balance <= open.channel.charged) return refused(`${ERROR}refund_no_balance`)
+    const kept = keptOpen(open, voucher.maxClaimableAmount, this.#deps.clock.now())
+    if (kept !== undefined) return refused(kept)
     const moved = await channelFunds.refund({ peerId: caller.peerId, channelId, payment }, caller.signal)
     const { txHash = '', amount, onChain } = moved
     const extra = channelExtra({ ...open.channel, onChain })
