@@ -94,6 +94,20 @@ test('a run that fails, is canceled or gives nothing costs nothing, and its id i
   expect(told(await buyer.call(peer, PRICE))).toBe('re: task')
 })
 
+test('T6 an agent that has bought much for runs that nobody paid for is not run before it is paid, on a channel either', async () => {
+  const { seller, buyer, peer } = await openChannel()
+  let isAhead = false
+  seller.agents.set(agentId, { ...seller.agents.get(agentId)!, isAhead: async () => isAhead })
+  const id = randomUUID()
+  expect(told(await buyer.call(peer, PRICE, { id }))).toBe('re: task')
+  isAhead = true
+  const refused = await buyer.call(peer, 2n * PRICE)
+  expect(refused?.message).toMatchObject({ error_name: 'PAYMENT_INVALID', message: expect.stringMatching(/by itself/) })
+  expect(told(await buyer.call(peer, 2n * PRICE, { id }))).toBe('re: task')
+  expect(seller.runs).toHaveLength(1)
+  expect(await stored(seller, buyer)).toMatchObject({ charged: PRICE, seq: 1 })
+})
+
 test('T5 a known id gets what is stored, one that runs is waited for, and both run and charge once', async () => {
   const { seller, buyer, peer } = await openChannel()
   const { promise, resolve } = Promise.withResolvers<string>()

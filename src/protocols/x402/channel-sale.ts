@@ -116,6 +116,7 @@ export async function sellOnChannel(
   if (caller.isDraining?.())
     throw new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later')
   const allowed = allowedBy(agent, call, caller)
+  await refuseAhead(agent)
   using slot = admit(caller.callerDid, deps)
   const wanted = { peerId: caller.peerId, price: allowed.asked, signal: caller.signal }
   // What another process has charged for this call meanwhile may leave no room for it.
@@ -171,6 +172,16 @@ function allowedBy(
     throw new PeerError('PAYMENT_AMOUNT_WRONG', 'the prices of this agent have changed: read its listing again')
   }
   return { most, asked: smallest(asked, most) }
+}
+
+/**
+ * Refuses an agent that has bought too much for runs that nobody has paid for (T6). A payment by itself settles before its run
+ * then. A channel pays after it. @throws PeerError
+ */
+async function refuseAhead({ isAhead }: ServedAgent): Promise<void> {
+  if ((await isAhead?.()) !== true) return
+  const reason = 'this agent has bought for runs that nobody has paid for, and is paid before it runs now'
+  throw new PeerError('PAYMENT_INVALID', `${reason}: pay for this call by itself; nothing was charged`)
 }
 
 /** @throws PeerError if the payer did not pay on too often: then it covers its calls from their start */
