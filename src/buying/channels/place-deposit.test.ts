@@ -36,7 +36,11 @@ async function marketOf({
 }: Market = {}) {
   const seller = new ChannelScript(price)
   const told: string[] = []
-  const tell = (_: object, text?: string) => void told.push(`${text}`)
+  const failures: string[] = []
+  const tell = ({ err }: { err?: unknown }, text?: string) => {
+    told.push(`${text}`)
+    if (err instanceof Error) failures.push(err.message)
+  }
   const buyer = new TestBuyer({ open: seller.open, ...(dailyBudget !== undefined && { dailyBudget }) })
   const store = createBuyerChannels(buyer.database)
   const { opensByRule = true } = said
@@ -79,7 +83,7 @@ async function marketOf({
     await until(async () => told.length > 0 || (await store.list()).length > 0)
     return (await store.list()).map(({ deposit, onChain }) => deposit?.amount ?? onChain.balance)
   }
-  return { buyer, store, told, called }
+  return { buyer, store, told, called, failures }
 }
 
 test('by itself a node locks what a seller usually wants, and asks for no more than a cheap call explains', async () => {
@@ -114,11 +118,13 @@ test.each<[string, Partial<Pick<StoredToken, 'budget' | 'perDay'>>, bigint[]]>([
   ['without end', {}, [1_000_000n]],
 ])('a call of a token that may spend %s locks no more than that', async (_, limits, deposits) => {
   const price = 50_000n
-  const { buyer, called } = await marketOf({ price })
+  const { buyer, called, failures } = await marketOf({ price })
   const ends = { expiresAt: undefined, revokedAt: undefined }
   const token = { id: 'cheap', name: 'cheap', scope: 'spend', hash: new Uint8Array(32), createdAt: 1, ...ends } as const
   await createTokenStore(buyer.database).add({ ...token, budget: undefined, perDay: undefined, ...limits }, 10)
   expect(await called('always', { scope: 'spend', tokenId: token.id })).toEqual(deposits)
+  const refused = /wants a deposit of 0.1 USDC, and the token of this call may lock 0.099999 USDC/
+  expect(failures.filter((message) => refused.test(message))).toHaveLength(deposits.length === 0 ? 1 : 0)
 })
 
 test('calls of one token lock no more than it may spend at all sellers together', async () => {

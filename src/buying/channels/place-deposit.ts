@@ -71,9 +71,13 @@ export async function placeDeposit(
   const { store, wallet, clock, onChain: chain, trading } = deps
   if (chain === undefined) throw noRpc()
   const { network, chainId } = wallet.asset
-  const refused = await payer?.refusal()
-  if (refused !== undefined) throw refused
+  const refusal = await payer?.refusal()
+  if (refusal !== undefined) throw refusal
   const left = await payer?.left()
+  const { min_deposit: least } = offer.channel
+  if (left !== undefined && left < least) {
+    throw refused(`the seller wants a deposit of ${usdc(least)}, and the token of this call may lock ${usdc(left)}`)
+  }
   const isStranger = reason === 'stranger'
   const amount = amountFor(offer, { depositMax: smallest(depositMax, left ?? depositMax), wanted, isStranger })
   trading?.check()
