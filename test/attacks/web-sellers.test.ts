@@ -430,3 +430,22 @@ test('64 sellers are asked at once, and no more', async () => {
   for (const release of held) release()
   expect(new Set(await ended)).toEqual(new Set(['ended']))
 })
+
+test('one token asks 32 sellers at once, and the others go on', async () => {
+  const held: (() => void)[] = []
+  const seller = await start((_, response) => void held.push(() => response.writeHead(404).end()))
+  const buyer = buyerFor([seller])
+  const [one, other] = ['one', 'other'].map((tokenId) => ({ scope: 'spend', tokenId }) as const)
+  const asked = (caller?: UrlPurchase['caller']) =>
+    buy(buyer, seller.url, { method: 'POST', ...(caller && { caller }) }).catch(({ code }) => code as unknown)
+  const slow = Array.from({ length: 32 }, () => asked(one))
+  expect(await asked(one)).toBe('OVERLOADED')
+  const more = [asked(other), asked()]
+  while (held.length < 34) await new Promise(setImmediate)
+  for (const release of held.splice(0)) release()
+  expect(new Set(await Promise.all([...slow, ...more]))).toEqual(new Set(['SELLER_FAILED']))
+  const again = asked(one)
+  while (held.length < 1) await new Promise(setImmediate)
+  held[0]!()
+  expect(await again).toBe('SELLER_FAILED')
+})

@@ -57,7 +57,11 @@ export async function askAgain<O extends Order>(
 ): Promise<{ sold: WebSold; asked: O }> {
   const { isUnshaped, ...web } = order.web
   const task = isUnshaped === true ? order.task : undefined
-  const live = await deps.web.ask(deps.web.url(web.request.url), { request: web.request, task }, signal)
+  const live = await deps.web.ask(
+    deps.web.url(web.request.url),
+    { request: web.request, task, tokenId: order.tokenId },
+    signal,
+  )
   try {
     await checkAsked(live, expectedIn(order.web), deps)
     const sold = soldBy(live, deps.wallet.asset.network)

@@ -61,7 +61,11 @@ async function composed(
   deps: BuyUrlDeps,
 ): Promise<[RunnableOrder, WebSold]> {
   const { task, body, expected = {}, maxPriceAtomic, signal } = request
-  const live = await deps.web.ask(url, { request: first, task: isShaped(request) ? undefined : task }, signal)
+  const live = await deps.web.ask(
+    url,
+    { request: first, task: isShaped(request) ? undefined : task, tokenId: request.caller?.tokenId },
+    signal,
+  )
   try {
     await checkAsked(live, expected, deps)
     const sold = soldBy(live, deps.wallet.asset.network)

@@ -45,7 +45,7 @@ export async function sendAgain(
   const signal = AbortSignal.any([stopping, AbortSignal.timeout(SEND_MS_MAX)])
   const headers = paymentHeader(kept.terms, reservation.envelope)
   const answer = await tryOnce(async () => {
-    const http = await web.open(web.url(kept.request.url), signal)
+    const http = await web.open(web.url(kept.request.url), order.tokenId, signal)
     try {
       await sendGate?.(signal)
       return paidDelivery(await sendTo(http, kept.request, headers, signal), {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import { type HttpAnswer, type PinnedHttp, pinnedHttp, type ResolveName } from '../../lib/pinned-http.ts'
+import { Shares } from '../../lib/shares.ts'
 import { stoaVersion } from '../../lib/version.ts'
 import { MarketError } from '../../listings/market-error.ts'
 import type { Asset } from '../../payments/assets.ts'
@@ -13,8 +14,9 @@ import { checkHeaderLength } from './web-payment.ts'
 
 /** How long a seller may take to say what it asks. It may also give a result for nothing. */
 const ASK_MS_MAX = 60_000
-/** Sellers that are asked or paid at the same time. */
+/** Sellers that are asked or paid at the same time: in total, and for one token. One token cannot use up all of them. */
 const OPEN_MAX = 64
+const OPEN_PER_TOKEN_MAX = 32
 
 type WebSellersOptions = {
   asset: Asset
@@ -33,12 +35,13 @@ export type LiveSeller = {
   close(): Promise<void>
 }
 
-/** A request to ask with. `task`: it may be shaped as the seller declares it. */
-type FirstAsk = { request: WebRequest; task?: string | undefined }
+/** A request to ask with. `task`: it may be shaped as the seller declares it. `tokenId`: who buys. Undefined: the operator. */
+type FirstAsk = { request: WebRequest; task?: string | undefined; tokenId: string | undefined }
 
 /** Reaches sellers over HTTP. Nothing here signs. */
 export class WebSellers {
   readonly #options: WebSellersOptions
+  readonly #ofTokens = new Shares({ each: OPEN_PER_TOKEN_MAX })
   #open = 0
 
   constructor(options: WebSellersOptions) {
@@ -56,10 +59,12 @@ export class WebSellers {
    * @throws MarketError URL_REFUSED, TERMS_REFUSED, NETWORK_MISMATCH, SELLER_UNREACHABLE, SELLER_FAILED, DEADLINE;
    * CodedError OVERLOADED
    */
-  async ask(url: SellerUrl, { request, task }: FirstAsk, outer: AbortSignal): Promise<LiveSeller> {
+  async ask(url: SellerUrl, { request, task, tokenId }: FirstAsk, outer: AbortSignal): Promise<LiveSeller> {
     const limit = AbortSignal.timeout(ASK_MS_MAX)
     const signal = AbortSignal.any([outer, limit])
-    const http = await this.open(url, signal).catch((error: unknown) => Promise.reject(unreached(error, outer, limit)))
+    const http = await this.open(url, tokenId, signal).catch((error: unknown) =>
+      Promise.reject(unreached(error, outer, limit)),
+    )
     try {
       const send = (one: WebRequest) => sendTo(http, one, {}, signal)
       const found = await askWith(send, url, { request, task })
@@ -77,24 +82,28 @@ export class WebSellers {
   }
 
   /** @throws CodedError OVERLOADED, ADDRESS_NOT_PUBLIC, or the error of the lookup */
-  async open({ origin, reach }: SellerUrl, signal: AbortSignal): Promise<PinnedHttp> {
-    if (this.#open >= OPEN_MAX) {
-      throw new CodedError('OVERLOADED', `this node buys from ${OPEN_MAX} web sellers at once: ask again in a while`)
-    }
+  async open({ origin, reach }: SellerUrl, tokenId: string | undefined, signal: AbortSignal): Promise<PinnedHttp> {
+    if (this.#open >= OPEN_MAX) throw overloaded(OPEN_MAX)
+    const place = tokenId === undefined ? undefined : this.#ofTokens.take(tokenId)
+    if (typeof place === 'string') throw overloaded(OPEN_PER_TOKEN_MAX)
     this.#open++
+    const leave = () => {
+      this.#open--
+      place?.[Symbol.dispose]()
+    }
     try {
       const http = await pinnedHttp(origin, { reach, resolve: this.#options.resolve }, signal)
       let isOpen = true
       return {
         send: http.send,
         close: async () => {
-          if (isOpen) this.#open--
+          if (isOpen) leave()
           isOpen = false
           await http.close()
         },
       }
     } catch (error) {
-      this.#open--
+      leave()
       throw error
     }
   }
@@ -104,6 +113,10 @@ export class WebSellers {
     checkHeaderLength(terms.sent)
     return terms
   }
+}
+
+function overloaded(max: number): CodedError<'OVERLOADED'> {
+  return new CodedError('OVERLOADED', `this node buys from ${max} web sellers at once: ask again in a while`)
 }
 
 /** Sends one request. The same bytes each time, but for the headers that are added. */
@@ -129,7 +142,7 @@ type Found = { request: WebRequest; answer: HttpAnswer; demand: Demand | undefin
 async function askWith(
   send: (request: WebRequest) => Promise<HttpAnswer>,
   url: SellerUrl,
-  ask: FirstAsk,
+  ask: Omit<FirstAsk, 'tokenId'>,
 ): Promise<Found> {
   const tried = async (request: WebRequest): Promise<Found> => {
     const answer = await send(request)
