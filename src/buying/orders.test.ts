@@ -98,6 +98,24 @@ describe('D18: an order', () => {
     expect(runs).toHaveLength(1)
   })
 
+  test('of one token leaves places for others: 16 execute at once, and each that ends lets the next one begin', async () => {
+    const listings = [listingFixture({ id: localId, local: true, price: 0n, price_atomic: '0' })]
+    const { orders, run, runs } = await market({ listings })
+    const caller: Caller = { scope: 'execute', tokenId: 'ann' }
+    const placed = []
+    for (let n = 0; n < 40; n++) placed.push(await orders.create(order(localId, { task: `ann ${n}`, caller })))
+    await orders.create(order(localId, { task: 'operator' }))
+    ;(await run('operator')).end('')
+    const ofAnn = () => runs.filter(({ input }) => input.startsWith('ann'))
+    expect(ofAnn()).toHaveLength(16)
+    // One that waits and is canceled keeps nobody waiting.
+    await orders.cancel(placed[16]!.id, caller)
+    for (let ended = 0; ended < 39; ended++) (await until(() => ofAnn()[ended])).end('')
+    const states = await Promise.all(placed.map(async ({ id }) => (await settled({ orders }, id)).status))
+    expect(states.filter((state) => state === 'completed')).toHaveLength(39)
+    expect(states[16]).toBe('cancelled')
+  })
+
   test('D48 takes its task from its owner or the operator', async () => {
     const { orders } = await market()
     const by = (scope: Caller['scope'], tokenId: string): Caller => ({ scope, tokenId })

@@ -20,6 +20,7 @@ import {
   pendingOrder,
   type WantedOrder,
 } from './order-requests.ts'
+import { OrderTurns } from './order-turns.ts'
 import { failPlaced, runPlaced, runPlacedOnWeb } from './run-placed.ts'
 import { unaskedOrder } from './web/first-request.ts'
 
@@ -48,6 +49,7 @@ export class Orders implements Service {
   /** Orders that wait, by the id of the agent that is not known yet. */
   readonly #waiting = new Map<string, Set<string>>()
   readonly #running = new Map<string, Promise<void>>()
+  readonly #turns = new OrderTurns()
   #started = false
   #leave = () => {}
   constructor(deps: OrdersDeps) {
@@ -228,13 +230,21 @@ export class Orders implements Service {
   async #run(id: string): Promise<void> {
     const { purchases, catalog } = this.#deps
     const order = await purchases.order(id)
-    if (order?.status !== 'pending' || order.task === undefined) return
-    const { signal } = this.#stopping
-    const { task, web } = order
-    if (web !== undefined) return runPlacedOnWeb({ ...order, task, web }, this.#deps, signal)
-    const listing = catalog.resolve(order.agentId)
-    if (listing === undefined) return this.#agentIsMissing(order)
-    await runPlaced({ ...order, task }, listing, this.#deps, signal)
+    const place = order && this.#turns.enter(order)
+    if (place === undefined) return
+    using _place = place
+    try {
+      if (order?.status !== 'pending' || order.task === undefined) return
+      const { signal } = this.#stopping
+      const { task, web } = order
+      if (web !== undefined) return await runPlacedOnWeb({ ...order, task, web }, this.#deps, signal)
+      const listing = catalog.resolve(order.agentId)
+      if (listing === undefined) return await this.#agentIsMissing(order)
+      await runPlaced({ ...order, task }, listing, this.#deps, signal)
+    } finally {
+      const next = this.#turns.next(order?.tokenId)
+      if (next !== undefined) this.enqueue(next)
+    }
   }
 
   /** Waits for the agent's listing. A workflow step fails at once instead, because it may have a fallback agent. */
