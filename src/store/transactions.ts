@@ -54,7 +54,10 @@ export interface Transactions {
   minedInstead(transaction: StoredTransaction): Promise<StoredTransaction | undefined>
   /** Mined transactions from this account nonce on. */
   minedFrom(network: string, account: Hex, accountNonce: number): Promise<StoredTransaction[]>
-  /** Stores that a mined transaction waits again: a reorganization has taken it back. */
+  /**
+   * Stores that a mined transaction waits again: a reorganization has taken it back. Those that it had replaced wait again
+   * with it. One that was abandoned stays lost.
+   */
   reopen(hash: Hex, now: UnixMs): Promise<void>
   /** The account nonce after the last one known to be mined. */
   nextNonce(network: string, account: Hex): Promise<number>
@@ -100,7 +103,13 @@ const MINED = `
 const MINED_FROM = `
   SELECT * FROM chain_transactions
   WHERE state = 'mined' AND network = ? AND account = ? AND account_nonce >= ? ORDER BY account_nonce`
-const REOPEN = "UPDATE chain_transactions SET state = 'sent', updated_at = ? WHERE hash = ? AND state = 'mined'"
+/** With what does the same under its account nonce: of those that it took the place of, the chain may take any now. */
+const REOPEN = `
+  UPDATE chain_transactions SET state = 'sent', updated_at = ?1
+  WHERE (hash = ?2 AND state = 'mined') OR (state = 'lost' AND EXISTS (
+    SELECT 1 FROM chain_transactions t WHERE t.hash = ?2 AND t.state = 'mined' AND t.network = chain_transactions.network
+      AND t.account = chain_transactions.account AND t.account_nonce = chain_transactions.account_nonce
+      AND t.purpose = chain_transactions.purpose))`
 const NEXT_NONCE = `
   SELECT coalesce(max(account_nonce) + 1, 0) AS next FROM chain_transactions
   WHERE state IN ('mined', 'failed') AND network = ? AND account = ?`

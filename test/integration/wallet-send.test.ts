@@ -296,6 +296,24 @@ describe('while a transfer waits', () => {
     expect([again.tx_hash, await purse.nonce()]).toEqual([mined, 1])
   })
 
+  test('after a reorganization the first one may be mined after all: it moves the same USDC, once', async () => {
+    const before = await devChain.client.snapshot()
+    const hash = await waiting({ to, amount: '1', asset: 'USDC' })
+    const [stuck] = await purse.sender.open()
+    const replaced = purse.started().replace(hash, AbortSignal.timeout(20_000))
+    await until(async () => isPending((await purse.sender.open())[1]?.hash))
+    await devChain.mine()
+    expect((await replaced).hash).not.toBe(hash)
+    await devChain.client.revert({ id: before })
+    await devChain.setAutomine(true)
+    purse.intercept = async (method) => {
+      if (method === 'eth_sendRawTransaction') await chain.request(method, [stuck!.raw]).catch(() => {})
+    }
+    await purse.send({ to, amount: '2' })
+    expect((await purse.send({ to, amount: '1' }, 'first')).tx_hash).toBe(hash)
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([2, 3_000_000n])
+  })
+
   test('one that was abandoned has moved nothing, and its key sends nothing more', async () => {
     const hash = await waiting({ to, amount: '0.002', asset: 'ETH' })
     const abandoned = purse.started().abandon(hash, AbortSignal.timeout(20_000))

@@ -52,9 +52,30 @@ onBothEngines((open, openTwo) => {
       '7',
       undefined,
     ])
-    // A reorganization takes it back. What it took the place of stays lost.
-    for (const { hash } of [instead, stuck]) await transactions.reopen(hash, 3)
-    expect(await transactions.open(network, payTo)).toEqual([instead, later])
+    // A reorganization takes it back: the chain may take either now.
+    await transactions.reopen(stuck.hash, 3)
+    expect(await transactions.open(network, payTo)).toEqual([later])
+    await transactions.reopen(instead.hash, 3)
+    expect(await transactions.open(network, payTo)).toEqual([stuck, instead, later])
     expect(await transactions.nextNonce(network, payTo)).toBe(0)
+  })
+
+  test('a replacement that the chain did not take waits again with the first one', async () => {
+    const transactions = createTransactions(await open())
+    const [first, instead] = [transaction(), transaction()]
+    for (const [no, one] of [first, instead].entries()) await transactions.add(one, no, 1)
+    await transactions.end(first, 'mined', 2)
+    expect(await transactions.open(network, payTo)).toEqual([])
+    await transactions.reopen(first.hash, 3)
+    expect(await transactions.open(network, payTo)).toEqual([first, instead])
+  })
+
+  test('what was abandoned stays lost when a reorganization takes back what took its place', async () => {
+    const transactions = createTransactions(await open())
+    const [stuck, empty] = [transaction(), transaction({ purpose: 'abandon a' })]
+    for (const [no, one] of [stuck, empty].entries()) await transactions.add(one, no, 1)
+    await transactions.end(empty, 'mined', 2)
+    await transactions.reopen(empty.hash, 3)
+    expect(await transactions.open(network, payTo)).toEqual([empty])
   })
 })
