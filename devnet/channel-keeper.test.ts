@@ -157,6 +157,22 @@ describe('hazard 4.3: a withdrawal while vouchers are out', () => {
     await keeper.stop()
   })
 
+  it('that an RPC which is stuck hides: what it shows counts as old, and what is owed is claimed all the same', async () => {
+    const clock = new HandClock((await seller.chain.blockTimeMs()) + 60_000)
+    const { keeper, turn } = seller.keeper(kept, { clock, lagMaxMs: 180_000, claimThreshold: 50_000n })
+    const { id } = kept.put(await seller.owing(2_000n))
+    await turn()
+    const seenAt = () => kept.entries.get(id)!.seenAt
+    expect(keeper.sight().lagMs).toBe(0)
+    const before = seenAt()
+    clock.advance(180_000)
+    kept.put(seller.charge(kept.of(id), 60_000n))
+    await turn()
+    expect(keeper.sight().lagMs).toBe(240_000)
+    expect(seller.log).toContainEqual('no call on a channel is taken')
+    expect([seenAt() <= before, await seller.claimed(kept.of(id))]).toEqual([true, 60_000n])
+  })
+
   it('that began while this node was away is claimed at its start, before it serves', async () => {
     const channel = kept.put(await seller.owing(40_000n))
     await leave(channel, 50_000n)

@@ -76,6 +76,7 @@ export function alertOf(alarm: Alarm): Alert {
     case 'channel_withdrawal':
     case 'channel_claim_failing':
     case 'channel_claim_late':
+    case 'channel_chain_behind':
     case 'channel_lost':
     case 'channel_stopped':
     case 'channel_exit_failing':

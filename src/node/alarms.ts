@@ -61,7 +61,13 @@ const HELD_MS = 10 * 60_000
 const states: readonly AlarmKind[] = [
   ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
   ...(['change_refused', 'unreachable', 'no_peers'] as const),
-  ...(['channel_withdrawal', 'channel_claim_failing', 'channel_claim_late', 'channel_lost'] as const),
+  ...([
+    'channel_withdrawal',
+    'channel_claim_failing',
+    'channel_claim_late',
+    'channel_chain_behind',
+    'channel_lost',
+  ] as const),
   ...(['channel_stopped', 'channel_exit_failing', 'channel_exit_pending', 'channel_deposit_pending'] as const),
 ]
 

@@ -18,8 +18,8 @@ function channelWith(charged: bigint, onChain: Partial<KeptChannel['channel']['o
   return { channel, isOwn: true, owedSince: undefined, usedAt: 0 }
 }
 
-const alarmsOf = (channels: KeptChannel[], failing?: { count: number; reason: string }) =>
-  channelAlarms(summarize({ channels, chainTimeMs: (START + 600) * 1000, failing }))
+const alarmsOf = (channels: KeptChannel[], failing?: { count: number; reason: string }, lagMs = 0) =>
+  channelAlarms(summarize({ channels, chainTimeMs: (START + 600) * 1000, lagMs, failing }))
 
 test('a withdrawal from a channel that owes something is an alarm with its clock, by the time of the chain', () => {
   const withdrawal = { amount: 500_000n, initiatedAt: START }
@@ -50,6 +50,12 @@ test('charges that nobody has claimed for a day are an alarm, unless a claim is 
     { kind: 'channel_claim_late', severity: 'warn', count: 2, amount: '0.5', text: expect.stringContaining('60 h') },
   ])
   expect(alarmsOf(late, { count: 2, reason: 'no gas' }).map(({ kind }) => kind)).toEqual(['channel_claim_failing'])
+})
+
+test('hazard 4.3: an RPC that shows an old block is an alarm, because it hides withdrawals', () => {
+  expect(alarmsOf([channelWith(300_000n, {})], undefined, 11 * 60_000)).toMatchObject([
+    { kind: 'channel_chain_behind', severity: 'bad', amount: '0.3', text: expect.stringContaining('is 11 min old') },
+  ])
 })
 
 test('charges without escrow are lost, and a claim that fails twice needs a person', () => {

@@ -1,3 +1,4 @@
+import { lagText } from '../payments/channels/chain-lag.ts'
 import type { ChannelsSummary } from '../payments/channels/channels-summary.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import { formatPrice } from '../schema/amount.ts'
@@ -10,7 +11,7 @@ const FAILURES_MIN = 2
 /** The alarms of the payment channels to this seller. Undefined: it takes none. */
 export function channelAlarms(summary: ChannelsSummary | undefined): ChannelAlarm[] {
   if (summary === undefined) return []
-  const { withdrawals, lost, failing, late, unclaimed } = summary
+  const { withdrawals, lost, failing, late, unclaimed, lagMs, count } = summary
   const alarms: ChannelAlarm[] = []
   const add = (alarm: Omit<ChannelAlarm, 'id' | 'severity'>, severity: 'bad' | 'warn') =>
     alarms.push({ id: alarm.kind, severity, ...alarm })
@@ -32,11 +33,18 @@ export function channelAlarms(summary: ChannelsSummary | undefined): ChannelAlar
       .slice(0, 90)
     add({ kind: 'channel_withdrawal', title, text, count: open.length, ...amounts(amount), mark }, 'bad')
   }
+  if (lagMs > 0) {
+    const title = 'The RPC shows an old block: no call on a payment channel is taken'
+    const text = `${upper(lagText(lagMs))}. A withdrawal that has begun since is not seen. Use another ETHEREUM_RPC_URL, or set the clock.`
+    add({ kind: 'channel_chain_behind', title, text, count, ...amounts(unclaimed), mark: 'holds' }, 'bad')
+  }
   if (failing !== undefined && failing.count >= FAILURES_MIN) {
     const title = 'Payment channels cannot be claimed'
     const text = `${failing.reason}. Check the facilitator, the ETH of the wallet and the RPC with: stoa doctor.`
-    const count = failing.count
-    add({ kind: 'channel_claim_failing', title, text, count, ...amounts(unclaimed), mark: 'holds' }, 'bad')
+    add(
+      { kind: 'channel_claim_failing', title, text, count: failing.count, ...amounts(unclaimed), mark: 'holds' },
+      'bad',
+    )
   }
   // A claim that fails tells more.
   if (late !== undefined && alarms.every(({ kind }) => kind !== 'channel_claim_failing')) {
@@ -62,5 +70,6 @@ function when(endsInMs: number): string {
   return minutes < 1 ? 'The first withdrawal can end at any moment.' : `The first withdrawal can end in ${minutes} min.`
 }
 
+const upper = (text: string) => `${text[0]!.toUpperCase()}${text.slice(1)}`
 const sum = (amounts: readonly bigint[]) => amounts.reduce((total, amount) => total + amount, 0n)
 const amounts = (amount: bigint) => ({ amount: formatPrice(amount), amount_atomic: amount.toString() })

@@ -1,6 +1,7 @@
-import { createChannelReader } from '../chain/batch-settlement.ts'
+import { type ChannelReader, createChannelReader } from '../chain/batch-settlement.ts'
 import type { Config } from '../config/config.ts'
 import { believedReader } from '../payments/channels/believed-reader.ts'
+import { currentReader, lagOf, lagText } from '../payments/channels/chain-lag.ts'
 import { createChannelDeposits } from '../payments/channels/channel-deposits.ts'
 import { ChannelKeeper } from '../payments/channels/channel-keeper.ts'
 import { createChannelRefunds } from '../payments/channels/channel-refunds.ts'
@@ -17,6 +18,9 @@ import type { Foundation } from './foundation.ts'
 /** Blocks above the one whose deposits count. Base takes 2 s for each; a devnet makes blocks only for transactions. */
 const DEPTHS: Record<Network, number> = { 'eip155:8453': 2, 'eip155:84532': 0 }
 
+/** Base makes a block each 2 s. A devnet makes blocks only for transactions, and has the id of the network for tests. */
+const LAGS_MAX_MS: Record<Network, number> = { 'eip155:8453': 3 * 60_000, 'eip155:84532': Number.POSITIVE_INFINITY }
+
 type ChannelSettlementDeps = Pick<
   Foundation,
   'clock' | 'logger' | 'database' | 'isShared' | 'chain' | 'facilitator' | 'wallet' | 'asset'
@@ -31,9 +35,12 @@ type ChannelSettlementDeps = Pick<
 export function createChannelSettlement({ network, seller }: Config, deps: ChannelSettlementDeps) {
   const { clock, logger, database, isShared, chain, facilitator, wallet, asset } = deps
   if (chain === undefined) return undefined
-  const depth = DEPTHS[network]
+  const [depth, lagMaxMs] = [DEPTHS[network], LAGS_MAX_MS[network]]
   const newest = createChannelReader(chain)
   const reader = believedReader(newest, { chain, depth })
+  // Whatever makes this node believe in escrow reads by these. The keeper alone goes on with an old block: it only claims.
+  const current = <Reader extends Pick<ChannelReader, 'channels'>>(one: Reader) =>
+    currentReader(one, { chain, clock, lagMaxMs })
   const authorizer = wallet.channelSigner('claims')
   const relay = createChannelRelay({
     ...{ asset, clock, chain, facilitators: facilitator?.channels ?? [] },
@@ -48,14 +55,14 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
   const withdrawDelaySecondsMin = seller.channelWithdrawDelaySeconds
   const parties = { receiver: wallet.address, receiverAuthorizer: authorizer.address }
   const deposits = createChannelDeposits({
-    ...{ asset, clock, chain, reader: newest, relay, depth },
+    ...{ asset, clock, chain, reader: current(newest), relay, depth },
     terms: { ...parties, token: asset.address, withdrawDelaySecondsMin },
     depositMin: seller.channelMinDepositAtomic,
   })
   const common = { clock, logger, chain, reader, relay, kept, authorizer, chainId: asset.chainId }
-  const refunds = createChannelRefunds(common)
+  const refunds = createChannelRefunds({ ...common, reader: current(reader) })
   const keeper = new ChannelKeeper(
-    { claimThreshold: seller.channelClaimThresholdAtomic },
+    { claimThreshold: seller.channelClaimThresholdAtomic, lagMaxMs },
     {
       ...{ ...common, refunds, receiver: wallet.address, token: asset.address },
       isKeeper: async () => !isShared || hasRole(database, 'channels'),
@@ -66,9 +73,12 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
   return {
     /** What selling on channels needs. */
     parts: {
-      ...{ reader, withdrawDelaySecondsMin, funds },
+      ...{ reader: current(reader), withdrawDelaySecondsMin, funds },
       /** Why channels cannot be settled here, for people. */
-      trouble: (signal: AbortSignal) => relay.trouble(signal),
+      async trouble(signal: AbortSignal) {
+        const lagMs = lagOf(await chain.blockTimeMs(signal), { clock, lagMaxMs })
+        return lagMs > 0 ? lagText(lagMs) : relay.trouble(signal)
+      },
     },
     summary: (): ChannelsSummary => summarize(keeper.sight()),
     /** Claims what processes that have ended have left. */

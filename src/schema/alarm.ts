@@ -9,6 +9,7 @@ export const alarmKinds = [
   'channel_withdrawal',
   'channel_claim_failing',
   'channel_claim_late',
+  'channel_chain_behind',
   'channel_lost',
   'channel_stopped',
   'channel_exit_failing',
@@ -23,7 +24,7 @@ export const alarmKinds = [
 const AlarmKind = z.enum(alarmKinds).meta({
   description:
     '`trading_stopped`: the node does not buy or sell, because another node uses its identity; `work_unpaid`: lost payments, one alarm per reason; `settlement_stuck`: owed payments whose settlement fails; `change_refused`: the database of the ledger could not write a change within the last minute; ' +
-    '`channel_withdrawal`: a payer takes money out of a payment channel that owes some; `channel_claim_failing`: what channels owe cannot be claimed or settled; `channel_claim_late`: a channel owes for more than a day; `channel_lost`: charges that no deposit covers any more; ' +
+    '`channel_withdrawal`: a payer takes money out of a payment channel that owes some; `channel_claim_failing`: what channels owe cannot be claimed or settled; `channel_claim_late`: a channel owes for more than a day; `channel_chain_behind`: the RPC shows an old block, so no call on a channel is taken; `channel_lost`: charges that no deposit covers any more; ' +
     '`channel_stopped`: a seller stated what cannot be true, and is not paid ahead any more; `channel_exit_failing`: money cannot be taken out of a channel; ' +
     '`channel_exit_pending`: a withdrawal of this node waits for its delay; `channel_deposit_pending`: a deposit did not reach the chain yet; ' +
     '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `processes_differ`: the processes of this seller have other agents or budgets than one another; `unreachable`: nobody can dial this ' +

@@ -107,12 +107,14 @@ export class ChannelSeller {
       claimThreshold = 1_000_000n,
       clock = systemClock,
       readEveryMs = 60_000,
+      lagMaxMs = Number.POSITIVE_INFINITY,
     }: {
       relay?: ReturnType<typeof createChannelRelay>
       isKeeper?: boolean
       claimThreshold?: bigint
       clock?: Clock
       readEveryMs?: number
+      lagMaxMs?: number
     } = {},
   ) {
     const { chain, reader, authorizer } = this
@@ -122,7 +124,7 @@ export class ChannelSeller {
     const chainId = CHANNEL_ASSET.chainId
     const refunds = createChannelRefunds({ ...common, chainId })
     const keeper = new ChannelKeeper(
-      { claimThreshold, readEveryMs, stopMs: 5_000 },
+      { claimThreshold, readEveryMs, lagMaxMs, stopMs: 5_000 },
       {
         ...{ ...common, chainId, refunds, receiver: this.wallet.address, token: addresses.usdc },
         isKeeper: async () => isKeeper,

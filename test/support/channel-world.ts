@@ -119,7 +119,7 @@ export class ChannelWorld {
     this.seller = await seller.start()
     const { receiver } = parties
     this.#keeper = new ChannelKeeper(
-      { claimThreshold: 5n * WORLD_PRICE },
+      { claimThreshold: 5n * WORLD_PRICE, lagMaxMs: Number.POSITIVE_INFINITY },
       {
         ...common,
         refunds,

@@ -9,6 +9,7 @@ import { doubledMs } from '../../lib/retry.ts'
 import { within } from '../../lib/wait.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import { type LagMax, lagText, readAt } from './chain-lag.ts'
 import { ChannelReadings } from './channel-readings.ts'
 import type { ChannelRefunds } from './channel-refunds.ts'
 import type { ChannelRelay } from './channel-relay.ts'
@@ -51,13 +52,15 @@ type KeeperDeps = {
 }
 
 /** `claimThreshold`: a channel that owes more is claimed at once. In atomic units. */
-type KeeperOptions = { claimThreshold: bigint; readEveryMs?: number; stopMs?: number }
+type KeeperOptions = LagMax & { claimThreshold: bigint; readEveryMs?: number; stopMs?: number }
 
 /** What the channels of this seller looked like at the last reading. */
 export type ChannelsSight = {
   channels: readonly KeptChannel[]
   /** The time of the chain then, in Unix milliseconds. It decides when a withdrawal can end. */
   chainTimeMs: number
+  /** How far that lies behind the clock of this node, in ms, if it is too far. Else 0. */
+  lagMs: number
   /** Why the last claim or settlement failed, and how often in a row. */
   failing: { count: number; reason: string } | undefined
 }
@@ -78,7 +81,7 @@ export class ChannelKeeper implements Service {
   readonly #readings: ChannelReadings
   readonly #turns: Periodic
   readonly #stopping = new AbortController()
-  #sight: ChannelsSight = { channels: [], chainTimeMs: 0, failing: undefined }
+  #sight: ChannelsSight = { channels: [], chainTimeMs: 0, lagMs: 0, failing: undefined }
   #failures = 0
   #nextTryAt = Number.NEGATIVE_INFINITY
   #settledAt: number
@@ -86,7 +89,7 @@ export class ChannelKeeper implements Service {
   constructor(options: KeeperOptions, deps: KeeperDeps) {
     this.#options = options
     this.#deps = deps
-    this.#readings = new ChannelReadings(deps)
+    this.#readings = new ChannelReadings({ ...deps, lagMaxMs: options.lagMaxMs })
     this.#settledAt = monotonicOf(deps.clock)
     const everyMs = options.readEveryMs ?? READ_EVERY_MS
     this.#turns = periodic(
@@ -128,18 +131,19 @@ export class ChannelKeeper implements Service {
 
   /** Reads all channels once, and does what is due. @throws ChainError, StoreError @internal Exported for its test. */
   async turn(when: 'start' | 'watch' | 'stop', signal: AbortSignal): Promise<void> {
-    const { chain, isKeeper } = this.#deps
-    const channels = await this.#readings.read(signal)
-    this.#sight = { ...this.#sight, channels }
-    if (channels.length === 0) return
-    const chainTimeMs = await chain.blockTimeMs(signal)
-    this.#sight = { ...this.#sight, chainTimeMs }
+    const { isKeeper, logger } = this.#deps
+    const reading = await this.#readings.read(signal)
+    const { channels, chainTimeMs, lagMs } = reading ?? { channels: [], chainTimeMs: 0, lagMs: 0 }
+    if (lagMs > 0 && this.#sight.lagMs === 0) logger.error({ reason: lagText(lagMs) }, 'no call on a channel is taken')
+    this.#sight = { ...this.#sight, channels, chainTimeMs, lagMs }
+    if (reading === undefined) return
+    // What is owed is claimed all the same: a claim too many does no harm.
     const isMine = await isKeeper()
     const due = isMine ? this.#due(channels, when) : channels.filter((one) => isLeft(one, chainTimeMs))
     await this.#claim(due, signal)
     if (!isMine) return
     await this.#settle(when, signal)
-    if (when === 'watch') await this.#giveBack(channels, signal)
+    if (when === 'watch' && lagMs === 0) await this.#giveBack(channels, signal)
   }
 
   /** The channels to claim now. A transaction that is sent anyway takes along what others owe. */
@@ -167,7 +171,7 @@ export class ChannelKeeper implements Service {
   async #claim(due: readonly KeptChannel[], signal: AbortSignal): Promise<void> {
     if (due.length === 0) return
     const { logger, reader, kept, relay, clock } = this.#deps
-    const at = momentOf(clock)
+    const at = readAt(momentOf(clock), this.#sight.lagMs)
     const claims = await claimChannels(
       due.map(({ channel }) => channel),
       {

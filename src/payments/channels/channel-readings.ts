@@ -1,8 +1,10 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { Chain } from '../../chain/chain.ts'
 import { type Clock, momentOf } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import { type LagMax, lagOf, readAt } from './chain-lag.ts'
 import type { KeptChannel, KeptChannels } from './kept-channels.ts'
 import { seenOnChain, unclaimedOf } from './seller-channel.ts'
 
@@ -11,12 +13,16 @@ const BATCH_MAX = 50
 /** A channel without money is read for this long after its last call. */
 const EMPTY_READ_MS = 60 * 60_000
 
-type ReadingsDeps = {
+type ReadingsDeps = LagMax & {
   clock: Clock
   logger: Logger
+  chain: Pick<Chain, 'blockTimeMs'>
   reader: Pick<ChannelReader, 'channels'>
   kept: Pick<KeptChannels, 'list' | 'seen'>
 }
+
+/** `lagMs`: how far the chain that was read lies behind the clock, if that is too far. */
+type Reading = { channels: KeptChannel[]; chainTimeMs: number; lagMs: number }
 
 /** What escrow no longer covers of the charges of a channel. A later deposit may cover it again. */
 export function lostOf({ channel }: KeptChannel): bigint {
@@ -34,15 +40,18 @@ export class ChannelReadings {
     this.#deps = deps
   }
 
-  /** All channels, as the chain has them now. @throws ChainError, StoreError */
-  async read(signal: AbortSignal): Promise<KeptChannel[]> {
-    const { clock, kept } = this.#deps
+  /** All channels, as the chain has them now. Undefined: there are none. @throws ChainError, StoreError */
+  async read(signal: AbortSignal): Promise<Reading | undefined> {
+    const { clock, kept, chain } = this.#deps
     const all = await kept.list()
+    if (all.length === 0) return undefined
+    const chainTimeMs = await chain.blockTimeMs(signal)
+    const lagMs = lagOf(chainTimeMs, this.#deps)
     const now: KeptChannel[] = all.filter((one) => !this.#isRead(one))
     const read = all.filter((one) => this.#isRead(one))
     for (let from = 0; from < read.length; from += BATCH_MAX) {
       const batch = read.slice(from, from + BATCH_MAX)
-      const at = momentOf(clock)
+      const at = readAt(momentOf(clock), lagMs)
       const states = await this.#deps.reader.channels(
         batch.map(({ channel }) => channel.id),
         signal,
@@ -53,7 +62,7 @@ export class ChannelReadings {
       }
     }
     this.#tell(now)
-    return now
+    return { channels: now, chainTimeMs, lagMs }
   }
 
   #isRead({ channel, usedAt }: KeptChannel): boolean {

@@ -12,6 +12,8 @@ const WORTH = 10_000n
 /** What people and metrics see of the channels to this seller. Amounts in atomic units. */
 export type ChannelsSummary = {
   count: number
+  /** How far the RPC lies behind the clock of this node, in ms. 0: as far as is in order. */
+  lagMs: number
   /** What is charged and not claimed, in all and at the channel that owes most. */
   unclaimed: bigint
   unclaimedMost: bigint
@@ -25,10 +27,10 @@ export type ChannelsSummary = {
   failing: ChannelsSight['failing']
 }
 
-export function summarize({ channels, chainTimeMs, failing }: ChannelsSight): ChannelsSummary {
+export function summarize({ channels, chainTimeMs, lagMs, failing }: ChannelsSight): ChannelsSummary {
   const owed = channels.map(({ channel }) => unclaimedOf(channel))
   return {
-    ...{ count: channels.length, failing, late: lateOf({ channels, chainTimeMs }) },
+    ...{ count: channels.length, lagMs, failing, late: lateOf({ channels, chainTimeMs }) },
     unclaimed: owed.reduce((sum, amount) => sum + amount, 0n),
     unclaimedMost: largest(0n, ...owed),
     withdrawals: channels.flatMap(({ channel }) => {

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { ChannelBuyer, channelTerms, FakeChannels, PRICE, refusal } from '../../../test/support/channel-buyer.ts'
+import { HandClock } from '../../../test/support/hand-clock.ts'
 import { agentId, randomHex, testWallet } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import { ChainError } from '../../chain/rpc.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
+import { currentReader } from '../../payments/channels/chain-lag.ts'
 import { x402ReceiptSigner } from '../../payments/x402-receipt.ts'
 import type { SignedX402Receipt } from '../../schema/receipt.ts'
 
@@ -54,6 +56,29 @@ test('hazard 4.17: a clock that was set back hides no withdrawal', async () => {
   chain.set(buyer.id, DEPOSIT, { withdrawal: { amount: DEPOSIT - 2n * PRICE, initiatedAt: 1 } })
   seller.clock.jump(60 * 60_000)
   expect(refusal(await buyer.call(peer, 3n * PRICE))).toBe('withdrawal')
+})
+
+test('hazard 4.3: an RPC that is stuck on an old block hides a withdrawal, so what it shows sells nothing', async () => {
+  const clock = new HandClock()
+  const [chain, head] = [new FakeChannels(), { timeMs: clock.now() }]
+  const reader = currentReader(chain, {
+    ...{ clock, lagMaxMs: 180_000 },
+    chain: { blockTimeMs: async () => head.timeMs },
+  })
+  const { seller, buyer, peer } = await openChannel({ clock, channels: { reader, ...channelTerms } })
+  chain.set(buyer.id, DEPOSIT)
+  head.timeMs -= 181_000
+  const overloaded = { error_name: 'OVERLOADED', message: expect.stringContaining('cannot read the chain now') }
+  expect((await buyer.call(peer, PRICE))?.message).toMatchObject(overloaded)
+  head.timeMs = clock.now()
+  expect(told(await buyer.call(peer, PRICE))).toBe('re: task')
+  // From here on no new block comes, and each answer of the RPC is like the one before.
+  clock.advance(5 * 60_000)
+  expect((await buyer.call(peer, 2n * PRICE))?.message).toMatchObject(overloaded)
+  expect(seller.runs).toHaveLength(1)
+  chain.set(buyer.id, DEPOSIT, { withdrawal: { amount: DEPOSIT, initiatedAt: 1 } })
+  head.timeMs = clock.now()
+  expect(refusal(await buyer.call(peer, 2n * PRICE))).toBe('withdrawal')
 })
 
 test('calls of one turn share one voucher and one signature, and are charged one by one', async () => {
