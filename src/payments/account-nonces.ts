@@ -1,7 +1,7 @@
 import type { Chain } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
-import type { Transactions } from '../store/transactions.ts'
+import type { StoredTransaction, Transactions } from '../store/transactions.ts'
 import { readQuantity } from './transaction-error.ts'
 import type { Wallet } from './wallet.ts'
 
@@ -11,7 +11,7 @@ export const WAITING_MAX = 16
 type NonceDeps = {
   chain: Pick<Chain, 'network' | 'request'>
   wallet: Pick<Wallet, 'address'>
-  transactions: Pick<Transactions, 'nextNonce' | 'minedFrom' | 'reopen'>
+  transactions: Pick<Transactions, 'nextNonce' | 'endedFrom' | 'reopen'>
   clock: Clock
 }
 
@@ -26,36 +26,48 @@ export async function countTransactions(
 
 /**
  * The account nonce of the next transaction. Undefined: a reorganization has taken back transactions, and they wait again
- * now. They must be sent again first.
+ * now. They must be sent again first. A transaction: it failed, and a reorganization has taken that back. Its caller may have
+ * sent another one since, so it must not happen after all: another one takes its account nonce.
  *
  * @throws CodedError CHAIN_UNAVAILABLE for impossible counts: a transaction with a wrong nonce blocks the account
  */
-export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<number | undefined> {
+export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<number | StoredTransaction | undefined> {
   const { chain, wallet, transactions } = deps
   const counts = (['latest', 'pending'] as const).map((block) => countTransactions(block, deps, signal))
   const [latest = 0, pending = 0] = await Promise.all(counts)
   const known = await transactions.nextNonce(chain.network, wallet.address)
   if (latest >= known && pending >= latest && pending <= latest + WAITING_MAX) return pending
-  if (latest < known && (await reopenDropped(latest, deps, signal))) return undefined
+  if (latest < known) {
+    const dropped = await reopenDropped(latest, deps, signal)
+    if (dropped !== false) return dropped
+  }
   const said = `the RPC counts ${latest} transactions of ${wallet.address}, ${pending} with those that wait, and this node knows of ${known}`
   throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
 }
 
-/** Lets transactions wait again that the books call mined and the chain does not know. @returns true if there are any */
+/**
+ * Lets transactions wait again that the books call mined and the chain does not know, up to the first that failed.
+ *
+ * @returns undefined: some wait now. One that failed, if it is the first. False: the chain knows all
+ */
 async function reopenDropped(
   latest: number,
   { chain, wallet, transactions, clock }: NonceDeps,
   signal: AbortSignal,
-): Promise<boolean> {
-  const mined = await transactions.minedFrom(chain.network, wallet.address, latest)
+): Promise<StoredTransaction | undefined | false> {
+  const ended = await transactions.endedFrom(chain.network, wallet.address, latest)
   // A reorganization takes back fewer.
-  if (mined.length > WAITING_MAX) return false
+  if (ended.length > WAITING_MAX) return false
   let isAny = false
-  for (const { hash } of mined) {
+  for (const one of ended) {
     // An RPC that counts too few may lag, and still show the receipt.
-    if ((await chain.request('eth_getTransactionReceipt', [hash], signal)) !== null) continue
-    await transactions.reopen(hash, clock.now())
+    if ((await chain.request('eth_getTransactionReceipt', [one.hash], signal)) !== null) continue
+    if (one.state === 'failed') {
+      if (isAny) break
+      return one.accountNonce === latest && one
+    }
+    await transactions.reopen(one.hash, clock.now())
     isAny = true
   }
-  return isAny
+  return isAny ? undefined : false
 }

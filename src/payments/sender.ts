@@ -74,6 +74,10 @@ export class Sender {
       await next.guard?.()
       const accountNonce = await nextNonce(this.#deps, signal)
       if (accountNonce === undefined) continue
+      if (typeof accountNonce === 'object') {
+        await this.#fill(accountNonce.accountNonce, signal, accountNonce)
+        continue
+      }
       const transaction = await this.#sign(next, accountNonce, signal)
       if (await this.#add(transaction, last)) return this.#follow(transaction, signal)
     }
@@ -182,18 +186,20 @@ export class Sender {
 
   /** Fills nonces below `accountNonce` that another program dropped. Until then nothing later is mined. */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
-    const { wallet, transactions } = this.#deps
     const first = await countTransactions('pending', this.#deps, signal)
-    for (let nonce = first; nonce < accountNonce && nonce < first + WAITING_MAX; nonce++) {
-      const empty: Call = { purpose: `${ABANDON}account nonce ${nonce}`, to: wallet.address, data: '0x' }
-      for (;;) {
-        const last = await transactions.last()
-        if ((await this.open()).some((one) => one.accountNonce === nonce)) break
-        const transaction = await this.#sign(empty, nonce, signal)
-        if (!(await this.#add(transaction, last))) continue
-        await this.#follow(transaction, signal)
-        break
-      }
+    for (let nonce = first; nonce < accountNonce && nonce < first + WAITING_MAX; nonce++)
+      await this.#fill(nonce, signal)
+  }
+
+  /** Uses an account nonce up, by an empty transaction. @param stuck as for `#sign` */
+  async #fill(nonce: number, signal: AbortSignal, stuck?: StoredTransaction): Promise<void> {
+    const { wallet, transactions } = this.#deps
+    const empty: Call = { purpose: `${ABANDON}account nonce ${nonce}`, to: wallet.address, data: '0x' }
+    for (;;) {
+      const last = await transactions.last()
+      if ((await this.open()).some((one) => one.accountNonce === nonce)) return
+      const transaction = await this.#sign(empty, nonce, signal, stuck)
+      if (await this.#add(transaction, last)) return void (await this.#follow(transaction, signal))
     }
   }
 
@@ -215,14 +221,9 @@ export class Sender {
     return { purpose, network: chain.network, account, accountNonce, ...call, ...signed }
   }
 
-  /** Other open transactions with the same account nonce. Only one of them is mined. */
-  async #rivals({ accountNonce, hash }: StoredTransaction): Promise<StoredTransaction[]> {
-    return (await this.open()).filter((one) => one.accountNonce === accountNonce && one.hash !== hash)
-  }
-
   /** The result of a replacement that was mined. @throws TransactionError if the transaction was abandoned */
   async #rivalMined(transaction: StoredTransaction, signal: AbortSignal): Promise<MinedCall | undefined> {
-    for (const rival of await this.#rivals(transaction)) {
+    for (const rival of await this.#deps.transactions.rivals(transaction)) {
       const mined = await this.#ended(rival, signal)
       if (mined === undefined) continue
       if (rival.purpose === transaction.purpose) return mined

@@ -52,8 +52,13 @@ export interface Transactions {
   unnotedRefunds(network: string, account: Hex): Promise<{ paymentId: Hex; hash: Hex }[]>
   /** The mined transaction with the same purpose and account nonce: the one that replaced this transaction. */
   minedInstead(transaction: StoredTransaction): Promise<StoredTransaction | undefined>
-  /** Mined transactions from this account nonce on. */
-  minedFrom(network: string, account: Hex, accountNonce: number): Promise<StoredTransaction[]>
+  /** Transactions that were mined or failed, from this account nonce on. */
+  endedFrom(network: string, account: Hex, accountNonce: number): Promise<EndedTransaction[]>
+  /**
+   * Others with the account nonce of this one: those that wait, and one that failed on a chain that a reorganization has
+   * dropped. Only one of all happens.
+   */
+  rivals(transaction: StoredTransaction): Promise<StoredTransaction[]>
   /**
    * Stores that a mined transaction waits again: a reorganization has taken it back. Those that it had replaced wait again
    * with it. One that was abandoned stays lost.
@@ -100,9 +105,12 @@ const UNNOTED_REFUNDS = `
 const MINED = `
   SELECT * FROM chain_transactions
   WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`
-const MINED_FROM = `
+const ENDED_FROM = `
   SELECT * FROM chain_transactions
-  WHERE state = 'mined' AND network = ? AND account = ? AND account_nonce >= ? ORDER BY account_nonce`
+  WHERE state IN ('mined', 'failed') AND network = ? AND account = ? AND account_nonce >= ? ORDER BY account_nonce, no`
+const RIVALS = `
+  SELECT * FROM chain_transactions
+  WHERE state IN ('sent', 'failed') AND network = ? AND account = ? AND account_nonce = ? AND hash <> ? ORDER BY no`
 /** With what does the same under its account nonce: of those that it took the place of, the chain may take any now. */
 const REOPEN = `
   UPDATE chain_transactions SET state = 'sent', updated_at = ?1
@@ -124,7 +132,7 @@ const END = 'UPDATE chain_transactions SET state = ?, updated_at = ? WHERE hash 
 const LOSE = "UPDATE chain_transactions SET state = 'lost', updated_at = ? WHERE hash = ? AND state = 'sent'"
 const LOSE_RIVALS = `
   UPDATE chain_transactions SET state = 'lost', updated_at = ?
-  WHERE state = 'sent' AND network = ? AND account = ? AND account_nonce = ? AND hash <> ?`
+  WHERE state IN ('sent', 'failed') AND network = ? AND account = ? AND account_nonce = ? AND hash <> ?`
 const ADD_TOKEN = `
   INSERT INTO agent_tokens (agent_id, network, token_id, tx_hash, created_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT DO NOTHING`
@@ -162,9 +170,13 @@ export function createTransactions(database: LedgerDatabase): Transactions {
       const row = await database.query(mined)
       return row && toTransaction(row)
     },
-    async minedFrom(network, account, accountNonce) {
-      const mined = all<TransactionRow>(MINED_FROM, network, toBytes(account), accountNonce)
-      return (await database.query(mined)).map(toTransaction)
+    async endedFrom(network, account, accountNonce) {
+      const ended = all<TransactionRow>(ENDED_FROM, network, toBytes(account), accountNonce)
+      return (await database.query(ended)).map((row) => ({ ...toTransaction(row), state: row.state }))
+    },
+    async rivals({ network, account, accountNonce, hash }) {
+      const found = all<TransactionRow>(RIVALS, network, toBytes(account), accountNonce, toBytes(hash))
+      return (await database.query(found)).map(toTransaction)
     },
     async reopen(hash, now) {
       await database.commit(run(REOPEN, now, toBytes(hash)))

@@ -355,6 +355,27 @@ test('what a reorganization has taken back is sent again, unchanged, before anyt
   expect([purse.sent.length, (await purse.sender.open()).length]).toEqual([3, 0])
 })
 
+test('one that failed and was taken back does not block the account, and does not happen after all', async () => {
+  const before = await devChain.client.snapshot()
+  await purse.send({ to, amount: '1' })
+  await devChain.setAutomine(false)
+  purse.sent.length = 0
+  const failing = purse.send({ to, amount: '5' }).catch((error: unknown) => error)
+  await until(async () => purse.sent.length > 0)
+  const code = await devChain.client.getCode({ address: addresses.usdc })
+  await devChain.client.setCode({ address: addresses.usdc, bytecode: '0x60006000fd' })
+  await devChain.mine()
+  expect(await failing).toMatchObject({ code: 'TRANSACTION_FAILED' })
+  await devChain.client.setCode({ address: addresses.usdc, bytecode: code! })
+  await devChain.setAutomine(true)
+  await purse.send({ to, amount: '2' })
+  await devChain.client.revert({ id: before })
+  expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([0, 0n])
+  await purse.send({ to, amount: '3' })
+  expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([4, 6_000_000n])
+  expect(await purse.sender.open()).toEqual([])
+})
+
 test('an RPC that counts too few transactions and shows their receipts has lost none: nothing is sent', async () => {
   await purse.send({ to, amount: '1' })
   purse.sent.length = 0

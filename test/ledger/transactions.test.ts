@@ -46,8 +46,8 @@ onBothEngines((open, openTwo) => {
     expect(await transactions.minedInstead(stuck)).toEqual(instead)
     expect(await transactions.open(network, payTo)).toEqual([later])
     expect(await transactions.nextNonce(network, payTo)).toBe(1)
-    expect(await transactions.minedFrom(network, payTo, 1)).toEqual([])
-    expect(await transactions.minedFrom(network, payTo, 0)).toEqual([instead])
+    expect(await transactions.endedFrom(network, payTo, 1)).toEqual([])
+    expect(await transactions.endedFrom(network, payTo, 0)).toEqual([{ ...instead, state: 'mined' }])
     expect([await transactions.tokenOf('agent', network), await transactions.tokenOf('agent', 'eip155:1')]).toEqual([
       '7',
       undefined,
@@ -77,5 +77,18 @@ onBothEngines((open, openTwo) => {
     await transactions.end(empty, 'mined', 2)
     await transactions.reopen(empty.hash, 3)
     expect(await transactions.open(network, payTo)).toEqual([empty])
+  })
+
+  test('one that failed is a rival of what takes its place after a reorganization, and is lost when that is mined', async () => {
+    const transactions = createTransactions(await open())
+    const [failed, instead] = [transaction(), transaction()]
+    await transactions.add(failed, 0, 1)
+    await transactions.end(failed, 'failed', 2)
+    expect(await transactions.endedFrom(network, payTo, 0)).toEqual([{ ...failed, state: 'failed' }])
+    await transactions.add(instead, await transactions.last(), 3)
+    expect(await transactions.rivals(instead)).toEqual([failed])
+    await transactions.end(instead, 'mined', 4)
+    expect(await transactions.endedFrom(network, payTo, 0)).toEqual([{ ...instead, state: 'mined' }])
+    expect(await transactions.rivals(instead)).toEqual([])
   })
 })
