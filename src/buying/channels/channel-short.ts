@@ -7,6 +7,7 @@ export class ChannelShort extends Error {
 }
 const SHORT = {
   stopped: 'the channel has stopped',
+  early: 'too many charges of the channel wait for an earlier one, which its seller has not stated',
   balance: 'the deposits of the channel are used up',
   leaving: 'this node takes its money out of the channel',
 } as const

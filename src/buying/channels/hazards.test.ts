@@ -2,9 +2,12 @@ import { expect, test } from 'vitest'
 import { ChannelScript } from '../../../test/support/channel-script.ts'
 import { scriptedMarket, testTerms } from '../../../test/support/scripted-market.ts'
 import { until } from '../../../test/support/until.ts'
+import { EARLY_MAX } from '../../payments/channels/buyer-channel.ts'
+import type { Charge } from '../../payments/channels/seller-channel.ts'
 import type { ChannelTerms } from '../../schema/channel.ts'
 
 const PRICE = 1_000n
+const shifted = (charge: Charge) => ({ ...charge, seq: charge.seq + 1 })
 
 test('hazard 4.11: a seller that claims more than its calls have cost is not paid ahead any more', async () => {
   const seller = new ChannelScript(PRICE)
@@ -35,6 +38,25 @@ test('hazard 4.11: a claim of a call that has not been answered yet is in order'
   expect(line.channel.stopped).toBeUndefined()
   line.count(call, { asked: PRICE, charge: { amount: PRICE, total: PRICE, seq: 1 } }, 0)
   expect([line.channel.charged, line.channel.stopped]).toEqual([PRICE, undefined])
+})
+
+test('hazard 4.11: a seller that leaves a number out makes the buyer keep a bounded number of charges, and is not paid on', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE, calls: 2 * EARLY_MAX })
+  await open()
+  const line = await lineOf()
+  const balance = 2n * BigInt(EARLY_MAX) * PRICE
+  seller.chain.set(line.id, balance)
+  line.seen({ ...line.channel.onChain, balance }, undefined)
+  const before = seller.exact
+  // The charge with the number 1 never comes.
+  seller.faults.push(...Array.from({ length: EARLY_MAX + 20 }, () => ({ charge: shifted })))
+  for (let made = 0; made < EARLY_MAX + 10; made += 1) await buyer.execute().catch(() => {})
+  const { early, charged, stopped } = await stored()
+  expect([early.size, charged, stopped]).toEqual([EARLY_MAX, 0n, undefined])
+  // The next ones are paid for by themselves, as far as their seller takes that.
+  expect(seller.runs).toHaveLength(EARLY_MAX)
+  expect(seller.exact).toBeGreaterThan(before)
 })
 
 test('hazard 4.15: a channel that was emptied and is filled again goes on above all that was ever signed for it', async () => {

@@ -14,6 +14,14 @@ import { spendableOf } from './seller-channel.ts'
  * `signed − charged` is what the seller could take without having delivered it.
  */
 
+/**
+ * Charges that may wait for an earlier one. Each is rewritten with every charge that comes, and a seller that leaves a number
+ * out makes all after it wait. Of an honest one a lost answer is asked for before so many others come.
+ *
+ * @internal Exported for its test.
+ */
+export const EARLY_MAX = 512
+
 /** What a buyer knows of one channel. @internal Exported for its test. */
 export type BuyerChannel = {
   readonly id: Hex
@@ -61,7 +69,7 @@ type Plan =
   | { ok: true; voucher: SignedVoucher }
   /** A voucher with this ceiling must be signed. `mark` must be on disk before, if it is there. */
   | { ok: true; ceiling: bigint; mark: bigint | undefined }
-  | { ok: false; reason: 'stopped' | 'balance' }
+  | { ok: false; reason: 'stopped' | 'early' | 'balance' }
 
 /**
  * Plans the voucher for calls that leave together. It covers what was charged, what is in flight, and these calls. One
@@ -72,6 +80,7 @@ type Plan =
 export function planCalls(channel: BuyerChannel, asked: readonly bigint[], ahead: bigint): Plan {
   const { stopped, voucher, mark } = channel
   if (stopped !== undefined) return { ok: false, reason: 'stopped' }
+  if (asked.length > 0 && channel.early.size >= EARLY_MAX) return { ok: false, reason: 'early' }
   const needed = owedAtMost(channel) + sum(asked)
   const spendable = spendableOf(channel)
   if (needed > spendable) return { ok: false, reason: 'balance' }
