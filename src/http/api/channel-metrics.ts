@@ -42,6 +42,11 @@ export const channelFamilies: readonly Family[] = [
     'Claims or settlements of payment channels that failed in a row.',
     ({ failing }) => [{ value: failing?.count ?? 0 }],
   ),
+  ofChannels(
+    'stoa_channel_chain_lag_seconds',
+    'How far the newest block that the RPC shows lies behind the clock of the node, if it is too far: then no call on a channel is taken. Else 0.',
+    ({ lagMs }) => [{ value: lagMs / 1000 }],
+  ),
   ofPaying(
     'stoa_channels_paying',
     'Payment channels by which this node pays: all, those with a withdrawal, and those that have stopped with money in them.',
