@@ -1,8 +1,9 @@
 /**
  * Buyers and sellers of the last release before payment channels trade as before with nodes that have channels on.
  *
- * `STOA_TEST_UPGRADE_FROM=<git ref> vitest run --project node test/integration/previous-release.test.ts` runs that version beside
- * this one. Its packages are those of this checkout. Frames written by hand, as those nodes write them, always run.
+ * The version before the commit that brought channels runs beside this one, or that of `STOA_TEST_UPGRADE_FROM=<git ref>`. Its
+ * packages are those of this checkout. A checkout without that history runs the frames written by hand alone, as those
+ * nodes write them.
  */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -19,17 +20,32 @@ import { all } from '../../src/store/query.ts'
 import { ask } from '../support/api-calls.ts'
 import { CHANNEL_ASSET } from '../support/channel-seller.ts'
 import { CHANNEL_PRICE, readBuyerChannels, readSellerChannels, writeChannelNode } from '../support/channel-trade.ts'
-import { askLedger } from '../support/ledger-engine.ts'
+import { askLedger, onServer } from '../support/ledger-engine.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, startNodeProcess } from '../support/node-process.ts'
 import { RawPeer, said } from '../support/raw-peer.ts'
 import { startTestHost } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
-const from = process.env.STOA_TEST_UPGRADE_FROM
 const ROOT = resolve(import.meta.dirname, '../..')
+// On PostgreSQL the test database has the schema of this version, which that one refuses.
+const from = process.env.STOA_TEST_UPGRADE_FROM ?? (onServer ? undefined : beforeChannels())
 const WAIT = { timeoutMs: 60_000, everyMs: 100 }
 const CALLS = 8
+/** The parent of the commit that brought channels. Undefined: this checkout does not have it. */
+function beforeChannels(): string | undefined {
+  const added = ['log', '--diff-filter=A', '--format=%P', '--', 'src/schema/channel.ts']
+  try {
+    const parents = execFileSync('git', ['-C', ROOT, ...added], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    return parents.trim().split('\n').at(-1)?.split(' ')[0] || undefined
+  } catch {
+    return undefined
+  }
+}
+
 let devnet: Devnet
 let seller: TestNode
 let agentId: string
