@@ -73,11 +73,8 @@ export class Sender {
       const next = await make()
       await next.guard?.()
       const accountNonce = await nextNonce(this.#deps, signal)
-      if (accountNonce === undefined) continue
-      if (typeof accountNonce === 'object') {
-        await this.#fill(accountNonce.accountNonce, signal, accountNonce)
-        continue
-      }
+      if (typeof accountNonce === 'object') await this.#fill(accountNonce.accountNonce, signal, accountNonce)
+      if (typeof accountNonce !== 'number') continue
       const transaction = await this.#sign(next, accountNonce, signal)
       if (await this.#add(transaction, last)) return this.#follow(transaction, signal)
     }
