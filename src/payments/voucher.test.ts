@@ -33,7 +33,7 @@ test.each(vouchers)(
 )
 
 test.each(vouchers)(
-  'the voucher of channel $channel on chain $chainId is good there, and on no other chain',
+  'hazard 4.13: the voucher of channel $channel on chain $chainId is good there, and on no other chain',
   (vector) => {
     const terms = vectorConfig(vector.channel, vector.chainId)
     expect(checkVoucher(terms, voucherOf(vector), vector.chainId)).toEqual({ ok: true, voucher: voucherOf(vector) })
@@ -53,7 +53,7 @@ test('a voucher for another amount is signed by nobody of this channel', () => {
   expect(checkVoucher(config, more, first.chainId)).toEqual(refused(/is signed by 0x/))
 })
 
-test('where an authorizer signs, the payer cannot', () => {
+test('hazard 4.22: where an authorizer signs, the payer cannot', () => {
   const vector = vouchers.find(({ channel }) => channel === 'B')!
   const { signature: _, ...voucher } = voucherOf(vector)
   const byPayer = signVoucher(voucher, keyOf('payer'), vector.chainId)

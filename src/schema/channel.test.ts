@@ -19,7 +19,7 @@ test.each(['0', '1', '340282366920938463463374607431768211455'])(
 test.each([
   ...['340282366920938463463374607431768211456', '-1', '01000', '0x3e8', '1e3', ' 1', '1 ', '', '1.0', '+1', 'abc'],
   '1'.repeat(40),
-])('%j is no amount of a channel', (text) => {
+])('hazard 4.20: %j is no amount of a channel', (text) => {
   expect(ChannelAmount.safeDecode(text).success).toBe(false)
 })
 

@@ -35,7 +35,7 @@ const channelsIn = (ledger: LedgerDatabase) =>
   ledger.query(all<{ charged: string; seq: number }>('SELECT charged, seq FROM seller_channels'))
 
 onBothEngines((open, openTwo, engine) => {
-  test('64 calls at once under one voucher: each is run and charged once, and none beyond the ceiling', async () => {
+  test('hazard 4.10: 64 calls at once under one voucher: each is run and charged once, and none beyond the ceiling', async () => {
     const ledger = await open()
     const { chain, buyer } = funded()
     const seller = await sellerOn(ledger, chain, { slots: { concurrentMax: 128, waitingMax: 128 } })
@@ -57,7 +57,7 @@ onBothEngines((open, openTwo, engine) => {
     expect(await channelsIn(ledger)).toEqual([{ charged: `${BigInt(rows.length) * PRICE}`, seq: rows.length }])
   })
 
-  test('of two processes one has the channel; the other runs nothing, and has it when it is free', async () => {
+  test('hazard 4.9: of two processes one has the channel; the other runs nothing, and has it when it is free', async () => {
     const ledgers = await openTwo()
     if (engine === 'SQLite') return
     const { chain, buyer } = funded()
@@ -235,7 +235,7 @@ onBothEngines((open, openTwo, engine) => {
 
 const open = async (): Promise<LedgerDatabase> => openDatabase({ path: ':memory:' })
 
-test('nothing is stored for a stranger: not without a deposit, with other terms, or by a wrong signature', async () => {
+test('hazard 4.13: nothing is stored for a stranger: not without a deposit, with other terms, or by a wrong signature', async () => {
   const ledger = await open()
   const { chain, buyer } = funded()
   const seller = await sellerOn(ledger, chain)
@@ -304,7 +304,7 @@ test('another peer takes a channel over by a voucher above the best one, and by 
   expect(told(await buyer.call(peer, 7n * PRICE))).toBe('re: task')
 })
 
-test('a replay of a lower voucher moves nothing, and a charge of 0 does not give its ceiling to another call', async () => {
+test('hazard 4.12: a replay of a lower voucher moves nothing, and a charge of 0 does not give its ceiling to another call', async () => {
   const { chain, buyer } = funded()
   const seller = await sellerOn(await open(), chain)
   const peer = await seller.connect()
