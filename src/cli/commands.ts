@@ -5,6 +5,7 @@ import { agentExecute } from './commands/agent-execute.ts'
 import { agentForget, agentImport } from './commands/agent-import.ts'
 import { agentFeedback, agentRegisterOnchain } from './commands/agent-onchain.ts'
 import { agentRegister } from './commands/agent-register.ts'
+import { agentReload } from './commands/agent-reload.ts'
 import { alarmsDismiss, alarmsList } from './commands/alarms.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './commands/approvals.ts'
 import { budget } from './commands/budget.ts'
@@ -57,6 +58,7 @@ export const commands: readonly Command[] = [
   agentConfigAdd,
   agentConfigList,
   agentConfigRemove,
+  agentReload,
   agentRegister,
   agentList,
   agentUpdate,

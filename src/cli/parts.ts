@@ -50,8 +50,11 @@ export interface OwnNode {
   status(): Promise<Pick<NodeStatus, 'search'>>
   readonly market: { page(query: AgentQuery): Page<Listing>; find(id: string): Listing | undefined }
   readonly sources: { search(query: EntryQuery, signal: AbortSignal): Promise<SourceResults> }
-  registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
-  readonly ownAgents: { keep(definition: AgentDefinition): Promise<Pick<OwnAgent, 'sold_elsewhere'>> }
+  registerAgent(definition: AgentDefinition, options?: { persist: boolean; stored?: boolean }): Promise<Listing>
+  readonly ownAgents: {
+    keep(definition: AgentDefinition, options: { stored: boolean }): Promise<Pick<OwnAgent, 'sold_elsewhere'>>
+    reload(): Promise<unknown>
+  }
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   buyUrl(request: BuyUrlRequest): Promise<ExecutionResult>
 }

@@ -27,6 +27,10 @@ const PROBLEMS_MAX = 20
 /** The text of an `agents.yaml` and its contents. Changes keep comments, order and the spelling of untouched values. */
 export interface AgentsDocument {
   readonly agents: AgentDefinition[]
+  /** False: the text has no `agents:` with a list, not even an empty one. */
+  readonly hasList: boolean
+  /** The line in which an agent of the parsed text begins, from 1. */
+  lineOf(name: string): number | undefined
   put(definition: AgentDefinition): void
   remove(name: string): boolean
   text(): string
@@ -65,18 +69,21 @@ export function parseAgentsDocument(text: string, path: string): AgentsDocument 
     agents.push(agent)
   }
   if (problems.length > 0) throw new ConfigError(problems)
-  return editor(document, { list, agents }, { path, indentSeq: isIndented(list, lines) })
+  return editor(document, { list, agents, names }, { path, indentSeq: isIndented(list, lines) })
 }
 
 function editor(
   document: Document,
-  { list: parsedList, agents }: { list: YAMLSeq | undefined; agents: AgentDefinition[] },
+  parsed: { list: YAMLSeq | undefined; agents: AgentDefinition[]; names: ReadonlyMap<string, number> },
   { path, indentSeq }: { path: string; indentSeq: boolean },
 ): AgentsDocument {
-  let list = parsedList
+  const { agents } = parsed
+  let { list } = parsed
   const indexOf = (name: string) => agents.findIndex((agent) => sameName(agent.name) === sameName(name))
   return {
     agents,
+    hasList: list !== undefined,
+    lineOf: (name) => parsed.names.get(sameName(name)),
     put(definition) {
       list ??= addList(document)
       const index = indexOf(definition.name)

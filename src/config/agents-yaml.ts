@@ -21,6 +21,15 @@ export async function readAgentsFile(path: string): Promise<AgentDefinition[]> {
   return text === undefined ? [] : (await parse(text, path)).agents
 }
 
+/** What `agents.yaml` holds, for a node that runs already. */
+export type StoredAgents = Pick<AgentsDocument, 'agents' | 'hasList' | 'lineOf'> & { path: string }
+
+/** Reads the file with the lines of its agents. @throws ConfigError as {@link readAgentsFile} */
+export async function readStoredAgents(path: string): Promise<StoredAgents> {
+  const { agents, hasList, lineOf } = await parse((await readText(path)) ?? '', path)
+  return { agents, hasList, lineOf, path }
+}
+
 /**
  * Writes an agent into the file. An agent of the same name is replaced in place. Comments and order are kept.
  *

@@ -32,6 +32,8 @@ type OwnListingsDeps = {
   versions?: ListingVersions | undefined
 }
 
+type ListingTimes = Pick<ListingRecord, 'version' | 'updated_at' | 'expires_at'>
+
 type OwnAgent = {
   own: OwnListing
   refreshAt: UnixMs
@@ -70,6 +72,12 @@ export class OwnListings {
       await this.#makeRoomFor(own.id)
       return this.#sign(own)
     })
+  }
+
+  /** See {@link Replica} `check`. */
+  async check(own: OwnListing): Promise<void> {
+    const now = this.#deps.clock.now()
+    await sealListing(this.#record(own, timesOf(now)), this.#deps.identity)
   }
 
   /** Signs a tombstone. Does nothing if the listing is not ours or not on the market. */
@@ -159,12 +167,11 @@ export class OwnListings {
   }
 
   async #sign(own: OwnListing): Promise<ListingRecord> {
-    const { identity, host, state } = this.#deps
+    const { state } = this.#deps
     const times = await this.#times(own.id)
-    const addrs = listedAddresses(host.addresses(own.id), identity.peerId)
-    const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
+    const record = this.#record(own, times)
     await this.#commit(record)
-    this.#addressChanges.note(own.id, addrs, this.#deps.clock.now(), true)
+    this.#addressChanges.note(own.id, record.addrs, this.#deps.clock.now(), true)
     // A peer may have brought a still later version, which then stands instead of ours. Sign again at once.
     const stands = state.set.get(own.id)?.record.version === times.version
     const overtaken = this.#hosted.get(own.id)?.overtaken
@@ -174,6 +181,12 @@ export class OwnListings {
       ...(overtaken !== undefined && { overtaken: stands ? 'answered' : overtaken }),
     })
     return record
+  }
+
+  #record(own: OwnListing, times: ListingTimes): ListingRecord {
+    const { identity, host } = this.#deps
+    const addrs = listedAddresses(host.addresses(own.id), identity.peerId)
+    return { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
   }
 
   async #bury(id: string): Promise<void> {
@@ -208,7 +221,7 @@ export class OwnListings {
     gossip.announce(record.id, envelope)
   }
 
-  async #times(id: string): Promise<Pick<ListingRecord, 'version' | 'updated_at' | 'expires_at'>> {
+  async #times(id: string): Promise<ListingTimes> {
     const now = this.#deps.clock.now()
     const next = Math.max(this.#lastVersion + 1, now)
     const version = (await this.#deps.versions?.take(id, next)) ?? next
@@ -218,7 +231,7 @@ export class OwnListings {
       this.#deps.logger.warn({}, message)
     }
     this.#lastVersion = Math.max(this.#lastVersion, version)
-    return { version, updated_at: version, expires_at: version + LISTING_TTL_MS }
+    return timesOf(version)
   }
 
   /** About half of the listing's life from now. A version in the future is refreshed once other nodes accept it. */
@@ -256,6 +269,11 @@ export class OwnListings {
       if (record !== undefined) await this.#commit({ ...record, ...(await this.#times(record.id)) })
     }
   }
+}
+
+/** All times of a listing derive from its version. */
+function timesOf(version: number): ListingTimes {
+  return { version, updated_at: version, expires_at: version + LISTING_TTL_MS }
 }
 
 /** Addresses for a listing in the host's order, the best first, as many as fit. */

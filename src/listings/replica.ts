@@ -27,6 +27,8 @@ export interface Replica extends Service {
    * published.
    */
   publish(own: OwnListing): Promise<ListingRecord>
+  /** Publishes nothing. @throws CodedError `LISTING_INVALID` if no other node would accept this listing */
+  check(own: OwnListing): Promise<void>
   /** Takes a listing of ours off the market. Does nothing if it is not on the market. */
   delist(id: string): Promise<void>
   /** Leaves a listing of ours to the other processes of this seller, which sign it without this one. */
@@ -182,6 +184,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     },
 
     publish: (listing) => own.publish(listing),
+    check: (listing) => own.check(listing),
     delist: (id) => own.delist(id),
     leave: (id) => own.leave(id),
     signs: (id) => own.signs(id),

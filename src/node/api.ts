@@ -56,11 +56,14 @@ export interface StoaNode {
   readonly sources: Pick<Sources, 'list' | 'test' | 'search' | 'probe'>
   /**
    * Lists an agent on the market and stores it in agents.yaml, unless `persist` is false. An agent that runs the
-   * function `run` is not stored: it lasts as long as the process.
+   * function `run` is not stored: it lasts as long as the process. With `persist: false`, `stored` says that the agent is
+   * in agents.yaml already, so that `ownAgents.reload` follows its entry.
+   *
+   * @throws CodedError 'INVALID_REQUEST' for a paused agent: `ownAgents.keep` hosts one
    */
   registerAgent(
     definition: AgentDefinition,
-    options?: { persist?: boolean; run?: AgentFunction | undefined },
+    options?: { persist?: boolean; stored?: boolean; run?: AgentFunction | undefined },
   ): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** Buys from an x402 seller over HTTP. The price limit is `maxPriceAtomic`, and that of the node. */

@@ -4,7 +4,7 @@ import { createFunctionAgents, type FunctionAgents } from '../agents/function-ag
 import type { HostedAgent } from '../agents/hosted-agent.ts'
 import { createRegistry } from '../agents/registry.ts'
 import { RunSlots } from '../agents/run-slots.ts'
-import { addAgentToFile, removeAgentFromFile } from '../config/agents-yaml.ts'
+import { addAgentToFile, readStoredAgents, removeAgentFromFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { Ledger } from '../ledger/ledger.ts'
@@ -23,7 +23,7 @@ import type { Listings } from './market.ts'
 import { type ChannelParts, createSales } from './sales.ts'
 
 /** Agents that a node hosts. */
-const AGENTS_MAX = 64
+export const AGENTS_MAX = 64
 /** Calls that wait for a run slot (D36). */
 const RUNS_WAITING_MAX = 256
 
@@ -81,6 +81,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     deps
   const { siblings } = deps
   const { replica } = deps.listings
+  const agentsFile = dataFile(config.dataDir, 'agents')
   const functions: FunctionAgents = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
     {
@@ -113,14 +114,16 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     sellerName: config.nodeName,
     // A function cannot be stored. An agent whose function is missing must not be stored.
     persist: async (definition) => {
-      if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
+      if (functions.has(definition.name)) return false
+      await addAgentToFile(agentsFile, definition)
+      return true
     },
     tokenOf: (id) => deps.transactions.tokenOf(id, config.network),
     isAhead: agentPurchases.isAhead,
     soldElsewhere: siblings.agents,
     takesElsewhere: siblings.takesRun,
     tellOthers: siblings.tell,
-    forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
+    forget: (name) => removeAgentFromFile(agentsFile, name),
   })
   const { seller } = config
   const { perPayerMax, totalMax, checkFrom } = exposureLimits
@@ -156,6 +159,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     outbox: { payments: ledger.payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, exposure, settler, unrun, channels, channelOffer, x402 },
     doors: [settledWork, protocols],
+    readFile: () => readStoredAgents(agentsFile),
     /** Goes on with the sales of processes that have ended. */
     async takeOver() {
       await settler.takeOver()

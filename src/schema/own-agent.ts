@@ -54,6 +54,21 @@ export const RegisteredAgent = z
 export type RegisteredAgent = z.infer<typeof RegisteredAgent>
 export const OwnAgents = z.array(OwnAgent)
 
+/** The answer to a reload of agents.yaml. */
+export const ReloadedAgents = z
+  .object({
+    added: OwnAgents.meta({ description: 'agents that are new in the file' }),
+    changed: OwnAgents.meta({ description: 'agents whose entry changed, and those that can run now and could not' }),
+    removed: OwnAgents.meta({ description: 'agents that left the file, as they were' }),
+    unchanged: z.int().meta({ description: 'agents of the file that stay as they are' }),
+    kept: z.array(z.string()).meta({
+      description:
+        'names of the file that this node sells otherwise, such as an agent of the flags of `stoa start`: these agents stay as they are',
+    }),
+  })
+  .meta({ id: 'ReloadedAgents', description: 'What a reload of agents.yaml changed at this process.' })
+export type ReloadedAgents = z.infer<typeof ReloadedAgents>
+
 const { description, price, model, tags, image, timeout_seconds } = RegisterAgent.shape
 const { instructions, temperature, max_output_tokens, reasoning } = privateFields
 

@@ -1,7 +1,14 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import type { HostedAgent } from '../agents/hosted-agent.ts'
+import { createLane } from '../lib/lane.ts'
 import { createOperateAgents } from './agent-admin.ts'
+
+const refuse = () => {
+  throw new Error('not used')
+}
+const unused = { isStored: refuse, check: refuse, refresh: refuse, drop: refuse }
+const file = { sellerId: '12D3KooWSeller', agentsMax: 64, readFile: refuse }
 
 test('a pause and changes at once all hold: what was paused does not sell on', async () => {
   const definition = { name: 'Echo', description: 'repeats', price: 500_000n }
@@ -9,6 +16,7 @@ test('a pause and changes at once all hold: what was paused does not sell on', a
   let agent = hosted as unknown as HostedAgent
   const operate = createOperateAgents({
     clock: new HandClock(),
+    inTurn: createLane(),
     registry: { get: () => agent, list: () => [agent] },
     agents: {
       // A model is asked for, a card is fetched: it takes its time.
@@ -17,10 +25,12 @@ test('a pause and changes at once all hold: what was paused does not sell on', a
         agent = { ...agent, definition: changed }
         return agent.id
       },
+      ...unused,
       remove: async () => {},
       test: async () => '',
       tryOut: async () => '',
     },
+    ...file,
     isListed: () => true,
     soldElsewhere: () => new Set(),
     unlike: () => [],
@@ -34,16 +44,19 @@ test('ADR-22 what a run may pay is changed and taken away, and only an agent wit
   let agent = { id: 'front', definition, model: 'a2a', timeoutMs: 1_000 } as unknown as HostedAgent
   const operate = createOperateAgents({
     clock: new HandClock(),
+    inTurn: createLane(),
     registry: { get: () => agent, list: () => [agent] },
     agents: {
       async register(changed) {
         agent = { ...agent, definition: changed }
         return agent.id
       },
+      ...unused,
       remove: async () => {},
       test: async () => '',
       tryOut: async () => '',
     },
+    ...file,
     isListed: () => true,
     soldElsewhere: () => new Set(),
     unlike: () => [],

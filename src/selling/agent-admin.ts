@@ -1,19 +1,22 @@
 import * as z from 'zod'
 import type { HostedAgent } from '../agents/hosted-agent.ts'
-import type { Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { defined } from '../lib/defined.ts'
 import { CodedError } from '../lib/errors.ts'
-import { createLane } from '../lib/lane.ts'
+import type { createLane } from '../lib/lane.ts'
 import { AgentDefinition, priceOf, privateFields, runsOwn } from '../schema/agent.ts'
 import { operatorFields } from '../schema/limits.ts'
-import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
+import type { OwnAgent, ReloadedAgents, TestResult, UpdateAgent } from '../schema/own-agent.ts'
+import { type ReloadDeps, reloadAgents } from './agents-reload.ts'
 import type { OwnAgents } from './hosted-agents.ts'
 
-type OperateAgentsDeps = {
+type OperateAgentsDeps = ReloadDeps & {
   clock: Clock
-  registry: Pick<Registry, 'get' | 'list'>
-  agents: Pick<OwnAgents, 'register' | 'remove' | 'test' | 'tryOut'>
+  agents: Pick<OwnAgents, 'remove' | 'test' | 'tryOut'>
+  /**
+   * Changes run one after the other. Each starts from the result of the one before: a new price must not undo a pause.
+   */
+  inTurn: ReturnType<typeof createLane>
   isListed(id: string): boolean
   /** The ids of agents that other processes of this seller sell. */
   soldElsewhere(): ReadonlySet<string>
@@ -24,8 +27,18 @@ type OperateAgentsDeps = {
 /** The operator's actions on the agents of this node. Each throws CodedError UNKNOWN_AGENT for an unknown id. */
 export interface OperateAgents {
   list(): OwnAgent[]
-  /** Hosts an agent that is already in agents.yaml. An agent that cannot run is shown with the reason and not sold. */
-  keep(definition: AgentDefinition): Promise<OwnAgent>
+  /**
+   * Hosts an agent, and does not write it to agents.yaml. An agent that cannot run is shown with the reason and not sold.
+   *
+   * @param options.stored the agent is in agents.yaml already (the default), so that `reload` follows its entry
+   */
+  keep(definition: AgentDefinition, options?: { stored: boolean }): Promise<OwnAgent>
+  /**
+   * Reads agents.yaml again and takes over what changed in it. Agents that did not come from the file stay.
+   *
+   * @throws CodedError CONFIG_INVALID, AGENTS_TOO_MANY or an error of the store: then nothing has changed
+   */
+  reload(): Promise<ReloadedAgents>
   get(id: string): OwnAgent
   /**
    * Changes the agent here, on the market and in agents.yaml. @throws CodedError INVALID_REQUEST, FIELD_NOT_ALLOWED …
@@ -41,9 +54,7 @@ export interface OperateAgents {
 }
 
 export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
-  const { registry, agents, clock } = deps
-  // Changes run one after the other. Each starts from the result of the one before: a new price must not undo a pause.
-  const inTurn = createLane()
+  const { registry, agents, clock, inTurn } = deps
 
   function hosted(id: string): HostedAgent {
     const agent = registry.get(id)
@@ -59,6 +70,25 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
       ...ownAgent(agent, deps.isListed(id)),
       ...(isSold && { sold_elsewhere: true as const }),
       ...(places.length > 0 && { differs_at: places }),
+    }
+  }
+
+  /** An agent that is gone, as it was. */
+  function gone(before: OwnAgent): OwnAgent {
+    const { differs_at: _before, ...removed } = before
+    const places = deps.unlike(before.name)
+    return { ...removed, ...(places.length > 0 && { differs_at: places }), listed: false }
+  }
+
+  async function reload(): Promise<ReloadedAgents> {
+    const { added, changed, removed, unchanged, kept } = await reloadAgents(deps)
+    const shown = (ids: readonly string[]) => ids.map((id) => view(hosted(id)))
+    return {
+      added: shown(added),
+      changed: shown(changed),
+      removed: removed.map((one) => gone(view(one))),
+      unchanged,
+      kept,
     }
   }
 
@@ -91,7 +121,12 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
 
   return {
     list: () => registry.list().map(view),
-    keep: async (definition) => view(hosted(await agents.register(definition, { persist: false, keepBroken: true }))),
+    keep: (definition, { stored } = { stored: true }) =>
+      inTurn(async () => {
+        const id = await agents.register(definition, { persist: false, stored, keepBroken: true })
+        return view(hosted(id))
+      }),
+    reload: () => inTurn(reload),
     get: (id) => view(hosted(id)),
     update: (id, change) => inTurn(() => update(id, change)),
     setPaused: (id, paused) =>
@@ -103,9 +138,7 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
       inTurn(async () => {
         const agent = view(hosted(id))
         await agents.remove(id)
-        const { differs_at: _before, ...removed } = agent
-        const places = deps.unlike(agent.name)
-        return { ...removed, ...(places.length > 0 && { differs_at: places }), listed: false }
+        return gone(agent)
       }),
     async test(id, task, signal) {
       hosted(id)

@@ -42,6 +42,9 @@ function setup(createRuntime = createTestRuntime, channel?: () => Promise<OwnLis
       signed.delete(id)
       left.push(id)
     },
+    async check({ description }: OwnListing) {
+      if (description.length > 100) throw new Error('the listing has too many bytes')
+    },
     get: (id: string) => listed.get(id) as never,
     own: () => [...listed.values()].map((own) => ({ ...own, seller_id: sellerId }) as never),
   } as Partial<Replica> as Replica
@@ -71,6 +74,7 @@ function setup(createRuntime = createTestRuntime, channel?: () => Promise<OwnLis
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
       persisted.push(name)
+      return true
     },
     forget: async (name) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')

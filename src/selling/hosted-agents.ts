@@ -4,18 +4,15 @@ import type { Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { AgentError } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
-import { defined } from '../lib/defined.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Asset } from '../payments/assets.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { ServedAgent, ServedAgents } from '../protocols/x402/exchange.ts'
 import { type AgentDefinition, priceOf } from '../schema/agent.ts'
-import { CHANNEL_SCHEME } from '../schema/channel.ts'
 import type { ListingRecord } from '../schema/listing.ts'
-import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import type { Hex } from '../schema/primitives.ts'
-import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Exchanges } from '../store/exchanges.ts'
+import { DEFAULT_STREAMING, isPaid, listingOf } from './agent-listing.ts'
 import { hostedAgent, type OwnCall, runOwnAgent, runWithHistory } from './own-runs.ts'
 
 type OwnAgentsDeps = {
@@ -34,8 +31,11 @@ type OwnAgentsDeps = {
   isAhead(agentId: string): Promise<boolean>
   /** Returns the agent's token on the chain (ERC-8004). */
   tokenOf(agentId: string): Promise<string | undefined>
-  /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
-  persist(definition: AgentDefinition): Promise<void>
+  /**
+   * Writes a definition to agents.yaml, so that it survives a restart (D12). @returns false for one that cannot be
+   * written, such as a function
+   */
+  persist(definition: AgentDefinition): Promise<boolean>
   forget(name: string): Promise<unknown>
   /** The ids of the agents that other processes of this seller sell. */
   soldElsewhere(): ReadonlySet<string>
@@ -50,11 +50,29 @@ export interface OwnAgents {
   /**
    * Registers an agent and lists it on the market unless it is paused. Replaces an agent of the same name.
    *
+   * @param options.stored the agent is in agents.yaml already
    * @param options.keepBroken also keep an agent that cannot run, off the market, with the reason as its notice
    * @returns the agent's id
    * @throws AgentError 'AGENT_NOT_RUNNABLE' for an agent that cannot run, unless `keepBroken` is set
    */
-  register(definition: AgentDefinition, options: { persist: boolean; keepBroken?: boolean }): Promise<string>
+  register(
+    definition: AgentDefinition,
+    options: { persist: boolean; stored?: boolean; keepBroken?: boolean },
+  ): Promise<string>
+  /** True if the agent is in agents.yaml, as far as this node has read or written the file. */
+  isStored(id: string): boolean
+  /**
+   * Changes nothing. @throws AgentError 'AGENT_NOT_RUNNABLE' for an agent that lacks a part, CodedError
+   * 'LISTING_INVALID' for one that no other node would list
+   */
+  check(definition: AgentDefinition): Promise<void>
+  /**
+   * Makes an agent anew from what its definition names, such as a program that was missing. Publishes nothing unless it
+   * can run now and could not before. @returns true in that case
+   */
+  refresh(id: string): Promise<boolean>
+  /** Removes an agent that is no longer in agents.yaml from the market. Its running calls end as they began. */
+  drop(id: string): Promise<void>
   /** Removes an agent from the market and from agents.yaml. Its running calls end as they began. */
   remove(id: string): Promise<void>
   /** Runs an agent for its operator. The run is unpaid and not recorded, and works for paused agents too. */
@@ -76,12 +94,12 @@ export interface OwnAgents {
   delistUnknown(): Promise<void>
 }
 
-const DEFAULT_STREAMING = 'owed_once_shown'
-
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   const { registry, replica, exchanges } = deps
   /** The tokens of hosted agents. Read whenever an agent is registered or listed, because every served call needs it. */
   const tokens = new Map<string, string>()
+  /** Agents of agents.yaml. Others live as long as the process. */
+  const stored = new Set<string>()
 
   async function readToken(id: string): Promise<string | undefined> {
     const token = await deps.tokenOf(id)
@@ -91,6 +109,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
 
   async function withdraw(id: string): Promise<void> {
     registry.remove(id)
+    stored.delete(id)
     await deps.tellOthers()
     await stopSelling(id)
   }
@@ -121,7 +140,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   const hosted = (id: string) => hostedAgent(registry, id)
 
   return {
-    async register(definition, { persist, keepBroken = false }) {
+    async register(definition, { persist, stored: isStored = false, keepBroken = false }) {
       const id = agentId(deps.sellerId, definition.name)
       // Before the agent is registered, because it serves calls from then on.
       await readToken(id)
@@ -131,7 +150,8 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         if (agent.lacks !== undefined && !keepBroken)
           throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
         await offer(agent)
-        if (persist) await deps.persist(definition)
+        if (persist ? await deps.persist(definition) : isStored) stored.add(id)
+        else stored.delete(id)
       } catch (error) {
         // Undo a registration that failed halfway: the agent would vanish at a restart. The replaced agent keeps
         // selling.
@@ -140,6 +160,20 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       }
       return agent.id
     },
+    isStored: (id) => stored.has(id),
+    async check(definition) {
+      const agent = await registry.sketch(definition)
+      if (agent.lacks === 'part') throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
+      if (definition.paused !== true) await replica.check(listingOf(agent, {}, deps))
+    },
+    async refresh(id) {
+      const before = hosted(id)
+      const agent = await registry.register(before.definition, { keepBroken: true })
+      const isBack = before.lacks !== undefined && agent.lacks === undefined
+      if (isBack) await offer(agent)
+      return isBack
+    },
+    drop: withdraw,
     async remove(id) {
       const { name } = hosted(id).definition
       await deps.forget(name)
@@ -227,36 +261,5 @@ export function createServedAgents(
     offered: () => registry.list().map(({ id }) => id),
     // A paid result is delivered even if selling has stopped since.
     tokenOf: (id) => agents.served(id)?.tokenId,
-  }
-}
-
-function isPaid({ definition }: HostedAgent): boolean {
-  return priceOf(definition) > 0n
-}
-
-function listingOf(
-  { id, definition, model, timeoutMs }: HostedAgent,
-  { token_id, channel }: { token_id: string | undefined; channel: ListingRecord['channel'] },
-  { asset, payTo, sellerName }: OwnAgentsDeps,
-) {
-  const price = priceOf(definition)
-  const free = price === 0n
-  return {
-    id,
-    name: definition.name,
-    description: definition.description,
-    price_atomic: price,
-    model,
-    tags: definition.tags ?? [],
-    protocols: free ? [MARKETPLACE_PROTOCOL, X402_PROTOCOL] : [X402_PROTOCOL],
-    network: asset.network,
-    asset: asset.address,
-    pay_to: payTo,
-    ...(token_id !== undefined && { token_id }),
-    timeout_seconds: Math.ceil(timeoutMs / 1000),
-    ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
-    ...(channel !== undefined && { channel, ...defined({ pricing: definition.pricing }) }),
-    ...(definition.price === undefined && { schemes: [CHANNEL_SCHEME] }),
-    ...(sellerName !== undefined && { seller_name: sellerName }),
   }
 }

@@ -1,10 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { CodedError } from '../../src/lib/errors.ts'
 import type { NodeEvent } from '../../src/schema/events.ts'
-import { cli, fakeNode, fleet, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
+import type { OwnAgent, ReloadedAgents } from '../../src/schema/own-agent.ts'
+import { agentId, cli, fakeNode, fleet, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
+const STARTS_WITH_NODE = 'no node runs on this data directory: the change starts with the node (stoa start)\n'
 const add = ['agent', 'config', 'add', '--name', 'Echo', '--description', 'Says it again.', '--price', '0.10']
 
 test('agent config add writes agents.yaml, list shows the agent, remove deletes it', async () => {
@@ -17,7 +20,7 @@ test('agent config add writes agents.yaml, list shows the agent, remove deletes 
   expect(added).toEqual({
     code: 0,
     stdout: `added Echo (0.1 USDC) in ${file}\n`,
-    stderr: 'the change takes effect at the next stoa start\n',
+    stderr: STARTS_WITH_NODE,
   })
   expect(await readFile(file, 'utf8')).toContain('name: Echo')
   const json = await cli(['agent', 'config', 'list', '--json'], options)
@@ -58,15 +61,76 @@ test('ADR-22 agent config add sets a remote agent and its highest cost, and warn
   const loss = await cli([...elsewhere, '0.2'], { dataDir: dataDir() })
   expect(loss).toMatchObject({ code: 0, stderr: expect.stringMatching(/at a loss.*earns 0\.1 USDC.*pay 0\.2/) })
   const fits = await cli([...elsewhere, '0.1'], { dataDir: dataDir() })
-  expect(fits.stderr).toBe('the change takes effect at the next stoa start\n')
+  expect(fits.stderr).toBe(STARTS_WITH_NODE)
   const { stdout } = await cli(['agent', 'config', 'list', '--json'], { dataDir: dataDir() })
   expect(JSON.parse(stdout)[0]).toMatchObject({ a2a: 'https://agents.example/a2a/x', max_price: 0.1 })
 })
 
-test('with a running node, agent config add says to restart it', async () => {
-  await runningNode(dataDir())
-  const run = await cli(add, { dataDir: dataDir() })
-  expect(run.stderr).toMatch(/restart it to apply the change\n$/)
+const echo: OwnAgent = {
+  ...{ id: agentId, name: 'Echo', description: 'Says it again.', price: 100_000n, price_atomic: '100000' },
+  ...{ runs: 'builtin/echo', tags: [], timeout_seconds: 120, paused: false, listed: true, runnable: true },
+  managed_in_file: false,
+}
+const nothing: ReloadedAgents = { added: [], changed: [], removed: [], unchanged: 0, kept: [] }
+
+test('a running node takes what agent config writes, and the command says what became of it', async () => {
+  const answers: ReloadedAgents[] = [
+    { ...nothing, added: [echo] },
+    { ...nothing, changed: [{ ...echo, listed: false, runnable: false, notice: 'OPENAI_API_KEY is not set' }] },
+    { ...nothing, removed: [echo] },
+    { ...nothing, unchanged: 3, kept: ['Echo'] },
+  ]
+  const { parts } = await runningNode(dataDir(), { reloadAgents: async () => answers.shift()! })
+  const options = { dataDir: dataDir(), parts }
+  expect(await cli(add, options)).toMatchObject({
+    code: 0,
+    stderr: `Echo is on the market for 0.1 USDC: ${agentId}\n`,
+  })
+  expect((await cli(add, options)).stderr).toBe(
+    'Echo was changed: it is not on the market: OPENAI_API_KEY is not set\n',
+  )
+  const removed = await cli(['agent', 'config', 'remove', '--name', 'Echo', '--json'], options)
+  expect(JSON.parse(removed.stdout)).toMatchObject({
+    ...{ removed: 'Echo', restart_needed: false },
+    reloaded: { removed: [{ name: 'Echo' }] },
+  })
+  const kept = await cli(['agent', 'reload'], options)
+  expect(kept).toMatchObject({ code: 0, stdout: 'nothing changed: 3 agents of the file are as they were\n' })
+  expect(kept.stderr).toContain('Echo stays as it is')
+})
+
+test('a node that does not take the change is said to sell as before, and the command fails', async () => {
+  const problem = 'agents.yaml:7: "Other": command: nope is not there'
+  const refuse = async () => {
+    throw new CodedError('CONFIG_INVALID', problem)
+  }
+  const { parts } = await runningNode(dataDir(), { reloadAgents: refuse })
+  const run = await cli(add, { dataDir: dataDir(), parts })
+  expect(run).toMatchObject({ code: 2, stdout: expect.stringContaining('added Echo') })
+  expect(run.stderr).toBe(
+    `the running node did not take the change, and sells as before: ${problem}\nThen run stoa agent reload\n`,
+  )
+  const json = await cli([...add, '--json'], { dataDir: dataDir(), parts })
+  expect(json.code).toBe(2)
+  expect(JSON.parse(json.stdout)).toMatchObject({ replaced: true, restart_needed: true, problem })
+})
+
+test('a node of an earlier version has to be restarted', async () => {
+  const old = async () => {
+    throw new CodedError('METHOD_NOT_ALLOWED', 'this path answers GET, PATCH, DELETE')
+  }
+  const { parts } = await runningNode(dataDir(), { reloadAgents: old })
+  expect(await cli(add, { dataDir: dataDir(), parts })).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/its version cannot reload: .*Restart it to apply the change\n$/),
+  })
+})
+
+test('without a node, agent reload says so', async () => {
+  expect(await cli(['agent', 'reload'], { dataDir: dataDir() })).toMatchObject({
+    code: 6,
+    stderr: expect.stringContaining('no Stoa node is running'),
+  })
 })
 
 test.each([

@@ -218,6 +218,9 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
         seen.registered.push(definition)
         return {}
       },
+      async reload() {
+        seen.calls.push('reload')
+      },
     },
     async execute(request) {
       seen.executed.push(request)
@@ -257,6 +260,7 @@ const unasked = Object.fromEntries(
       'workflow',
       'workflows',
       'ownAgents',
+      'reloadAgents',
       'updateAgent',
       'pauseAgent',
       'resumeAgent',

@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { readAgentsFile } from '../../src/config/agents-yaml.ts'
+import { CodedError } from '../../src/lib/errors.ts'
 import { soldMcpProgram } from '../support/sold-mcp.ts'
 import { useSoldServices } from '../support/sold-services.ts'
 import { keys, openTerminal } from '../support/terminal.ts'
@@ -163,10 +164,15 @@ test('--dry-run prints entries that agents.yaml takes, runs nothing and writes n
   expect(await agents()).toHaveLength(7)
 })
 
-test('a running node is told of: it takes the agents at its next start', async () => {
-  await runningNode(dataDir())
-  const run = await sell(services.mcp.url, '--tool', 'forecast', '--price', '0', '--yes')
-  expect(run.stderr).toContain('restart it to apply the change')
+test('a running node of an earlier version has to be restarted, and without a node the agents start with it', async () => {
+  const flags = [services.mcp.url, '--tool', 'forecast', '--price', '0', '--yes']
+  expect((await sell(...flags)).stderr).toContain('the change starts with the node')
+  const reloadAgents = async () => {
+    throw new CodedError('METHOD_NOT_ALLOWED', 'this path answers GET')
+  }
+  const { parts } = await runningNode(dataDir(), { reloadAgents })
+  const run = await cli(['sell', ...flags, '--name', 'Second'], { dataDir: dataDir(), parts })
+  expect(run.stderr).toContain('Restart it to apply the change')
 })
 
 test.each([

@@ -206,7 +206,7 @@ test('a data directory that is not a directory is refused first, with the fix', 
 test('an agent that cannot run here and that another process sells is no warning, and is said to be on sale there', async () => {
   const worker = 'agents:\n  - {name: Counter, description: d, price: 0, worker: true}\n'
   await writeFile(join(dataDir(), 'agents.yaml'), worker)
-  const { parts } = fakeNode({ ownAgents: { keep: async () => ({ sold_elsewhere: true }) } })
+  const { parts } = fakeNode({ ownAgents: { keep: async () => ({ sold_elsewhere: true }), reload: async () => {} } })
   const { stdout } = await startAndStop([], { parts })
   expect(stdout).toContain('On sale at other processes of this seller: Counter')
   expect(stdout).not.toMatch(/not on the market|No agents/)

@@ -272,6 +272,7 @@ export function fakeDeps({
       register: registerAgent,
       models: async () => ({ servers: [], builtin: [{ model: 'builtin/echo', description: 'The task itself.' }] }),
       list: () => [ownAgentFixture],
+      reload: async () => ({ added: [ownAgentFixture], changed: [], removed: [], unchanged: 2, kept: [] }),
       update: async (_id, { price = ownAgentFixture.price }) => ({ ...ownAgentFixture, price }),
       setPaused: async (_id, paused) => ({ ...ownAgentFixture, paused }),
       remove: async () => ({ ...ownAgentFixture, listed: false }),

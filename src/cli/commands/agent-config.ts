@@ -6,12 +6,11 @@ import { formatPrice } from '../../schema/amount.ts'
 import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
 import { Pricing } from '../../schema/pricing.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
-import { isAlive } from '../../store/lock.ts'
-import { readNodeFile } from '../../store/node-file.ts'
-import { type Context, command, option, repeated, required } from '../command.ts'
+import { command, option, repeated, required } from '../command.ts'
 import { CliError, UsageError } from '../exit-code.ts'
 import { agentPriceText, columns, printableLine } from '../text/terminal-text.ts'
 import { inspectAgents } from './agent-notices.ts'
+import { sayTold, tellNode, toldExitCode, toldFields } from './agent-reload.ts'
 import { instructionsFileOption, modelOptions, readModelOptions } from './model-options.ts'
 import { pricingOptions, readPricing } from './pricing-options.ts'
 import { placedWords } from './program-words.ts'
@@ -57,7 +56,7 @@ export const agentConfigAdd = command({
   local: true,
   summary: 'Add an agent to agents.yaml, or replace the agent with that name',
   details:
-    'The node registers every agent of agents.yaml when it starts. docs/agents-yaml.md lists all fields. If --command names a file in the current directory, its full path is stored.',
+    'A node that runs on the data directory takes the change at once. Another takes it at its next start. docs/agents-yaml.md lists all fields. If --command names a file in the current directory, its full path is stored.',
   examples: [
     'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
     'stoa agent config add --name Poet --description "Writes poems." --price 0.05 --instructions-file poet.md --temperature 1.2',
@@ -111,17 +110,21 @@ export const agentConfigAdd = command({
     const path = dataFile(config.dataDir, 'agents')
     const replaced = (await readAgentsFile(path)).some(({ name }) => name === definition.name)
     await addAgentToFile(path, definition)
-    const running = await runsOn(config.dataDir)
+    const told = await tellNode(context, config, secrets)
     if (context.json) {
-      context.printJson({ agent: z.encode(AgentDefinition, definition), file: path, replaced, restart_needed: running })
+      const agent = z.encode(AgentDefinition, definition)
+      context.printJson({ agent, file: path, replaced, ...toldFields(told) })
     } else {
       context.print(
         `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${agentPriceText({ ...definition, price: priceOf(definition) })}) in ${path}`,
       )
-      // The node may start with keys that this shell does not have, so the agent is stored anyway.
-      if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(notice.text)))
-      tellWhen(context, running)
+      // The node may start with keys that this shell does not have, so the agent is stored anyway. A node that has taken
+      // the agent says itself what it lacks.
+      if (notice !== undefined && told.state !== 'taken')
+        context.tell(context.style.stderr.yellow(printableLine(notice.text)))
+      sayTold(context, told)
     }
+    return toldExitCode(told)
   },
 })
 
@@ -160,7 +163,7 @@ export const agentConfigRemove = command({
     ),
   },
   async run(context, { name, ...flags }) {
-    const { config } = await context.loadConfig(flags)
+    const { config, secrets } = await context.loadConfig(flags)
     const path = dataFile(config.dataDir, 'agents')
     if (!(await removeAgentFromFile(path, name.trim()))) {
       throw new CliError(
@@ -168,12 +171,13 @@ export const agentConfigRemove = command({
         `${path} has no agent named ${JSON.stringify(printableLine(name, 80))}: stoa agent config list lists the names`,
       )
     }
-    const running = await runsOn(config.dataDir)
-    if (context.json) context.printJson({ removed: name.trim(), file: path, restart_needed: running })
+    const told = await tellNode(context, config, secrets)
+    if (context.json) context.printJson({ removed: name.trim(), file: path, ...toldFields(told) })
     else {
       context.print(`removed ${printableLine(name)} from ${path}`)
-      tellWhen(context, running)
+      sayTold(context, told)
     }
+    return toldExitCode(told)
   },
 })
 
@@ -208,19 +212,6 @@ export function readDefinition(given: {
 
 function priceNumber(price: bigint): number {
   return Number(formatPrice(price))
-}
-
-export async function runsOn(dataDir: string): Promise<boolean> {
-  const file = await readNodeFile(dataDir)
-  return file !== undefined && isAlive(file.pid)
-}
-
-export function tellWhen(context: Context, running: boolean): void {
-  context.tell(
-    running
-      ? 'a node is running on this data directory: restart it to apply the change'
-      : 'the change takes effect at the next stoa start',
-  )
 }
 
 /** What an agent runs. A URL is not shown, because it may contain a key. */

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
 import * as z from 'zod'
 import { readAgentsFile } from '../../config/agents-yaml.ts'
 import type { Config } from '../../config/config.ts'
@@ -106,13 +107,15 @@ export const start = command({
     const broken = new Set(
       notices.filter((notice) => notice.broken || notice.lacks !== undefined).map(({ definition }) => definition),
     )
-    return await runNode(context, { config, secrets, definitions, notices, broken, warnings })
+    return await runNode(context, { config, secrets, fromFile, definitions, notices, broken, warnings })
   },
 })
 
 type Plan = {
   config: Config
   secrets: Secrets
+  /** The agents of agents.yaml, as the file was when the command began. */
+  fromFile: readonly AgentDefinition[]
   definitions: readonly AgentDefinition[]
   /** Agents that cannot run. They are stored and not listed. */
   broken: ReadonlySet<AgentDefinition>
@@ -202,7 +205,7 @@ function warnOfSlowSignatures(logger: Logger, signal: AbortSignal): void {
 /** Starts the node and lists its agents. An agent that fails is reported and skipped, so that the others can sell. */
 async function startAndList(
   node: OwnNode,
-  { definitions, broken, warnings }: Pick<Plan, 'definitions' | 'broken' | 'warnings'>,
+  { config, fromFile, definitions, broken, warnings }: Plan,
   logger: Logger,
 ): Promise<{ listings: Listing[]; elsewhere: ReadonlySet<AgentDefinition> }> {
   await node.start()
@@ -210,18 +213,34 @@ async function startAndList(
   /** Another process of this seller has a worker for them, for example. */
   const elsewhere = new Set<AgentDefinition>()
   for (const definition of definitions) {
+    const stored = fromFile.includes(definition)
     try {
       if (definition.paused === true || broken.has(definition)) {
-        const { sold_elsewhere: isSold } = await node.ownAgents.keep(definition)
+        const { sold_elsewhere: isSold } = await node.ownAgents.keep(definition, { stored })
         if (isSold) elsewhere.add(definition)
-      } else listings.push(await node.registerAgent(definition, { persist: false }))
+      } else listings.push(await node.registerAgent(definition, { persist: false, stored }))
     } catch (error) {
       logger.error({ agent_name: definition.name, err: error }, 'an agent could not be registered')
       warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)
-      if (error instanceof CodedError && error.code === 'AGENT_NOT_RUNNABLE') await node.ownAgents.keep(definition)
+      if (error instanceof CodedError && error.code === 'AGENT_NOT_RUNNABLE')
+        await node.ownAgents.keep(definition, { stored })
     }
   }
+  await followFile(node, { config, fromFile, warnings })
   return { listings, elsewhere }
+}
+
+/** Takes over what changed in agents.yaml while the node started: nobody could tell it then. */
+async function followFile(
+  node: OwnNode,
+  { config, fromFile, warnings }: Pick<Plan, 'config' | 'fromFile' | 'warnings'>,
+): Promise<void> {
+  try {
+    const now = await readAgentsFile(dataFile(config.dataDir, 'agents'))
+    if (!isDeepStrictEqual(now, fromFile)) await node.ownAgents.reload()
+  } catch (error) {
+    warnings.push(`agents.yaml changed while the node started, and the change was not taken over: ${reasonOf(error)}`)
+  }
 }
 
 /** Hides the keys that the node has created or read from the logs. */

@@ -8,8 +8,8 @@ import { patientFetch } from '../../lib/http.ts'
 import { AgentDefinition, priceOf } from '../../schema/agent.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { type Context, command } from '../command.ts'
-import { runsOn, tellWhen } from '../commands/agent-config.ts'
 import { inspectAgents } from '../commands/agent-notices.ts'
+import { sayTold, tellNode, toldExitCode, toldFields } from '../commands/agent-reload.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { agentPriceText, printable, printableLine } from '../text/terminal-text.ts'
 import { findService } from './find-service.ts'
@@ -30,7 +30,7 @@ export const sell = command({
   summary:
     'Make agents of a service that exists: an A2A agent, an OpenAPI document, an MCP server, a model server or a URL',
   details:
-    'Finds out what the target is and says so, tests each agent with a task, and writes the agents into agents.yaml. Each tool of an MCP server and each operation of an OpenAPI document is an agent of its own. The words after -- start an MCP server that is a program.',
+    'Finds out what the target is and says so, tests each agent with a task, and writes the agents into agents.yaml. A node that runs on the data directory sells them at once. Each tool of an MCP server and each operation of an OpenAPI document is an agent of its own. The words after -- start an MCP server that is a program.',
   examples: [
     'stoa sell https://tools.example/mcp',
     'stoa sell https://api.example/openapi.json --operation getForecast --price 0.01 --api-key-env WEATHER_KEY --yes',
@@ -57,8 +57,7 @@ export const sell = command({
     }
     const trials = await tryAll(context, { plans, asks, flags, config, secrets })
     if (trials === undefined) return exitCodes.interrupted
-    await store(context, { plans, trials, service, config, secrets })
-    return exitCodes.done
+    return store(context, { plans, trials, service, config, secrets })
   },
 })
 
@@ -189,18 +188,19 @@ type Stored = {
   secrets: Secrets
 }
 
-async function store(context: Context, { plans, trials, service, config, secrets }: Stored): Promise<void> {
+/** Writes the agents, and lets a running node sell them. @returns the exit code */
+async function store(context: Context, { plans, trials, service, config, secrets }: Stored): Promise<number> {
   const definitions = plans.map(({ definition }) => definition)
   await openDataDir(config.dataDir)
   const path = dataFile(config.dataDir, 'agents')
   await addNewAgentsToFile(path, definitions)
-  const running = await runsOn(config.dataDir)
+  const told = await tellNode(context, config, secrets)
   if (context.json) {
     const { kind, what } = service
     const tests = trials.map((trial, index) => ({ name: definitions[index]!.name, ...trial }))
     const agents = definitions.map((one) => z.encode(AgentDefinition, one))
-    context.printJson({ service: { kind, what }, agents, tests, file: path, restart_needed: running })
-    return
+    context.printJson({ service: { kind, what }, agents, tests, file: path, ...toldFields(told) })
+    return toldExitCode(told)
   }
   for (const definition of definitions) {
     const price = agentPriceText({ ...definition, price: priceOf(definition) })
@@ -213,7 +213,9 @@ async function store(context: Context, { plans, trials, service, config, secrets
         'the service wants a key: write api_key_env: NAME into the entries, and set that variable',
       ),
     )
-  for (const { definition, text } of await inspectAgents(definitions, secrets, config.dataDir))
+  const notices = told.state === 'taken' ? [] : await inspectAgents(definitions, secrets, config.dataDir)
+  for (const { definition, text } of notices)
     context.tell(context.style.stderr.yellow(`${printableLine(definition.name)}: ${printableLine(text, 300)}`))
-  tellWhen(context, running)
+  sayTold(context, told)
+  return toldExitCode(told)
 }

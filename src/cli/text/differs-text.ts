@@ -7,5 +7,5 @@ export function differsText(name: string, places: readonly string[] | undefined)
   if (places === undefined || places.length === 0) return undefined
   const shown = places.slice(0, PLACES_SHOWN).join('; ') + (places.length > PLACES_SHOWN ? ' and more' : '')
   const what = `${name}: this process only. Others have other settings, or do not have it: ${shown}.`
-  return printableLine(`${what} Run the same command there, or copy agents.yaml and restart them one by one`, 600)
+  return printableLine(`${what} Run the same command there, or copy agents.yaml and run stoa agent reload there`, 600)
 }

@@ -55,7 +55,7 @@ describe('D16 T12 every operation has a scope', () => {
     operators.push('listTokens', 'listWebhooks', 'pauseAgent', 'registerAgent', 'registerOnchain', 'removeAgent')
     operators.push('removeImport', 'removeWebhook', 'replaceTransaction', 'resumeAgent', 'retryPayment', 'revokeToken')
     operators.push('refundPayment', 'sendFromWallet', 'inviteWorker', 'listWorkers', 'revokeWorker')
-    operators.push('testAgent', 'testDoors', 'testWebhook', 'tryAgent', 'updateAgent')
+    operators.push('reloadAgents', 'testAgent', 'testDoors', 'testWebhook', 'tryAgent', 'updateAgent')
     const admin = rows.filter(({ scope }) => scope === 'admin').map(({ id }) => id)
     // What left this list would be open to every token that may execute.
     expect(admin).toEqual(expect.arrayContaining(operators))

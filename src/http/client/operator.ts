@@ -6,7 +6,7 @@ import type { ImportAgent } from '../../schema/import.ts'
 import { type PaymentQuery, PaymentRecords, Stats } from '../../schema/ledger.ts'
 import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
-import { OwnAgent, OwnAgents, TestResult, type UpdateAgent } from '../../schema/own-agent.ts'
+import { OwnAgent, OwnAgents, ReloadedAgents, TestResult, type UpdateAgent } from '../../schema/own-agent.ts'
 import type { Page } from '../../schema/page.ts'
 import { PaymentRecord } from '../../schema/payment-record.ts'
 import { Pricing } from '../../schema/pricing.ts'
@@ -16,6 +16,7 @@ import { at, type Options, type PageOptions, type Requests } from './requests.ts
 /** The operator's calls to a node. The functions throw the errors of ApiClient. */
 export type OperatorCalls = AccessCalls & {
   ownAgents(options?: Options): Promise<OwnAgent[]>
+  reloadAgents(options?: Options): Promise<ReloadedAgents>
   updateAgent(id: string, change: UpdateAgent, options?: Options): Promise<OwnAgent>
   pauseAgent(id: string, options?: Options): Promise<OwnAgent>
   resumeAgent(id: string, options?: Options): Promise<OwnAgent>
@@ -41,6 +42,9 @@ const CHAIN_TIMEOUT_MS = 120_000
 /** The longest run of an agent, plus 30 s. */
 const TEST_TIMEOUT_MS = (RUN_SECONDS_MAX + 30) * 1000
 
+/** Modules of many agents may have to load. */
+const RELOAD_TIMEOUT_MS = 60_000
+
 const usdc = (amount: bigint) => Number(formatPrice(amount))
 
 export function operatorCalls({ request, linked }: Requests): OperatorCalls {
@@ -49,6 +53,8 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
   return {
     ...accessCalls({ request, linked }),
     ownAgents: (options) => request('/agents/own', OwnAgents, options),
+    reloadAgents: (options) =>
+      request('/agents/reload', ReloadedAgents, { timeoutMs: RELOAD_TIMEOUT_MS, ...options }, {}),
     updateAgent(id, { price, pricing, max_price, ...change }, options) {
       const amounts = {
         ...(price !== undefined && { price: usdc(price) }),

@@ -6,6 +6,7 @@ import {
   OwnAgent,
   OwnAgents,
   type RegisteredAgent,
+  ReloadedAgents,
   TestAgent,
   TestResult,
   TryAgent,
@@ -15,7 +16,10 @@ import type { OperateAgents } from '../../../selling/agent-admin.ts'
 import { type Operation, operation } from '../operation.ts'
 import { refuseAgent } from './refuse-agent.ts'
 
-export type OwnAgentsPart = Pick<OperateAgents, 'list' | 'update' | 'setPaused' | 'remove' | 'test' | 'tryOut'> & {
+export type OwnAgentsPart = Pick<
+  OperateAgents,
+  'list' | 'reload' | 'update' | 'setPaused' | 'remove' | 'test' | 'tryOut'
+> & {
   register(definition: AgentDefinition): Promise<RegisteredAgent>
   models(signal: AbortSignal): Promise<AvailableModels>
 }
@@ -27,6 +31,7 @@ const writing = ['UNKNOWN_AGENT', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'] as con
 export function ownAgentRoutes(ownAgents: OwnAgentsPart): Operation[] {
   return [
     listOwnAgents(ownAgents),
+    reloadAgents(ownAgents),
     updateAgent(ownAgents),
     removeAgent(ownAgents),
     setPaused(ownAgents, true, { verb: 'pause', summary: 'Take an own agent off the market, and keep it' }),
@@ -48,6 +53,21 @@ const listOwnAgents = (ownAgents: OwnAgentsPart) =>
     scope: 'read',
     response: OwnAgents,
     handler: ({ caller }) => (permits(caller.scope, 'admin') ? ownAgents.list() : ownAgents.list().map(withoutPrivate)),
+  })
+
+const reloadAgents = (ownAgents: OwnAgentsPart) =>
+  operation({
+    ...all,
+    id: 'reloadAgents',
+    method: 'POST',
+    repeatable: true,
+    path: '/agents/reload',
+    summary: 'Read agents.yaml again',
+    description:
+      'Adds, changes and removes the agents whose entries changed, without a restart. The others stay as they are. Running tasks end as they began. A file with a mistake changes nothing: the error names the line and the agent. Keys are those that the node had at its start. Other processes of the seller read their own agents.yaml, each when it is asked.',
+    response: ReloadedAgents,
+    errors: ['CONFIG_INVALID', 'AGENTS_TOO_MANY', 'LISTINGS_FULL', 'STORE_WRITE_FAILED'],
+    handler: () => ownAgents.reload().catch(refuseAgent),
   })
 
 const updateAgent = (ownAgents: OwnAgentsPart) =>
