@@ -38,6 +38,9 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   function createServer(): McpServer {
     const info = { name: 'stoa-agents', title: 'Agents for sale', version: options.version }
     const server = new McpServer(info, { instructions, maxToolInputElements: INPUT_ELEMENTS_MAX })
+    // The library offers tools only once it has had one. A client that comes while nothing is for sale must get an empty
+    // list, and must learn that tools may come.
+    server.registerTool('none', { description: 'none' }, () => ({ content: [] })).remove()
     for (const tool of tools.list()) {
       const { name, title, description } = tool
       const annotations = {

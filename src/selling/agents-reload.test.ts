@@ -88,7 +88,7 @@ test('one mistake changes nothing, and the error names line, agent and remedy of
       agentsOf(entry('A', 'price: 1'), entry('C')),
       /^agents\.yaml:2: "A": A has no program: install it\nagents\.yaml:3: "C": C has/,
     ],
-    [agentsOf(entry('D'), entry('B', 'price: 1'), '- {name: E, descr'), /agents\.yaml:4: not valid YAML/],
+    [agentsOf(entry('D'), entry('B', 'price: 1'), '- {name: E, descr'), /agents\.yaml:5: not valid YAML/],
     [agentsOf(entry('D'), '- {name: E, description: d}'), /agents\.yaml:3: agents\[1\]: price/],
     [agentsOf(...['D', 'E', 'F', 'G', 'H', 'I'].map((name) => entry(name))), /would host 6 agents, and 5 are the most/],
   ] as const) {

@@ -82,7 +82,8 @@ test('a running node takes what agent config writes, and the command says what b
   ]
   const { parts } = await runningNode(dataDir(), { reloadAgents: async () => answers.shift()! })
   const options = { dataDir: dataDir(), parts }
-  expect(await cli(add, options)).toMatchObject({
+  const added = await cli([...add, '--model', 'builtin/echo'], options)
+  expect(added).toMatchObject({
     code: 0,
     stderr: `Echo is on the market for 0.1 USDC: ${agentId}\n`,
   })
@@ -105,7 +106,7 @@ test('a node that does not take the change is said to sell as before, and the co
     throw new CodedError('CONFIG_INVALID', problem)
   }
   const { parts } = await runningNode(dataDir(), { reloadAgents: refuse })
-  const run = await cli(add, { dataDir: dataDir(), parts })
+  const run = await cli([...add, '--model', 'builtin/echo'], { dataDir: dataDir(), parts })
   expect(run).toMatchObject({ code: 2, stdout: expect.stringContaining('added Echo') })
   expect(run.stderr).toBe(
     `the running node did not take the change, and sells as before: ${problem}\nThen run stoa agent reload\n`,
