@@ -7,6 +7,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { spawnStoa } from '../../devnet/cli-process.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import type { NodeStatus } from '../../src/schema/api.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { OwnAgent, ReloadedAgents } from '../../src/schema/own-agent.ts'
 import { ask, call } from '../support/api-calls.ts'
@@ -140,6 +141,43 @@ test('a call whose price changes while it runs is served at the old price, and t
   await seen('Slow', 20_000n)
   expect(listedAt('Slow')!.version).toBeGreaterThan(version)
   expect(await buy(id, 'new price')).toMatchObject({ payment: { amount_atomic: '20000' } })
+})
+
+test('while the price changes again and again, what buyers paid is what the seller earned, and failed calls cost nothing', async () => {
+  const write = (price: string) => writeFile(file(), `agents:\n${echo('Busy', `price: ${price}`)}`)
+  await write('0.01')
+  const [{ id } = { id: '' }] = (await reload()).added
+  await seen('Busy', 10_000n)
+  const before = await devnet.chain.balanceOf(payee)
+  let isOver = false
+  let paid = 0n
+  const prices = new Set<string>()
+  async function buyOn(worker: number): Promise<void> {
+    for (let made = 0; !isOver; made += 1) {
+      try {
+        const { payment } = await buy(id, `${worker} ${made}`)
+        paid += BigInt(payment!.amount_atomic)
+        prices.add(payment!.amount_atomic)
+      } catch (error) {
+        // The listing that the buyer has and the price that the seller asks may differ for a moment.
+        expect((error as { code?: string }).code).toMatch(/LISTING_MISMATCH|PAYMENT_AMOUNT_WRONG|OVER_PRICE/)
+      }
+    }
+  }
+  const buying = Promise.all([1, 2, 3, 4].map(buyOn))
+  for (const price of ['0.005', '0.01', '0.005', '0.01', '0.005']) {
+    const so = paid
+    await write(price)
+    expect(await reload()).toMatchObject({ changed: [{ name: 'Busy', price }] })
+    await until(() => paid > so + 20_000n, WAIT)
+  }
+  isOver = true
+  await buying
+  expect([...prices].sort()).toEqual(['10000', '5000'])
+  await until(async () => (await devnet.chain.balanceOf(payee)) === before + paid, WAIT)
+  const settled = async () => (await ask<NodeStatus>(seller.ready.api_url, '/status')).settlement
+  await until(async () => (await settled()).pending === 0, WAIT)
+  expect(await settled()).toEqual({ pending: 0, failed: 0 })
 })
 
 test('a payment that was signed for the old price and comes after the change is refused, and nobody is charged', async () => {
