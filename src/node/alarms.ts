@@ -261,7 +261,7 @@ function unlikeProcesses(found: Differences | undefined): OpenAlarm[] {
     ...(agents.length === 0 ? [] : [`They have other settings for ${namesText(agents)}, or not all have it.`]),
     ...(budget ? ['Their budgets differ.'] : []),
   ]
-  const text = `${what.join(' ')} Give all the same agents.yaml and config.yaml, and restart them one by one. stoa doctor names them.`
+  const text = `${what.join(' ')} Give all the same agents.yaml (stoa agent reload) and config.yaml (restart them one by one). stoa doctor names them.`
   return [{ ...{ id: 'processes_differ', kind: 'processes_differ', severity: 'warn', title, text, count: 1 }, mark }]
 }
 

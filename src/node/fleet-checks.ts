@@ -118,7 +118,7 @@ function otherConfiguration(one: Reporting, me: Reporting): Finding[] {
       : [
           warn(
             `${one.place} has other agents than ${me.place}: ${agentsText(agents, one.report, me.report)}`,
-            'give all processes the same agents.yaml, then restart them one by one',
+            'give all processes the same agents.yaml, then run stoa agent reload at each',
           ),
         ]),
     ...(budget

@@ -76,6 +76,23 @@ test('what cannot be listed, or kept, is refused with what to do, and the agent 
   expect(body).toMatchObject([{ name: 'Echo', description: 'repeats', price: '0.5', listed: true }])
 })
 
+test('a paused agent has no listing to return, so its registration is refused and nothing of it is kept', async () => {
+  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
+  const agent = { name: 'Echo', description: 'repeats', price: 0n, model: 'builtin/echo' }
+  const refused = seller.registerAgent({ ...agent, paused: true })
+  await expect(refused).rejects.toMatchObject({
+    code: 'INVALID_REQUEST',
+    message: expect.stringContaining('ownAgents.keep'),
+  })
+  expect((await call(seller, 'GET', '/agents/own')).body).toEqual([])
+  await expect(readFile(join(seller.dataDir, 'agents.yaml'))).rejects.toMatchObject({ code: 'ENOENT' })
+  // One that is on the market stays as it was.
+  await seller.registerAgent(agent)
+  await expect(seller.registerAgent({ ...agent, paused: true })).rejects.toMatchObject({ code: 'INVALID_REQUEST' })
+  expect((await call(seller, 'GET', '/agents/own')).body).toMatchObject([{ paused: false, listed: true }])
+  expect(await seller.ownAgents.keep({ ...agent, paused: true })).toMatchObject({ paused: true, listed: false })
+})
+
 test('T12: what an agent of agents.yaml runs is not changed over HTTP', async () => {
   const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
   const { id } = await seller.registerAgent({ name: 'Own', description: 'd', price: 0n, command: ['/bin/cat'] })
