@@ -77,7 +77,7 @@ test('T35: who lists an agent under the name of a well-known model gets no more 
     const wish = { names: [name], asked, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
     const search = { find: () => listing, page: () => ({ items: [], next: undefined }) }
     const known = new KnownAgents({ search, clock: new HandClock() })
-    return candidates(wish, { search, known, perCall: () => 1_000_000n })[0]!.maxPrice
+    return candidates(wish, { search, known, perCall: () => 1_000_000n, isAllowed: () => true })[0]!.maxPrice
   }
   expect(limit('gpt-4o-mini')).toBe(10_000n)
   expect(limit('GPT-4o-mini')).toBe(10_000n)
