@@ -1,6 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
@@ -14,6 +13,7 @@ import { sendStream, sendWhole } from './answers.ts'
 import { DoorError, internalError } from './door-error.ts'
 import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
 import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
+import { GivenResults } from './given-results.ts'
 import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
@@ -54,8 +54,6 @@ const RUNNING_MAX = 128
 const KEY_MS = JOIN_MS
 /** How long a result answers a request of which an SDK says that it sends it again. */
 const SENT_AGAIN_MS = 10 * 60_000
-/** Results of which this process knows that they were given. The result of an order that is not known answers for longer. */
-const GIVEN_MAX = 4_000
 
 /** Agents behind the API that OpenAI's clients speak. */
 export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
@@ -65,21 +63,17 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const calls = new SharedCalls<Served>(clock, answeringAgain(deps))
   const stopping = new AbortController()
   const meter = new DoorMeter(deps.meters, clock)
+  const given = new GivenResults()
   /** What is answered from an order that was made before is not spent again. */
   const metered: ServeDeps = {
     ...deps,
     known: new KnownAgents(deps),
-    isGiven: (orderId) => given.get(orderId) !== undefined,
+    isGiven: given.has,
     async execute(request) {
       const result = await deps.execute(request)
       meter.bought(result)
       return result
     },
-  }
-  /** Orders whose results clients have got. */
-  const given = new BoundedMap<string, true>(GIVEN_MAX)
-  const onGiven = ({ result: { order_id: orderId } }: Served) => {
-    if (orderId !== undefined) given.set(orderId, true)
   }
   let running = 0
 
@@ -155,13 +149,13 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     ended.catch(() => undefined)
     if (asked.ignored.length > 0) response.setHeader('x-stoa-ignored', asked.ignored.join(', '))
     const answering = { request: asked, form, now }
-    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven, known })
+    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven: given.note, known })
     const outcome = await Promise.race([aborted(signal), ended.then(() => 'answered' as const, outcomeOf)])
     if ((!isFirst || live.isTaken) && outcome !== 'left') meter.joined()
     if (asked.stream) return outcome
     const served = await ended
     sendWhole(answering, response, served)
-    if (outcome === 'answered') onGiven(served)
+    if (outcome === 'answered') given.note(served)
     return outcome
   }
 

@@ -37,14 +37,7 @@ export function answerInRoom(
   /** True while Node writes: it writes the head too, if nobody has. */
   let isWriting = false
   let isRefused = false
-  let held = 0
-  let holds: Hold[] = []
-
-  function release(): void {
-    for (const hold of holds) hold[Symbol.dispose]()
-    holds = []
-    held = 0
-  }
+  const room = new Room(take)
 
   /** Writes, after the head that waits. */
   function writeOut<T>(write: () => T): T {
@@ -61,31 +54,14 @@ export function answerInRoom(
 
   /** False: there is no room, and the answer is over. */
   function makeRoom(bytes: number): boolean {
-    if (isRefused) return false
-    // Node drops what is written now, and nobody would give the room back.
-    if (response.destroyed) return true
-    const unread = response.writableLength + bytes
-    if (unread <= SMALL_BYTES || unread <= held) return true
-    const taken = take(unread - held)
-    if (taken instanceof Hold) {
-      holds.push(taken)
-      held = unread
-      return true
-    }
+    // Node drops what is written to a client that has left, and nobody would give the room back.
+    if (response.destroyed || isRefused || room.holds(response.writableLength + bytes)) return !isRefused
     isRefused = true
-    if (response.headersSent || response.destroyed) response.destroy()
-    else refuse()
-    return false
-  }
-
-  function refuse(): void {
     head = undefined
-    for (const name of ['content-length', 'content-encoding', 'etag']) response.removeHeader(name)
-    if (!request.complete) response.setHeader('connection', 'close')
-    const many = 'too many answers wait to be read: send the same request again, a payment with it buys nothing twice'
-    const { status, headers, body } = new PublicError('BUSY', many, { retryAfterSeconds: 2 })
-    original.writeHead(status, { ...headers, 'content-type': 'application/json' })
-    original.end(body)
+    if (!request.complete && !response.headersSent) response.setHeader('connection', 'close')
+    if (response.headersSent || response.destroyed) response.destroy()
+    else refuse(response, original)
+    return false
   }
 
   Object.assign(writing, {
@@ -100,7 +76,7 @@ export function answerInRoom(
     write(chunk, ...more) {
       if (!makeRoom(lengthOf(chunk))) return true
       const isTaken = writeOut(() => original.write(chunk, ...more))
-      if (response.writableLength <= SMALL_BYTES) release()
+      if (response.writableLength <= SMALL_BYTES) room.release()
       return isTaken
     },
     end(chunk, ...more) {
@@ -108,8 +84,42 @@ export function answerInRoom(
       return writeOut(() => original.end(chunk, ...more))
     },
   } satisfies Writing)
-  response.on('drain', release)
-  response.once('close', release)
+  response.on('drain', () => room.release())
+  response.once('close', () => room.release())
+}
+
+/** The room that one answer has. */
+class Room {
+  readonly #take: (bytes: number) => Hold | Refusal
+  #held = 0
+  #parts: Hold[] = []
+
+  constructor(take: (bytes: number) => Hold | Refusal) {
+    this.#take = take
+  }
+
+  /** Takes what is missing for so many unread bytes. False: there is not so much. */
+  holds(bytes: number): boolean {
+    if (bytes <= SMALL_BYTES || bytes <= this.#held) return true
+    const taken = this.#take(bytes - this.#held)
+    if (!(taken instanceof Hold)) return false
+    this.#parts.push(taken)
+    this.#held = bytes
+    return true
+  }
+
+  release(): void {
+    for (const part of this.#parts.splice(0)) part[Symbol.dispose]()
+    this.#held = 0
+  }
+}
+
+function refuse(response: ServerResponse, { writeHead, end }: Writing): void {
+  for (const name of ['content-length', 'content-encoding', 'etag']) response.removeHeader(name)
+  const many = 'too many answers wait to be read: send the same request again, a payment with it buys nothing twice'
+  const { status, headers, body } = new PublicError('BUSY', many, { retryAfterSeconds: 2 })
+  writeHead(status, { ...headers, 'content-type': 'application/json' })
+  end(body)
 }
 
 function lengthOf(chunk: Chunk | undefined): number {
