@@ -20,7 +20,7 @@ export type ReloadDeps = {
 }
 
 /** What a reload changes, by agent id. */
-export type ReloadResult = {
+type ReloadResult = {
   added: string[]
   changed: string[]
   /** The agents as they were. */

@@ -95,7 +95,7 @@ export interface OwnAgents {
 }
 
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
-  const { registry, replica, exchanges } = deps
+  const { registry, replica } = deps
   /** The tokens of hosted agents. Read whenever an agent is registered or listed, because every served call needs it. */
   const tokens = new Map<string, string>()
   /** Agents of agents.yaml. Others live as long as the process. */
@@ -161,11 +161,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       return agent.id
     },
     isStored: (id) => stored.has(id),
-    async check(definition) {
-      const agent = await registry.sketch(definition)
-      if (agent.lacks === 'part') throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
-      if (definition.paused !== true) await replica.check(listingOf(agent, {}, deps))
-    },
+    check: (definition) => checkAgent(definition, deps),
     async refresh(id) {
       const before = hosted(id)
       const agent = await registry.register(before.definition, { keepBroken: true })
@@ -190,22 +186,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     served(id) {
       const agent = registry.get(id)
       if (agent === undefined || agent.definition.paused === true || agent.lacks !== undefined) return undefined
-      const { definition, timeoutMs } = agent
-      return {
-        id,
-        amount: priceOf(definition),
-        ...(definition.pricing !== undefined && { pricing: definition.pricing }),
-        ...(definition.price === undefined && { isOnChannelsOnly: true as const }),
-        timeoutMs,
-        tokenId: tokens.get(id) ?? '',
-        streaming: definition.streaming ?? DEFAULT_STREAMING,
-        ...(definition.max_price !== undefined && { isAhead: () => deps.isAhead(id) }),
-        ...(definition.worker !== undefined && {
-          isSoldElsewhere: () => deps.soldElsewhere().has(id),
-          isFreeElsewhere: () => deps.slots.wouldWait(id) && deps.takesElsewhere(definition.name),
-        }),
-        run: (call) => runWithHistory(agent, call, exchanges),
-      }
+      return servedAgent(agent, tokens.get(id) ?? '', deps)
     },
     relist: (id) => offer(hosted(id)),
     async followChannels() {
@@ -231,6 +212,35 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       await Promise.allSettled(registry.list().map(({ id }) => stopSelling(id, soldElsewhere)))
     },
   }
+}
+
+/** An agent as the protocols sell it. */
+function servedAgent(agent: HostedAgent, tokenId: string, deps: OwnAgentsDeps): ServedAgent {
+  const { id, definition, timeoutMs } = agent
+  return {
+    id,
+    amount: priceOf(definition),
+    ...(definition.pricing !== undefined && { pricing: definition.pricing }),
+    ...(definition.price === undefined && { isOnChannelsOnly: true as const }),
+    timeoutMs,
+    tokenId,
+    streaming: definition.streaming ?? DEFAULT_STREAMING,
+    ...(definition.max_price !== undefined && { isAhead: () => deps.isAhead(id) }),
+    ...(definition.worker !== undefined && {
+      isSoldElsewhere: () => deps.soldElsewhere().has(id),
+      isFreeElsewhere: () => deps.slots.wouldWait(id) && deps.takesElsewhere(definition.name),
+    }),
+    run: (call) => runWithHistory(agent, call, deps.exchanges),
+  }
+}
+
+/** See {@link OwnAgents} `check`. */
+async function checkAgent(definition: AgentDefinition, deps: OwnAgentsDeps): Promise<void> {
+  const agent = await deps.registry.sketch(definition)
+  if (agent.lacks === 'part') throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
+  if (definition.paused === true) return
+  const channel = isPaid(agent) ? await deps.channel?.() : undefined
+  await deps.replica.check(listingOf(agent, { channel }, deps))
 }
 
 export function createServedAgents(
