@@ -151,13 +151,13 @@ test('while the price changes again and again, what buyers paid is what the sell
   const before = await devnet.chain.balanceOf(payee)
   let isOver = false
   let paid = 0n
-  const prices = new Set<string>()
+  const made = new Map<string, number>()
   async function buyOn(worker: number): Promise<void> {
-    for (let made = 0; !isOver; made += 1) {
+    for (let i = 0; !isOver; i += 1) {
       try {
-        const { payment } = await buy(id, `${worker} ${made}`)
+        const { payment } = await buy(id, `${worker} ${i}`)
         paid += BigInt(payment!.amount_atomic)
-        prices.add(payment!.amount_atomic)
+        made.set(payment!.amount, (made.get(payment!.amount) ?? 0) + 1)
       } catch (error) {
         // The listing that the buyer has and the price that the seller asks may differ for a moment.
         expect((error as { code?: string }).code).toMatch(/LISTING_MISMATCH|PAYMENT_AMOUNT_WRONG|OVER_PRICE/)
@@ -166,14 +166,13 @@ test('while the price changes again and again, what buyers paid is what the sell
   }
   const buying = Promise.all([1, 2, 3, 4].map(buyOn))
   for (const price of ['0.005', '0.01', '0.005', '0.01', '0.005']) {
-    const so = paid
+    const before = made.get(price) ?? 0
     await write(price)
     expect(await reload()).toMatchObject({ changed: [{ name: 'Busy', price }] })
-    await until(() => paid > so + 20_000n, WAIT)
+    await until(() => (made.get(price) ?? 0) > before + 1, WAIT)
   }
   isOver = true
   await buying
-  expect([...prices].sort()).toEqual(['10000', '5000'])
   await until(async () => (await devnet.chain.balanceOf(payee)) === before + paid, WAIT)
   const settled = async () => (await ask<NodeStatus>(seller.ready.api_url, '/status')).settlement
   await until(async () => (await settled()).pending === 0, WAIT)
