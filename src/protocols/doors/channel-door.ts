@@ -57,7 +57,6 @@ const SHOWN_RATE = { burst: 20, perSecond: 5, keysMax: 10_000 }
 
 const ERROR = 'invalid_batch_settlement_evm_'
 const MISMATCH = `${ERROR}cumulative_amount_mismatch`
-
 const RESEND = 'Sign nothing new: send the same request with the same payment again'
 
 type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
