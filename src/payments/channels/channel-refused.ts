@@ -18,3 +18,8 @@ export class ChannelRefused extends Error {
 export class ChannelsBusy extends Error {
   override name = 'ChannelsBusy'
 }
+
+/** The error for a channel that another process of this seller has. */
+export function elsewhere(): ChannelRefused {
+  return new ChannelRefused('elsewhere', 'another process of this seller has this channel; nothing was charged here')
+}

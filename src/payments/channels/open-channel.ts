@@ -8,7 +8,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { SellerChannelStore, StoredSellerChannel } from '../../store/seller-channels.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import type { AskedCall } from './call-turn.ts'
-import { ChannelRefused } from './channel-refused.ts'
+import { elsewhere } from './channel-refused.ts'
 import {
   type AgreedRefund,
   type Ask,
@@ -92,6 +92,11 @@ export class OpenChannel {
 
   get isIdle(): boolean {
     return !this.#isWorking && this.#sums.channel.asked === 0n && this.#queued === 0
+  }
+
+  /** True while calls have ended that the ledger cannot store: their charges are not in the sums yet. */
+  get isKeeping(): boolean {
+    return this.#isKeeping
   }
 
   get #queued(): number {
@@ -290,9 +295,4 @@ export class OpenChannel {
     const owedSince = unclaimedOf(channel) > 0n ? (this.#record.owedSince ?? now) : undefined
     return { ...this.#record, peerId, onChain, seenAt, best, charged, seq, refund, owedSince, usedAt: now }
   }
-}
-
-/** The error for a channel that another process of this seller has. */
-export function elsewhere(): ChannelRefused {
-  return new ChannelRefused('elsewhere', 'another process of this seller has this channel; nothing was charged here')
 }

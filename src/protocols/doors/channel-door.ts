@@ -16,10 +16,10 @@ import type { ChannelPayload } from '../../schema/x402-http.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
-import { asPeerError, sellOnChannel } from '../x402/channel-sale.ts'
+import { sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
-import { baseOf, isShown, keptOpen, priceOf } from './channel-base.ts'
+import { asKnown, baseOf, isShown, keptOpen, priceOf, RESEND, unstored } from './channel-base.ts'
 import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
 import type { DoorAnswer } from './door-sales.ts'
 
@@ -57,7 +57,6 @@ const SHOWN_RATE = { burst: 20, perSecond: 5, keysMax: 10_000 }
 
 const ERROR = 'invalid_batch_settlement_evm_'
 const MISMATCH = `${ERROR}cumulative_amount_mismatch`
-const RESEND = 'Sign nothing new: send the same request with the same payment again'
 
 type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
 type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller }
@@ -138,9 +137,12 @@ export class ChannelDoor {
   async #answer(call: DoorCall): Promise<ChannelAnswer> {
     try {
       this.#stopping.signal.throwIfAborted()
-      if (call.payload.type === 'refund') return await this.#refund(call, call.payload)
-      const stored = await this.#deps.payments.get(call.id)
-      return await (stored === undefined ? this.#sell(call) : this.#again(stored, call))
+      const { payload } = call
+      const stored = payload.type === 'refund' ? undefined : await this.#deps.payments.get(call.id)
+      if (stored !== undefined) return await this.#again(stored, call)
+      const kept = unstored(call, this.#deps)
+      if (kept !== undefined) return kept
+      return await (payload.type === 'refund' ? this.#refund(call, payload) : this.#sell(call))
     } catch (error) {
       return (await this.#answeredElsewhere(call, error)) ?? this.#failure(call, error)
     }
@@ -279,14 +281,6 @@ export class ChannelDoor {
       return refused(`${ERROR}channel_not_found: ${message}`)
     }
     return refused(message)
-  }
-}
-
-function asKnown(error: unknown): unknown {
-  try {
-    return asPeerError(error)
-  } catch (cause) {
-    return cause
   }
 }
 

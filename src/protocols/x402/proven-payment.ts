@@ -1,5 +1,5 @@
 import { channelCallId } from '../../payments/channels/call-id.ts'
-import { elsewhere } from '../../payments/channels/open-channel.ts'
+import { elsewhere } from '../../payments/channels/channel-refused.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'

@@ -1,0 +1,50 @@
+/** Calls on payment channels over HTTP, while the seller cannot store how they have ended. */
+import { createHash } from 'node:crypto'
+import { expect, onTestFinished, test } from 'vitest'
+import { ChannelDoor } from '../../src/protocols/doors/channel-door.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
+import { StoreError } from '../../src/store/store-error.ts'
+import { ChannelBuyer, channelTerms, FakeChannels, PRICE } from '../support/channel-buyer.ts'
+import { agentId, usdc } from '../support/payments.ts'
+import { TestSeller } from '../support/x402-seller.ts'
+
+test('hazard 7.1: while the disk is full, a call that was run is neither corrected nor charged again, and its client gets the result later', async () => {
+  const ledger = openDatabase({ path: ':memory:' })
+  let isFull = false
+  const failing: LedgerDatabase = {
+    ...ledger,
+    commit: (...change) =>
+      isFull ? Promise.reject(new StoreError('STORE_WRITE_FAILED', 'the disk is full')) : ledger.commit(...change),
+  }
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  chain.set(buyer.id, 100n * PRICE)
+  const seller = await new TestSeller({ ledger: failing, channels: { reader: chain, ...channelTerms } }).start()
+  onTestFinished(() => seller.stop())
+  const door = new ChannelDoor({ ...seller.deps, channels: seller.deps.channels! })
+  const ask = (input: string, max: bigint) =>
+    door.sell({
+      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
+      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
+    })
+
+  expect(await ask('first', PRICE)).toMatchObject({ kind: 'sold', output: expect.any(String) })
+  seller.work = async () => {
+    isFull = true
+    return 'kept'
+  }
+  expect(await ask('second', 2n * PRICE)).toMatchObject({ kind: 'pending' })
+  expect(await ask('second', 2n * PRICE)).toMatchObject({ kind: 'pending' })
+  expect(await ask('third', 2n * PRICE)).toMatchObject({ kind: 'busy' })
+  isFull = false
+  seller.work = async () => 'new'
+  await seller.deps.running.get([...seller.deps.running.keys()][0]!)
+  expect(await ask('second', 2n * PRICE)).toMatchObject({
+    kind: 'sold',
+    output: 'kept',
+    settled: { charge: { amount: PRICE, total: 2n * PRICE } },
+  })
+  expect(await ask('third', 3n * PRICE)).toMatchObject({ kind: 'sold', output: 'new' })
+  expect(seller.runs).toHaveLength(3)
+})
