@@ -145,6 +145,16 @@ test.each([
   await close()
 })
 
+test('a browser whose language is no language tag, as under LANG=C, shows the chart', async () => {
+  const { page, close } = await visit(browser, node.url)
+  await page.addInitScript(() => {
+    Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix', configurable: true })
+  })
+  await page.goto(`${node.url}/dashboard`)
+  await page.locator('.chart canvas').waitFor()
+  await close()
+})
+
 test('the overview of a large node is shown at once, and its response is small', async () => {
   const { page, bytes, close } = await visit(browser, node.url)
   const longest = await watchStalls(page)

@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'react'
+import '../language.ts'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { useIsDark } from '../theme.ts'
