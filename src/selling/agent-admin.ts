@@ -7,7 +7,7 @@ import type { createLane } from '../lib/lane.ts'
 import { AgentDefinition, priceOf, privateFields, runsOwn } from '../schema/agent.ts'
 import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, ReloadedAgents, TestResult, UpdateAgent } from '../schema/own-agent.ts'
-import { type ReloadDeps, reloadAgents } from './agents-reload.ts'
+import type { ReloadDeps } from './agents-reload.ts'
 import type { OwnAgents } from './hosted-agents.ts'
 
 type OperateAgentsDeps = ReloadDeps & {
@@ -81,6 +81,8 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
   }
 
   async function reload(): Promise<ReloadedAgents> {
+    // It reads YAML, which a start without a file must not load.
+    const { reloadAgents } = await import('./agents-reload.ts')
     const { added, changed, removed, unchanged, kept } = await reloadAgents(deps)
     const shown = (ids: readonly string[]) => ids.map((id) => view(hosted(id)))
     return {

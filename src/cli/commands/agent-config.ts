@@ -113,7 +113,7 @@ export const agentConfigAdd = command({
     const told = await tellNode(context, config, secrets)
     if (context.json) {
       const agent = z.encode(AgentDefinition, definition)
-      context.printJson({ agent, file: path, replaced, ...toldFields(told) })
+      context.printJson({ agent, file: path, replaced, ...(await toldFields(told)) })
     } else {
       context.print(
         `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${agentPriceText({ ...definition, price: priceOf(definition) })}) in ${path}`,
@@ -172,7 +172,7 @@ export const agentConfigRemove = command({
       )
     }
     const told = await tellNode(context, config, secrets)
-    if (context.json) context.printJson({ removed: name.trim(), file: path, ...toldFields(told) })
+    if (context.json) context.printJson({ removed: name.trim(), file: path, ...(await toldFields(told)) })
     else {
       context.print(`removed ${printableLine(name)} from ${path}`)
       sayTold(context, told)

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
-import { type OwnAgent, ReloadedAgents } from '../../schema/own-agent.ts'
+import type { OwnAgent, ReloadedAgents } from '../../schema/own-agent.ts'
 import { type Context, command } from '../command.ts'
 import { exitCodeOf, exitCodes } from '../exit-code.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
@@ -19,7 +19,7 @@ export const agentReload = command({
   async run(context, flags) {
     const node = await remoteNode(context, flags)
     const reloaded = await node.reloadAgents({ signal: context.io.signal })
-    if (context.json) context.printJson(z.encode(ReloadedAgents, reloaded))
+    if (context.json) context.printJson(await jsonOf(reloaded))
     else sayReloaded(context, reloaded, context.print)
   },
 })
@@ -53,13 +53,19 @@ export async function tellNode(context: Context, config: Config, secrets: Secret
 }
 
 /** The fields of a JSON answer. */
-export function toldFields(told: Told): object {
+export async function toldFields(told: Told): Promise<object> {
   return {
     restart_needed: told.state === 'unreached' || told.state === 'refused',
-    ...(told.state === 'taken' && { reloaded: z.encode(ReloadedAgents, told.reloaded) }),
+    ...(told.state === 'taken' && { reloaded: await jsonOf(told.reloaded) }),
     ...(told.state === 'unreached' && { problem: told.reason }),
     ...(told.state === 'refused' && { problem: reasonOf(told.error) }),
   }
+}
+
+/** A start of a node loads this file, and must not load what answers of the API look like. */
+async function jsonOf(reloaded: ReloadedAgents): Promise<unknown> {
+  const { ReloadedAgents: schema } = await import('../../schema/own-agent.ts')
+  return z.encode(schema, reloaded)
 }
 
 /** The file is written in any case. A node that refuses to follow it is a failure all the same. */

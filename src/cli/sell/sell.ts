@@ -199,7 +199,7 @@ async function store(context: Context, { plans, trials, service, config, secrets
     const { kind, what } = service
     const tests = trials.map((trial, index) => ({ name: definitions[index]!.name, ...trial }))
     const agents = definitions.map((one) => z.encode(AgentDefinition, one))
-    context.printJson({ service: { kind, what }, agents, tests, file: path, ...toldFields(told) })
+    context.printJson({ service: { kind, what }, agents, tests, file: path, ...(await toldFields(told)) })
     return toldExitCode(told)
   }
   for (const definition of definitions) {
