@@ -18,13 +18,18 @@ const SHORT_LENGTH = 4_096
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
+/** The value of a JSON text like `readPeerJson`, or undefined if something is wrong with the text. */
+export function parseJson(text: string | Uint8Array, limits = JSON_LIMITS): unknown {
+  const json = readPeerJson(text, limits)
+  return json.ok ? json.value : undefined
+}
+
 /**
- * The value of a JSON text, or undefined if the text is not JSON, exceeds the limits, or its bytes are not UTF-8. The limits
+ * The value of a JSON text, or what is wrong with it: it is not JSON, exceeds the limits, or its bytes are not UTF-8. The limits
  * of a short text are not checked.
  */
-export function parseJson(text: string | Uint8Array, limits = JSON_LIMITS): unknown {
-  const json = readJson(text, text.length <= SHORT_LENGTH ? UNLIMITED : limits)
-  return json.ok ? json.value : undefined
+export function readPeerJson(text: string | Uint8Array, limits = JSON_LIMITS): Json {
+  return readJson(text, text.length <= SHORT_LENGTH ? UNLIMITED : limits)
 }
 
 /** The value of a JSON text, or what is wrong with it, as words that follow a subject such as "the body". */

@@ -75,6 +75,14 @@ describe('1000: refuses', () => {
   })
 })
 
+test('1000 names the limit that valid JSON exceeds', () => {
+  const because = (text: string) => refused({ type: 'x402.request', data: Buffer.from(text) }).message
+  const keys = JSON.stringify(Object.fromEntries(Array.from({ length: 500_000 }, (_, index) => [index, 1])))
+  expect(because(keys)).toBe('the data has more than 100000 values')
+  expect(because(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)).toBe('the data is nested deeper than 64 levels')
+  expect(because(`{${' '.repeat(5_000)}`)).toBe('the data is not JSON in UTF-8')
+})
+
 test('T8: prototype keys in a message change nothing', () => {
   const [valid] = vectors.valid
   const text = JSON.stringify(valid!.message).replace(

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { parseJson } from '../../lib/json.ts'
+import { readPeerJson } from '../../lib/json.ts'
 import type { Charge } from '../../schema/channel.ts'
 import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -114,9 +114,9 @@ function withTexts(value: unknown): unknown {
 
 /** @throws PeerError `INVALID_MESSAGE` */
 export function jsonOf(data: Uint8Array): unknown {
-  const json = parseJson(data)
-  if (json === undefined) throw new PeerError('INVALID_MESSAGE', 'the data is not JSON in UTF-8')
-  return json
+  const json = readPeerJson(data)
+  if (!json.ok) throw new PeerError('INVALID_MESSAGE', `the data ${json.reason}`)
+  return json.value
 }
 
 function correlationIdOf(json: unknown): string | undefined {
