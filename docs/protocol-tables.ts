@@ -1,8 +1,16 @@
 /** Tables of docs/protocol.md, out of the schemas that check every message. */
 import * as z from 'zod'
-import { ChannelPayment, ChannelStatement, ChannelTerms, Charge } from '../src/schema/channel.ts'
+import {
+  ChannelConfig,
+  ChannelDeposit,
+  ChannelPayment,
+  ChannelStatement,
+  ChannelTerms,
+  Charge,
+} from '../src/schema/channel.ts'
 import { ListingRecord } from '../src/schema/listing.ts'
 import { Authorization, PaymentEnvelope, PaymentRequirements } from '../src/schema/payment.ts'
+import { ListedPricing, Units } from '../src/schema/pricing.ts'
 import { Receipt } from '../src/schema/receipt.ts'
 import { workMessages } from '../src/schema/work.ts'
 import { x402Errors, x402Messages } from '../src/schema/x402.ts'
@@ -12,8 +20,16 @@ const schemaOf = (type: z.ZodType) =>
   z.toJSONSchema(type, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as Schema
 
 /** Types that other messages hold, under the headings they have on the page. */
-const channels = { ChannelPayment, Charge, ChannelStatement, ChannelTerms }
-const inner = { PaymentRequirements, PaymentEnvelope, Authorization, ...channels, Receipt, ListingRecord }
+const channels = { ChannelPayment, ChannelConfig, ChannelDeposit, Charge, Units, ChannelStatement, ChannelTerms }
+const inner = {
+  PaymentRequirements,
+  PaymentEnvelope,
+  Authorization,
+  ...channels,
+  Receipt,
+  ListingRecord,
+  ListedPricing,
+}
 const link = (name: string) => (Object.hasOwn(inner, name) ? `[${name}](#${name.toLowerCase()})` : name)
 
 export function protocolTables(): Record<string, string> {

@@ -31,19 +31,21 @@ export const ChannelAmount = z
 const Party = Address.refine((address) => !NOBODY.test(address), 'is the zero address, which the contract refuses')
 
 /** The terms of a payment channel. They never change, because their hash is the channel's id. */
-export const ChannelConfig = z.object({
-  payer: Party,
-  /** The key that signs vouchers. Zero: the payer signs them. */
-  payerAuthorizer: Address,
-  receiver: Party,
-  /** The key that signs claims and refunds for the receiver. */
-  receiverAuthorizer: Party,
-  token: Party,
-  /** Seconds that the receiver has to claim after the payer starts a withdrawal. */
-  withdrawDelay: z.int().min(WITHDRAW_DELAY_SECONDS_MIN).max(WITHDRAW_DELAY_SECONDS_MAX),
-  /** Tells channels with otherwise the same terms apart. */
-  salt: Hash32,
-})
+export const ChannelConfig = z
+  .object({
+    payer: Party,
+    /** The key that signs vouchers. Zero: the payer signs them. */
+    payerAuthorizer: Address,
+    receiver: Party,
+    /** The key that signs claims and refunds for the receiver. */
+    receiverAuthorizer: Party,
+    token: Party,
+    /** Seconds that the receiver has to claim after the payer starts a withdrawal. */
+    withdrawDelay: z.int().min(WITHDRAW_DELAY_SECONDS_MIN).max(WITHDRAW_DELAY_SECONDS_MAX),
+    /** Tells channels with otherwise the same terms apart. */
+    salt: Hash32,
+  })
+  .meta({ id: 'ChannelConfig', description: 'The terms of a payment channel.' })
 export type ChannelConfig = z.infer<typeof ChannelConfig>
 
 /** The payer's word that the receiver may claim up to this much in all. A later voucher replaces it. */
@@ -71,15 +73,17 @@ export const Charge = z
 export type Charge = z.infer<typeof Charge>
 
 /** A deposit by EIP-3009 that anyone can send. `salt` goes into the nonce beside the channel's id. */
-const ChannelDeposit = z.object({
-  amount: ChannelAmount.refine((amount) => amount > 0n, 'is 0, which the contract refuses'),
-  authorization: z.object({
-    validAfter: UnixSecondsText,
-    validBefore: UnixSecondsText,
-    salt: Hash32,
-    signature: Signature65,
-  }),
-})
+export const ChannelDeposit = z
+  .object({
+    amount: ChannelAmount.refine((amount) => amount > 0n, 'is 0, which the contract refuses'),
+    authorization: z.object({
+      validAfter: UnixSecondsText,
+      validBefore: UnixSecondsText,
+      salt: Hash32,
+      signature: Signature65,
+    }),
+  })
+  .meta({ id: 'ChannelDeposit', description: 'A deposit by EIP-3009 that anyone can send.' })
 
 /** How a request pays by a channel. It stands beside the payment of the scheme `exact`, so old sellers answer 2001. */
 export const ChannelPayment = z

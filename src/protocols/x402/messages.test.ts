@@ -1,7 +1,15 @@
 import { streamPair } from '@libp2p/utils'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { channelVectors, vectorConfig } from '../../../test/support/channel-vectors.ts'
 import { readVectors } from '../../../test/support/read-vectors.ts'
+import { assets } from '../../payments/assets.ts'
+import { recoverSigner } from '../../payments/authorization.ts'
+import { channelId, depositDigest } from '../../payments/channel-digests.ts'
+import { channelCallId } from '../../payments/channels/call-id.ts'
+import { addressOfPublicKey } from '../../payments/secp256k1.ts'
+import { checkVoucher } from '../../payments/voucher.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import { type X402MessageType, x402Errors } from '../../schema/x402.ts'
 import { encodeTextFrame } from '../frame.ts'
 import { FramedStream } from '../framed-stream.ts'
@@ -40,6 +48,30 @@ test.each(vectors.valid)('$type: $about', async ({ type, message, canonical }) =
   const frame = await received.read(open)
   expect(frame?.type).toBe(type)
   expect(JSON.parse(Buffer.from(frame!.data).toString())).toEqual(canonical ?? message)
+})
+
+test('the messages of channels hold the terms, the voucher and the deposit of channels.json', () => {
+  const payments = vectors.valid.flatMap(({ type, message }) => {
+    const parsed = parseMessage(frameOf(type, message))
+    return parsed.type === 'x402.request' && parsed.message.payment?.channel ? [parsed.message.payment.channel] : []
+  })
+  const config = vectorConfig('A', 84532)
+  const { accounts, deposits } = channelVectors
+  const signed = deposits.find(({ channel, chainId }) => channel === 'A' && chainId === 84532)!
+  for (const { voucher } of payments) expect(checkVoucher(config, voucher, 84532)).toMatchObject({ ok: true })
+  const [made] = payments.filter(({ deposit }) => deposit !== undefined)
+  expect(channelId(made!.config!, 84532)).toBe(signed.channelId)
+  const { amount, authorization } = made!.deposit!
+  const terms = { channelId: signed.channelId, payer: accounts.payer.address, amount, ...authorization }
+  const recovered = recoverSigner(
+    depositDigest({ ...terms, salt: authorization.salt as Hex }, assets['eip155:84532']),
+    authorization.signature,
+  )
+  expect(recovered).toMatchObject({ ok: true })
+  expect(recovered.ok && addressOfPublicKey(recovered.publicKey)).toBe(accounts.payer.address)
+  expect(payments).toHaveLength(2)
+  const charged = vectors.valid.find(({ message }) => message.charge !== undefined)!.message
+  expect(charged.payment_id).toBe(channelCallId(signed.channelId, String(charged.correlation_id)))
 })
 
 test.each(vectors.invalid)('1000: refuses $type with $about', ({ type, message, path }) => {
