@@ -1,3 +1,4 @@
+import { smallest } from '../lib/bigints.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import type { Call } from '../protocols/x402/client.ts'
@@ -37,11 +38,13 @@ const CUT = 'the output ends where it was paid for'
 /** The same for a call that a channel has paid. Its charge is its price. */
 export function receivedOnChannel(
   { response, reservation, onChannel }: BoughtOnChannel,
-  asked: Asked,
+  purchase: Asked,
   logger: Logger,
 ): PurchaseResult {
-  const { paid, ...result } = received(response, { ...asked, reservation }, logger)
-  const amount = onChannel.charge?.amount ?? reservation.amount
+  const { paid, ...result } = received(response, { ...purchase, reservation }, logger)
+  const { amount: asked } = reservation
+  // More than what was asked is not owed, whatever the seller says. The ledger counts the same (store/channel-charges.ts).
+  const amount = smallest(onChannel.charge?.amount ?? asked, asked)
   const { units, cut } = onChannel.charge ?? {}
   const metered = { ...reservation.metered, units, cut }
   const notes = cut ? [...result.notes, CUT] : result.notes
