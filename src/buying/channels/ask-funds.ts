@@ -9,7 +9,7 @@ import type { Network } from '../../schema/primitives.ts'
 import { onStream } from '../stream-lease.ts'
 import type { ChannelLine } from './channel-line.ts'
 
-/** A seller waits until the chain shows a refund (payments/channels/channel-relay.ts). Deposits are asked for one after the other. */
+/** A seller waits until the chain shows a refund (payments/channels/channel-relay.ts). */
 const ASK_TIMEOUTS_MS = { deposit: 20_000, refund: 60_000 }
 /** Processes of the seller that are asked. */
 const PROCESSES_MAX = 4

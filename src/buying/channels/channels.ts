@@ -106,21 +106,28 @@ class ChannelBook implements Channels {
   readonly #busy = new Map<string, { until: number; failure?: string }>()
   #refreshedAt = Number.NEGATIVE_INFINITY
   readonly #looks: Periodic
+  /** The deposits whose sellers are being asked. */
+  readonly #asked = new Map<Hex, Promise<void>>()
   readonly exits: ChannelExits | undefined
 
   constructor(options: ChannelOptions, deps: ChannelsDeps) {
     this.#options = options
     this.#deps = deps
     this.#signer = deps.wallet.channelSigner('vouchers')
-    const onError = (err: unknown) => deps.logger.warn({ err }, 'payment channels could not be looked after')
     const times = { firstMs: LOOK_MS, everyMs: LOOK_MS }
-    this.#looks = periodic({ name: 'payment channels', ...times }, { work: () => this.#look(), onError })
+    const work = { work: () => this.#look(), onError: (err: unknown) => this.#noteFailure(err) }
+    this.#looks = periodic({ name: 'payment channels', ...times }, work)
     const ours = { lines: () => this.#lines.values(), line: (id: Hex) => this.line(id), waits: deps.exitWaits }
     this.exits = deps.onChain && new ChannelExits(options, { ...deps, ...deps.onChain, ...ours })
   }
 
   get services(): readonly Service[] {
-    return [this.#looks, ...(this.exits === undefined ? [] : [this.exits])]
+    const { name } = this.#looks
+    const stop = async () => {
+      await this.#looks.stop()
+      await Promise.all(this.#asked.values())
+    }
+    return [{ name, start: () => this.#looks.start(), stop }, ...(this.exits === undefined ? [] : [this.exits])]
   }
 
   lineFor(terms: Terms, wish: Order['channelWish'], payer?: CallPayer, need?: ChannelNeed): ChannelLine | undefined {
@@ -252,24 +259,37 @@ class ChannelBook implements Channels {
     }
   }
 
+  #noteFailure(err: unknown): void {
+    this.#deps.logger.warn({ err }, 'payment channels could not be looked after')
+  }
+
   async #look(): Promise<void> {
-    const { onChain, store, clock, logger } = this.#deps
+    const { onChain } = this.#deps
     if (onChain === undefined) return
     await this.#refresh(onChain.reader)
     for (const line of this.#lines.values()) {
-      if (line.deposit === undefined) continue
-      const ids = { channel_id: line.id, peer_id: line.sellerId }
-      const deps = { ...this.#deps, ...onChain }
-      const found = await lookAtDeposit(line, deps).catch((err: unknown) => {
-        logger.debug({ ...ids, err }, 'the chain does not show a deposit into a payment channel yet')
-        return undefined
-      })
-      if (found === undefined) continue
-      const { hasLanded, ...seen } = found
-      await store.seen(line.id, seen, clock.now())
-      line.seen(seen.onChain, seen.deposit)
-      if (hasLanded) this.#busy.delete(line.sellerId)
-      logger.info(ids, hasLanded ? 'a deposit into a payment channel has landed' : 'a deposit never reached the chain')
+      if (line.deposit === undefined || this.#asked.has(line.id)) continue
+      // Each by itself: a seller that does not answer must hold neither the deposits at others nor this loop.
+      const look = this.#lookAt(line, onChain).catch((err: unknown) => this.#noteFailure(err))
+      this.#asked.set(
+        line.id,
+        look.finally(() => this.#asked.delete(line.id)),
+      )
     }
+  }
+
+  async #lookAt(line: ChannelLine, onChain: NonNullable<ChannelsDeps['onChain']>): Promise<void> {
+    const { store, clock, logger } = this.#deps
+    const ids = { channel_id: line.id, peer_id: line.sellerId }
+    const found = await lookAtDeposit(line, { ...this.#deps, ...onChain }).catch((err: unknown) => {
+      logger.debug({ ...ids, err }, 'the chain does not show a deposit into a payment channel yet')
+      return undefined
+    })
+    if (found === undefined) return
+    const { hasLanded, ...seen } = found
+    await store.seen(line.id, seen, clock.now())
+    line.seen(seen.onChain, seen.deposit)
+    if (hasLanded) this.#busy.delete(line.sellerId)
+    logger.info(ids, hasLanded ? 'a deposit into a payment channel has landed' : 'a deposit never reached the chain')
   }
 }

@@ -1,9 +1,12 @@
+import { streamPair } from '@libp2p/utils'
 import { expect, test } from 'vitest'
 import { ChannelScript } from '../../../test/support/channel-script.ts'
 import { scriptedMarket, testTerms } from '../../../test/support/scripted-market.ts'
 import { until } from '../../../test/support/until.ts'
 import { EARLY_MAX } from '../../payments/channels/buyer-channel.ts'
 import type { Charge } from '../../payments/channels/seller-channel.ts'
+import { FramedStream } from '../../protocols/framed-stream.ts'
+import { readMessage } from '../../protocols/x402/messages.ts'
 import type { ChannelTerms } from '../../schema/channel.ts'
 
 const PRICE = 1_000n
@@ -111,4 +114,35 @@ test('hazard 4.3: the result of a call is asked for although a withdrawal leaves
   expect(line.free).toBeLessThan(0n)
   expect(await bought).toMatchObject({ output: 'result' })
   expect((await stored()).charged).toBe(PRICE)
+})
+
+test('a seller that answers nothing about its deposit does not hold the deposits at others', async () => {
+  const seller = new ChannelScript(PRICE)
+  const ending = new AbortController()
+  const asked: string[] = []
+  const openMute = async () => {
+    const [ours, theirs] = await streamPair({ protocol: '/test' })
+    const stream = new FramedStream(theirs)
+    const listen = async () => {
+      for (;;) {
+        const read = await readMessage(stream, ending.signal)
+        if (read?.type === 'x402.request') asked.push(read.message.method)
+      }
+    }
+    listen().catch((error: Error) => theirs.abort(error))
+    return ours
+  }
+  const open = (peer?: { peerId: string }) => (peer?.peerId === 'mute' ? openMute() : seller.open())
+  const { buyer, store } = await scriptedMarket({ open, reader: seller.reader }, { price: PRICE })
+  const price = { price: PRICE, price_atomic: `${PRICE}` }
+  buyer.list({ id: 'mute', seller_id: 'mute', channel: testTerms, ...price })
+  const unanswered = buyer.execute({ agentId: 'mute', signal: ending.signal }).catch(() => {})
+  await until(() => asked.includes('deposit'))
+  await buyer.execute().catch(() => {})
+  const hasLanded = async () =>
+    (await store.list()).some(({ sellerId, onChain }) => sellerId === 'seller' && onChain.balance > 0n)
+  await until(hasLanded)
+  expect(asked.filter((method) => method === 'deposit')).toHaveLength(1)
+  ending.abort(new Error('the test is over'))
+  await unanswered
 })
