@@ -184,12 +184,14 @@ test.each([
   ['states no charge', { charge: () => undefined }],
 ])('a seller that %s is not paid ahead any more, and its result is kept', async (_, fault) => {
   const seller = new ChannelScript(PRICE)
-  const { buyer, open, row } = await marketOf(seller)
+  const { buyer, open, row, channels, opened } = await marketOf(seller)
   await open()
   seller.faults.push(fault)
   // What is more than was asked is not owed, and is not shown as paid.
   expect(await buyer.execute()).toMatchObject({ output: 'result', payment: { amount: '0.001' } })
   expect((await row()).stopped).toContain('the seller')
+  // The call is over: what is left need not wait for it before it is taken out.
+  expect(channels.line((await opened()).id)!.isQuiet).toBe(true)
   expect(await buyer.spent()).toBe(PRICE)
   const before = seller.runs.length
   await buyer.execute().catch(() => {})

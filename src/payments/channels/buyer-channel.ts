@@ -133,12 +133,12 @@ export function countCharge(
 ): BuyerChannel {
   const { amount, seq } = charge
   if (seq <= channel.statedSeq) return dropCall(channel, call)
-  if (amount < 0n || amount > asked) return stop(channel, `the seller charged ${amount} for a call of at most ${asked}`)
+  // The call has ended, with its result: nothing that is taken out waits for it.
+  const stopEnded = (why: string) => stop(dropCall(channel, call), why)
+  if (amount < 0n || amount > asked) return stopEnded(`the seller charged ${amount} for a call of at most ${asked}`)
   const falsehood = pricing && falseCharge(pricing, charge)
-  if (falsehood !== undefined) return stop(channel, falsehood)
-  if (seq <= channel.seq || channel.early.has(seq)) {
-    return stop(channel, `the seller gave the number ${seq} to two charges`)
-  }
+  if (falsehood !== undefined) return stopEnded(falsehood)
+  if (seq <= channel.seq || channel.early.has(seq)) return stopEnded(`the seller gave the number ${seq} to two charges`)
   return countEarly({ ...channel, early: new Map(channel.early).set(seq, { amount, total: charge.total, seq, call }) })
 }
 
