@@ -1,5 +1,6 @@
 import { pause } from '../lib/wait.ts'
 import { sameAddress } from '../payments/assets.ts'
+import { givenAt } from '../payments/receipt.ts'
 import { requirementsOf } from '../payments/requirements.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
 import { proveSigner, type VerifiedPayment } from '../payments/verify.ts'
@@ -141,7 +142,7 @@ function settledOf(
   { x402, clock }: PaymentRequest,
 ): SettleResponse | undefined {
   if (txHash === undefined) return undefined
-  const at = receipt?.payload.issuedAt ?? Math.floor(clock.now() / 1000)
+  const at = givenAt(receipt, clock.now())
   return x402?.settled({ ...sold, txHash, receipt, at })
 }
 

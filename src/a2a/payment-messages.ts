@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { assetOf } from '../payments/assets.ts'
 import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
-import { type Accepted, mismatch, OTHER_RESOURCE } from '../protocols/doors/accepted.ts'
+import { type Accepted, mismatch, otherResource } from '../protocols/doors/accepted.ts'
 import type { SettleResponse } from '../protocols/doors/settle-response.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
@@ -68,11 +68,12 @@ export function readSubmission(metadata: Metadata | undefined): Submission {
  * @param url of the agent, as the buyer uses it
  */
 export function otherPurpose(
-  { accepted, resourceUrl }: Submitted,
+  { accepted, ...stated }: Submitted,
   requirements: PaymentRequirements,
   url: string,
 ): PeerError | undefined {
-  if (resourceUrl !== undefined && resourceUrl !== url) return new PeerError('PAYMENT_INVALID', OTHER_RESOURCE)
+  const other = otherResource(stated, url)
+  if (other !== undefined) return new PeerError('PAYMENT_INVALID', other)
   const reason = mismatch([acceptsEntry(requirements, nameOf(requirements))], accepted)
   const isAmount = accepted.amount !== requirements.amount.toString()
   return reason === undefined ? undefined : new PeerError(isAmount ? 'PAYMENT_AMOUNT_WRONG' : 'PAYMENT_INVALID', reason)

@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
+import { givenAt } from '../payments/receipt.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
@@ -104,7 +105,7 @@ function withReceipts({ records, x402 }: A2aServerDeps): TaskRecords {
       if (found?.payment?.txHash === undefined) return found
       const { payment, endedAt } = found
       const { txHash, payer, signed: receipt } = payment
-      const at = receipt?.payload.issuedAt ?? Math.floor(endedAt / 1000)
+      const at = givenAt(receipt, endedAt)
       const settled = x402.settled({ agentId, txHash: txHash!, payer, receipt, at })
       return { ...found, payment: { ...payment, settled } }
     },

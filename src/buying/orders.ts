@@ -230,11 +230,12 @@ export class Orders implements Service {
   async #run(id: string): Promise<void> {
     const { purchases, catalog } = this.#deps
     const order = await purchases.order(id)
-    const place = order && this.#turns.enter(order)
+    if (order === undefined) return
+    const place = this.#turns.enter(order)
     if (place === undefined) return
     using _place = place
     try {
-      if (order?.status !== 'pending' || order.task === undefined) return
+      if (order.status !== 'pending' || order.task === undefined) return
       const { signal } = this.#stopping
       const { task, web } = order
       if (web !== undefined) return await runPlacedOnWeb({ ...order, task, web }, this.#deps, signal)
@@ -242,7 +243,7 @@ export class Orders implements Service {
       if (listing === undefined) return await this.#agentIsMissing(order)
       await runPlaced({ ...order, task }, listing, this.#deps, signal)
     } finally {
-      const next = this.#turns.next(order?.tokenId)
+      const next = this.#turns.next(order.tokenId)
       if (next !== undefined) this.enqueue(next)
     }
   }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import type { ReceiptSigner } from '../payments/receipt-signer.ts'
-import { OTHER_RESOURCE } from '../protocols/doors/accepted.ts'
 import { type DoorAnswer, type DoorSales, freeCaller } from '../protocols/doors/door-sales.ts'
 import { readPayment, readPaymentHeader, type SentPayment } from '../protocols/doors/payment-header.ts'
 import { responseOf, settledResponse, unsettledResponse } from '../protocols/doors/settle-response.ts'
@@ -91,7 +90,9 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
     const { url } = asked.resource
     const boundTo = createHash('sha256').update(`MCP\n${asked.tool.agentId}\n`).update(asking.task).digest()
     const request = { door: 'mcp', agentId: asked.tool.agentId, input: asking.task, payment, boundTo } as const
-    const answer = await doorSales.sell({ ...request, mismatch: mismatchOf(asked, sent) })
+    const { agent, text, resource } = asked
+    const mismatch = terms.mismatch(sent, resource, agent && { agent, text })
+    const answer = await doorSales.sell({ ...request, mismatch })
     if (answer.kind === 'refused') return askFor(asked, answer.reason, asking)
     if (answer.kind === 'unsettled') {
       const response = responseOf(version, unsettledResponse(answer, sales.asset.network))
@@ -104,14 +105,6 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
       ...said(answer.output),
       _meta: { [RESPONSE]: response, ...(version === 1 && { [OLD_RESPONSE]: response }) },
     }
-  }
-
-  function mismatchOf(
-    { agent, text, resource }: Asked,
-    { resourceUrl, accepted }: Extract<SentPayment, { kind: 'exact' }>,
-  ): string | undefined {
-    if (resourceUrl !== undefined && resourceUrl !== resource.url) return OTHER_RESOURCE
-    return agent && accepted && terms.of(agent, text, resource).mismatch(accepted)
   }
 
   /** By the extension only if the client has declared it: others take an unknown kind of result for an error. */

@@ -21,16 +21,8 @@ export function createOwnAgentsApi(deps: {
   const inTurn = createLane()
   return {
     ownAgents: createOperateAgents({
-      ...{
-        clock,
-        agents,
-        registry,
-        isListed,
-        inTurn,
-        sellerId: identity.peerId,
-        agentsMax: AGENTS_MAX,
-        readFile: selling.readFile,
-      },
+      ...{ clock, agents, registry, isListed, inTurn },
+      ...{ sellerId: identity.peerId, agentsMax: AGENTS_MAX, readFile: selling.readFile },
       ...{ soldElsewhere: siblings.agents, unlike: siblings.unlike },
     }),
     async register(definition, { persist = true, stored = false, run } = {}) {

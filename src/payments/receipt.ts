@@ -42,6 +42,11 @@ export function receiptOf(delivery: Delivery, now: UnixMs): Receipt {
   }
 }
 
+/** When a result was given, in Unix seconds: its receipt says it. Without one, `otherwise`. */
+export function givenAt(receipt: SignedReceipt | undefined, otherwise: UnixMs): number {
+  return receipt?.payload.issuedAt ?? Math.floor(otherwise / 1000)
+}
+
 /** SHA-256, so that people can check it with `sha256sum`. */
 export function contentHash(content: string | Uint8Array): Hex {
   return `0x${hash('sha256', content, 'hex')}`

@@ -6,21 +6,19 @@ import { ExactEvmScheme } from '@x402/evm'
 import { privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
-import { createLog } from '../../src/cli/log.ts'
-import { createRedactor } from '../../src/cli/redactor.ts'
-import { styleOf } from '../../src/cli/text/terminal-text.ts'
 import { X402_EXTENSION } from '../../src/schema/a2a.ts'
 import { a2aClient, send as a2aMessage, asTask } from '../support/a2a-client.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
+import { startLoggedSeller } from '../support/logged-seller.ts'
 import { sendTask, termsAt } from '../support/public-seller.ts'
-import { startTestNode, type TestNode } from '../support/test-node.ts'
+import type { TestNode } from '../support/test-node.ts'
 
 const TASK = 'a task that only its seller reads'
 let devnet: Devnet
 let facilitator: FaultyFacilitator
 let seller: TestNode
 let log = ''
-const idOf: Record<string, string> = {}
+let idOf: Record<string, string>
 
 beforeAll(async () => {
   devnet = await startDevnet()
@@ -31,17 +29,9 @@ beforeAll(async () => {
   // The libraries behind MCP and A2A print by themselves.
   for (const name of ['log', 'info', 'warn', 'error', 'debug'] as const)
     vi.spyOn(console, name).mockImplementation((...said: unknown[]) => write(said.map(String).join(' ')))
-  const output = { write, isTty: false }
-  const [redactor, style] = [createRedactor({}), styleOf(output, {})]
-  seller = await startTestNode({
-    ...{ devnet: { ...devnet, facilitatorUrl: facilitator.url }, walletKey: devnet.wallets.seller.privateKey },
-    ...{ public: { port: 0 }, ports: { logger: createLog('debug', output, { redactor, style }) } },
-  })
-  const runs = { echo: (task: string) => task, fails: () => Promise.reject(new Error('it fails')) }
-  for (const [name, run] of Object.entries(runs)) {
-    const definition = { name, description: 'Says it again', price: 1_000n }
-    idOf[name] = (await seller.node.registerAgent(definition, { persist: false, run })).id
-  }
+  const started = await startLoggedSeller({ devnet, facilitatorUrl: facilitator.url }, write)
+  seller = started.seller
+  idOf = started.idOf
 }, 60_000)
 afterAll(async () => {
   await seller?.stop()

@@ -6,15 +6,13 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { spawnStoa } from '../../devnet/cli-process.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
-import { createLog } from '../../src/cli/log.ts'
-import { createRedactor } from '../../src/cli/redactor.ts'
-import { styleOf } from '../../src/cli/text/terminal-text.ts'
 import { type Fault, type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { openChannelBuyer } from '../support/http-channel-buyer.ts'
 import { engineEnvironment } from '../support/ledger-engine.ts'
+import { startLoggedSeller } from '../support/logged-seller.ts'
 import { testDir } from '../support/loopback-node.ts'
 import { sendTask, signFor, termsAt } from '../support/public-seller.ts'
-import { startTestNode, type TestNode } from '../support/test-node.ts'
+import type { TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 import { askedBy, headerOf, readHeader, startBareSeller } from '../support/web-seller.ts'
 
@@ -31,19 +29,10 @@ beforeAll(async () => {
   const write = (text: string) => {
     log += text
   }
-  const output = { write, isTty: false }
-  const [redactor, style] = [createRedactor({}), styleOf(output, {})]
-  seller = await startTestNode({
-    ...{ devnet: { ...devnet, facilitatorUrl: facilitator.url }, walletKey: devnet.wallets.seller.privateKey },
-    ...{ public: { port: 0 }, seller: { channels: 'auto' } },
-    ports: { logger: createLog('debug', output, { redactor, style }) },
-  })
-  const runs = { echo: (task: string) => task, fails: () => Promise.reject(new Error('it fails')) }
-  for (const [name, run] of Object.entries(runs)) {
-    const definition = { name, description: 'Says it again', price: 1_000n }
-    const { id } = await seller.node.registerAgent(definition, { persist: false, run })
-    at[name] = `${seller.publicUrl}/x402/${id}`
-  }
+  const options = { devnet, facilitatorUrl: facilitator.url, seller: { channels: 'auto' } } as const
+  const started = await startLoggedSeller(options, write)
+  seller = started.seller
+  for (const [name, id] of Object.entries(started.idOf)) at[name] = `${seller.publicUrl}/x402/${id}`
 }, 60_000)
 afterAll(async () => {
   await seller?.stop()

@@ -15,7 +15,7 @@ import { hasRoomFor } from '../../protocols/x402/admit.ts'
 import type { PaidRunDeps, ServedAgent } from '../../protocols/x402/exchange.ts'
 import { doorCaller } from '../../schema/door.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import { type Asked, mismatchOf, notSold, reasonOf, sentIn } from './asked.ts'
+import { type Asked, notSold, reasonOf, sentIn } from './asked.ts'
 import { createChannelSale } from './channel-sale.ts'
 import { answerForNothing } from './free-answer.ts'
 import { PublicError } from './public-error.ts'
@@ -112,7 +112,7 @@ export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, 
     }
     if (sent?.kind !== 'exact') throw notSold()
     const { payment } = sent
-    const mismatch = mismatchOf(asked, sent, terms)
+    const mismatch = terms.mismatch(sent, asked.resource, asked.offer)
     const boundTo = requestDigest(asked.path, body.form, body.bytes)
     const request = { door: 'http', agentId: asked.agentId, input, payment, boundTo, mismatch } as const
     if (asked.isStreamed) return sellShown(asked, request, reply, { doorSales, refuse, tellSettled, settledOf })

@@ -59,7 +59,7 @@ export function answerInRoom(
     isRefused = true
     head = undefined
     if (!request.complete && !response.headersSent) response.setHeader('connection', 'close')
-    if (response.headersSent || response.destroyed) response.destroy()
+    if (response.headersSent) response.destroy()
     else refuse(response, original)
     return false
   }

@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import { OTHER_RESOURCE } from '../../protocols/doors/accepted.ts'
 import { readPaymentHeader, type SentPayment } from '../../protocols/doors/payment-header.ts'
-import type { AgentText, DoorTerms, Resource } from '../../protocols/doors/terms.ts'
+import type { AgentText, Resource } from '../../protocols/doors/terms.ts'
 import type { ServedAgent } from '../../protocols/x402/exchange.ts'
 import { PublicError } from './public-error.ts'
 
@@ -33,16 +32,4 @@ export function sentIn(headers: FastifyRequest['headers']): SentPayment | undefi
 /** Why a payment cannot be meant. */
 export function reasonOf(sent: Exclude<SentPayment, { kind: 'exact' }>): string {
   return sent.kind === 'channel' ? 'the scheme must be exact here' : sent.reason
-}
-
-/** Why a payment is for another resource than this one, or for other terms. */
-export function mismatchOf(
-  { offer, resource }: Asked,
-  sent: Extract<SentPayment, { kind: 'exact' | 'channel' }>,
-  terms: DoorTerms,
-): string | undefined {
-  if (sent.kind === 'exact' && sent.resourceUrl !== undefined && sent.resourceUrl !== resource.url)
-    return OTHER_RESOURCE
-  if (offer === undefined || sent.accepted === undefined) return undefined
-  return terms.of(offer.agent, offer.text, resource).mismatch(sent.accepted)
 }

@@ -5,7 +5,7 @@ import { encodeHeader } from '../../protocols/doors/payment-header.ts'
 import { channelResponse } from '../../protocols/doors/settle-response.ts'
 import type { DoorTerms } from '../../protocols/doors/terms.ts'
 import type { PaidRunDeps } from '../../protocols/x402/exchange.ts'
-import { type Asked, mismatchOf, notSold } from './asked.ts'
+import { type Asked, notSold } from './asked.ts'
 import { errorOf, responseHeader, sendResult } from './sale-answers.ts'
 import { readTask, requestDigest, type TaskForm } from './task-body.ts'
 
@@ -34,7 +34,7 @@ export function createChannelSale({ door, sales, signer, terms, ask }: ChannelSa
     const input = payload.type === 'refund' ? '' : readTask(bytes, form)
     const boundTo = requestDigest(asked.path, form, bytes)
     const request = { agentId, input, network: sent.network, payload, boundTo }
-    const answer = await door.sell({ ...request, mismatch: mismatchOf(asked, sent, terms) })
+    const answer = await door.sell({ ...request, mismatch: terms.mismatch(sent, asked.resource, asked.offer) })
     switch (answer.kind) {
       case 'sold':
       case 'refunded': {

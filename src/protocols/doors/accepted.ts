@@ -1,7 +1,10 @@
 /** What a buyer says that it accepts, as it came: `accepted` of a payment of x402 v2. */
 export type Accepted = Readonly<Record<string, unknown>>
 
-export const OTHER_RESOURCE = 'the payment names another resource than this one'
+/** What a payment says of itself. Nothing proves it. */
+export type Stated = { resourceUrl?: string | undefined; accepted?: Accepted | undefined }
+
+const OTHER_RESOURCE = 'the payment names another resource than this one'
 /** In the words of x402's own servers, by which people find the cause. */
 const NO_MATCH = 'No matching payment requirements'
 const ADDRESS = /^0x[0-9a-f]{40}$/i
@@ -20,6 +23,11 @@ export function mismatch(asked: readonly object[], accepted: Accepted): string |
   if (differences.includes(undefined)) return undefined
   const meant = asked.findIndex((entry) => (entry as Accepted).scheme === accepted.scheme)
   return `${NO_MATCH}: accepted.${differences[Math.max(0, meant)]} is not what is asked`
+}
+
+/** Why a payment is for another resource than that at `url`. */
+export function otherResource({ resourceUrl }: Stated, url: string): string | undefined {
+  return resourceUrl === undefined || resourceUrl === url ? undefined : OTHER_RESOURCE
 }
 
 /** The first field that differs. */

@@ -6,6 +6,7 @@ import { TokenBuckets } from '../../lib/token-buckets.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
+import { givenAt } from '../../payments/receipt.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import { checkVoucher } from '../../payments/voucher.ts'
 import type { Charge } from '../../schema/channel.ts'
@@ -173,7 +174,7 @@ export class ChannelDoor {
     const task = { id: call.id, payment, input: call.input, forgetsFailure: true as const }
     const sold = await sellOnChannel(agent, task, caller, this.#deps)
     if (sold === undefined) return this.#again((await this.#deps.payments.get(call.id))!, call)
-    const at = sold.receipt?.payload.issuedAt ?? Math.floor(this.#deps.clock.now() / 1000)
+    const at = givenAt(sold.receipt, this.#deps.clock.now())
     const settled = this.#settled(channels.owned(channelId) ?? open, { charge: sold.charge, txHash, payload })
     return { kind: 'sold', output: sold.output, receipt: sold.receipt, at, payer: config.payer as Hex, settled }
   }
@@ -202,7 +203,7 @@ export class ChannelDoor {
       return { kind: 'failed', reason: 'this call has failed', settlement: 'none' }
     }
     const result = await resultOf(stored, caller, this.#deps)
-    const at = result.receipt?.payload.issuedAt ?? Math.floor(stored.createdAt / 1000)
+    const at = givenAt(result.receipt, stored.createdAt)
     const settled = this.#settled(this.#deps.channels.owned(channelId), { charge, txHash: '', payload })
     const payer = payload.channelConfig.payer as Hex
     return { kind: 'sold', output: result.output, receipt: result.receipt, at, payer, settled }

@@ -4,6 +4,7 @@ import { Lanes } from '../../lib/lane.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { sameAddress } from '../../payments/assets.ts'
+import { givenAt } from '../../payments/receipt.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import { proveSigner, type VerifiedPayment } from '../../payments/verify.ts'
 import { type Door, doorCaller } from '../../schema/door.ts'
@@ -182,7 +183,7 @@ export class DoorSales {
     const txHash = named ?? stored?.txHash
     if (stored?.state === 'unsettled') return unsettled(stored)
     if (txHash === undefined || stored === undefined) return pending(NOT_SETTLED)
-    return { kind: 'result', id, output, txHash, payer, receipt, at: at ?? Math.floor(stored.createdAt / 1000) }
+    return { kind: 'result', id, output, txHash, payer, receipt, at: givenAt(receipt, stored.createdAt) }
   }
 
   /** The payment once its settlement is decided, or after a short wait: an attempt that failed may be the last. */

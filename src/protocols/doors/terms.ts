@@ -10,7 +10,7 @@ import { PaymentRequirements } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { v1NetworkName } from '../../schema/x402-http.ts'
 import type { ServedAgent } from '../x402/exchange.ts'
-import { type Accepted, mismatch } from './accepted.ts'
+import { type Accepted, mismatch, otherResource, type Stated } from './accepted.ts'
 import { bazaarExtension, bazaarTool, v1OutputSchema } from './bazaar.ts'
 import { encodeHeader } from './payment-header.ts'
 
@@ -93,6 +93,18 @@ export class DoorTerms {
     const terms = this.#made(agent, text, resource)
     this.#kept.set(place, { key, at: now, terms })
     return terms
+  }
+
+  /** Why a payment is for another resource, or for other terms than are asked. `sold` undefined: nothing is asked there. */
+  mismatch(
+    stated: Stated,
+    resource: Resource,
+    sold: { agent: Priced; text: AgentText } | undefined,
+  ): string | undefined {
+    const { accepted } = stated
+    const other = otherResource(stated, resource.url)
+    if (other !== undefined || sold === undefined || accepted === undefined) return other
+    return this.of(sold.agent, sold.text, resource).mismatch(accepted)
   }
 
   #made(agent: Priced, text: AgentText, resource: Resource): Terms {

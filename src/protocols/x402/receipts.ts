@@ -1,4 +1,4 @@
-import { receiptOf } from '../../payments/receipt.ts'
+import { givenAt, receiptOf } from '../../payments/receipt.ts'
 import { x402ReceiptOf } from '../../payments/x402-receipt.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ReceiptForm, SignedReceipt, SignedX402Receipt } from '../../schema/receipt.ts'
@@ -88,7 +88,7 @@ export async function signX402Receipt(
   if (await payments.isBeingPaidBack(id)) {
     throw new PeerError('SETTLEMENT_FAILED', 'the seller is paying this payment back; ask again later')
   }
-  const issuedAt = payment.receipt?.payload.issuedAt ?? Math.floor(payment.createdAt / 1000)
+  const issuedAt = givenAt(payment.receipt, payment.createdAt)
   const { network } = requirements
   return receiptSigner.signX402(
     x402ReceiptOf({ network, agentId, payer: signed.authorization.from, issuedAt, txHash: txHash ?? '' }),
