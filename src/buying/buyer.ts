@@ -14,6 +14,7 @@ import { Changes } from '../lib/changes.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { pooledBytes } from '../lib/pooled-bytes.ts'
 import { risingUuid } from '../lib/rising-uuid.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import type { Replica } from '../listings/replica.ts'
@@ -185,7 +186,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     ...{ recovery, wallet, funds, trading, tokens, runOwn, openStream, maxWindowSeconds, allowSettleFirst },
     ...{ awaitsSettlement, channels, web },
   }
-  const newId = () => risingUuid(clock.now(), deps.random)
+  const idBytes = pooledBytes(deps.random)
+  const newId = () => risingUuid(clock.now(), idBytes)
   const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running, payees })
   const flights: Flights = new Map()
   const executing: ExecuteDeps & BuyUrlDeps = {
