@@ -18,18 +18,18 @@ const DOMAIN = keccak256(
 const ROOT_TYPE = text('ReceiptRoot(uint256 treeSize,bytes32 root)')
 
 /** All that a seller signs for the receipts of one turn. */
-export type ReceiptRoot = { root: Uint8Array; treeSize: number }
+export type ReceiptRoot = { root: Hex; treeSize: number }
 
 export function receiptRootDigest({ root, treeSize }: ReceiptRoot): Uint8Array {
   const words = Buffer.alloc(3 * WORD_BYTES)
   words.set(ROOT_TYPE, 0)
   words.writeBigUInt64BE(BigInt(treeSize), 2 * WORD_BYTES - 8)
-  words.set(root, 2 * WORD_BYTES)
+  words.write(root.slice(2), 2 * WORD_BYTES, WORD_BYTES, 'hex')
   return typedDigest(DOMAIN, words)
 }
 
 /** The leaf of a receipt: its fields as canonical JSON (RFC 8785), which sorts them by name. @internal Exported for its test. */
-export function receiptLeaf(receipt: Receipt): Uint8Array {
+export function receiptLeaf(receipt: Receipt): Hex {
   const { issuedAt, network, payer, paymentId, resourceUrl, resultHash, taskHash, transaction, version } = receipt
   const sorted = { issuedAt, network, payer, paymentId, resourceUrl, resultHash, taskHash, transaction, version }
   return leafHash(JSON.stringify(sorted))
@@ -42,16 +42,15 @@ export function signTogether(receipts: readonly Receipt[], sign: (root: ReceiptR
   const signature = sign({ root, treeSize: receipts.length })
   const signed: MerkleReceipt[] = []
   for (const [leafIndex, { payload, at }] of sorted.entries()) {
-    const path = inclusions[leafIndex]!.path.map(toHex)
+    const path = [...inclusions[leafIndex]!.path]
     signed[at] = { format: 'merkle', payload, leafIndex, treeSize: receipts.length, path, signature }
   }
   return signed
 }
 
 /** The root that a receipt leads to. Undefined if its path does not fit its place. */
-function rootOf({ payload, leafIndex, treeSize, path }: MerkleReceipt): Uint8Array | undefined {
-  const neighbors = path.map((neighbor) => Buffer.from(neighbor.slice(2), 'hex'))
-  return rootFrom(receiptLeaf(payload), { index: leafIndex, size: treeSize, path: neighbors })
+function rootOf({ payload, leafIndex: index, treeSize: size, path }: MerkleReceipt): Hex | undefined {
+  return rootFrom(receiptLeaf(payload), { index, size, path: path as Hex[] })
 }
 
 const signers = new BoundedMap<string, Hex | undefined>(SIGNERS_MAX)
@@ -61,7 +60,7 @@ export function merkleSigner(receipt: MerkleReceipt): Hex | undefined {
   const root = rootOf(receipt)
   if (root === undefined) return undefined
   const { treeSize, signature } = receipt
-  const key = `${toHex(root)} ${treeSize} ${signature}`
+  const key = `${root} ${treeSize} ${signature}`
   if (signers.has(key)) return signers.get(key)
   const recovered = recoverSigner(receiptRootDigest({ root, treeSize }), signature)
   const signer = recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
@@ -73,8 +72,4 @@ type Leaf = { payload: Receipt; at: number }
 
 function byPaymentId({ payload: a }: Leaf, { payload: b }: Leaf): number {
   return a.paymentId < b.paymentId ? -1 : a.paymentId > b.paymentId ? 1 : 0
-}
-
-function toHex(bytes: Uint8Array): Hex {
-  return `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')}`
 }

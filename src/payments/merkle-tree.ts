@@ -1,25 +1,29 @@
 import { hash } from 'node:crypto'
+import { BoundedMap } from '../lib/bounded-map.ts'
+import type { Hex } from '../schema/primitives.ts'
 
 /*
  * The Merkle tree of RFC 9162 (certificate transparency), section 2.1. Leaves and inner nodes are hashed under different
  * prefixes, so no inner node can be passed off as a leaf. A node without a neighbor moves up unchanged: with copies of it,
  * two lists would have the same root.
+ *
+ * Nodes are 32 bytes as hex in lower case, as receipts carry them.
  */
 
-const HASH_BYTES = 32
-const NODE = 0x01
+/** Nodes whose parents are remembered: the receipts of a turn arrive close together, and share most of their ways. */
+const PARENTS_MAX = 1024
 
 /** The place of a leaf in a tree, and the neighbors on the way from it to the root, the lowest first. */
-type Inclusion = { index: number; size: number; path: readonly Uint8Array[] }
+type Inclusion = { index: number; size: number; path: readonly Hex[] }
 
 /** The hash of a leaf: SHA-256 of a zero byte and the content as UTF-8. */
-export function leafHash(content: string): Uint8Array {
-  return hash('sha256', `\0${content}`, 'buffer')
+export function leafHash(content: string): Hex {
+  return `0x${hash('sha256', `\0${content}`, 'hex')}`
 }
 
 /** @param leaves one or more leaf hashes, in order */
-export function merkleTree(leaves: readonly Uint8Array[]): { root: Uint8Array; inclusions: Inclusion[] } {
-  const inclusions = leaves.map((_leaf, index) => ({ index, size: leaves.length, path: [] as Uint8Array[] }))
+export function merkleTree(leaves: readonly Hex[]): { root: Hex; inclusions: Inclusion[] } {
+  const inclusions = leaves.map((_leaf, index) => ({ index, size: leaves.length, path: [] as Hex[] }))
   let level = leaves
   for (let height = 0; level.length > 1; height++) {
     for (const { index, path } of inclusions) {
@@ -34,7 +38,7 @@ export function merkleTree(leaves: readonly Uint8Array[]): { root: Uint8Array; i
 }
 
 /** The root of the tree that has this leaf at this place. Undefined if the path is not as long as the place wants it. */
-export function rootFrom(leaf: Uint8Array, { index, size, path }: Inclusion): Uint8Array | undefined {
+export function rootFrom(leaf: Hex, { index, size, path }: Inclusion): Hex | undefined {
   if (index >= size) return undefined
   let node = leaf
   let used = 0
@@ -44,7 +48,7 @@ export function rootFrom(leaf: Uint8Array, { index, size, path }: Inclusion): Ui
     if (!isAlone) {
       const neighbor = path[used++]
       if (neighbor === undefined) return undefined
-      node = place % 2 === 1 ? nodeHash(neighbor, node) : nodeHash(node, neighbor)
+      node = place % 2 === 1 ? parentOf(neighbor, node) : parentOf(node, neighbor)
     }
     place = Math.floor(place / 2)
     last = Math.floor(last / 2)
@@ -52,8 +56,8 @@ export function rootFrom(leaf: Uint8Array, { index, size, path }: Inclusion): Ui
   return used === path.length ? node : undefined
 }
 
-function levelAbove(level: readonly Uint8Array[]): Uint8Array[] {
-  const above: Uint8Array[] = []
+function levelAbove(level: readonly Hex[]): Hex[] {
+  const above: Hex[] = []
   for (let at = 0; at < level.length; at += 2) {
     const [left, right] = [level[at]!, level[at + 1]]
     above.push(right === undefined ? left : nodeHash(left, right))
@@ -61,10 +65,17 @@ function levelAbove(level: readonly Uint8Array[]): Uint8Array[] {
   return above
 }
 
-function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
-  const both = Buffer.allocUnsafe(1 + 2 * HASH_BYTES)
-  both[0] = NODE
-  both.set(left, 1)
-  both.set(right, 1 + HASH_BYTES)
-  return hash('sha256', both, 'buffer')
+const parents = new BoundedMap<string, Hex>(PARENTS_MAX)
+
+function parentOf(left: Hex, right: Hex): Hex {
+  const children = left + right
+  const known = parents.get(children)
+  if (known !== undefined) return known
+  const parent = nodeHash(left, right)
+  parents.set(children, parent)
+  return parent
+}
+
+function nodeHash(left: Hex, right: Hex): Hex {
+  return `0x${hash('sha256', Buffer.from(`01${left.slice(2)}${right.slice(2)}`, 'hex'), 'hex')}`
 }
