@@ -139,7 +139,9 @@ export function countCharge(
   const falsehood = pricing && falseCharge(pricing, charge)
   if (falsehood !== undefined) return stopEnded(falsehood)
   if (seq <= channel.seq || channel.early.has(seq)) return stopEnded(`the seller gave the number ${seq} to two charges`)
-  return countEarly({ ...channel, early: new Map(channel.early).set(seq, { amount, total: charge.total, seq, call }) })
+  const next = { amount, total: charge.total, seq, call }
+  if (seq === channel.seq + 1) return countNext(channel, next)
+  return { ...channel, early: new Map(channel.early).set(seq, next) }
 }
 
 /** Why a channel stops whose seller sends a result without a charge. */
@@ -172,17 +174,23 @@ const NOTHING: Omit<BuyerChannel, keyof Sums> = {
   ...{ mark: 0n, signed: 0n, voucher: undefined, inFlight: new Map() },
 }
 
-/** Counts the charges that wait, as far as none is missing. */
-function countEarly(channel: BuyerChannel): BuyerChannel {
-  const next = channel.early.get(channel.seq + 1)
-  if (next === undefined) return channel
-  const charged = channel.charged + next.amount
-  if (next.total !== charged) {
-    return stop(channel, `the seller states a sum of ${next.total} where its charges make ${charged}`)
-  }
+/** Counts the charge with the next number, then those that wait for it, as far as none is missing. */
+function countNext(channel: BuyerChannel, first: EarlyCharge): BuyerChannel {
+  const inFlight = new Map(channel.inFlight)
   const early = new Map(channel.early)
-  early.delete(next.seq)
-  return countEarly({ ...dropCall(channel, next.call), charged, seq: next.seq, early })
+  let { charged, seq } = channel
+  for (let next: EarlyCharge | undefined = first; next !== undefined; next = early.get(seq + 1)) {
+    if (next.total !== charged + next.amount) {
+      early.set(next.seq, next)
+      const why = `the seller states a sum of ${next.total} where its charges make ${charged + next.amount}`
+      return stop({ ...channel, charged, seq, inFlight, early }, why)
+    }
+    charged += next.amount
+    seq = next.seq
+    inFlight.delete(next.call)
+    early.delete(seq)
+  }
+  return { ...channel, charged, seq, inFlight, early }
 }
 
 /** What a seller states of its own records where a ceiling is too low. @internal Exported for its test. */
