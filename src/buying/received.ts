@@ -30,7 +30,8 @@ export function received(
     const ids = { order_id: order.id, correlation_id: response.correlation_id }
     logger.warn({ ...ids, reason: notes.join('; ') }, 'a seller sent an unusual response; its result is accepted')
   }
-  return { ...delivery, notes, reservation, paid: paidFor(response, reservation, order.task, logger) }
+  const content = { ...delivery, task: order.task }
+  return { ...delivery, notes, reservation, paid: paidFor(response, reservation, content, logger) }
 }
 
 const CUT = 'the output ends where it was paid for'

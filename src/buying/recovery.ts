@@ -251,10 +251,9 @@ export class Recovery implements Service {
         const notes = notesOf(response, reservation, delivered)
         const bought = { output, outputBytes, notes, error: undefined, updatedAt: clock.now() }
         const completed: Order = { ...order, status: 'completed', ...bought }
-        await purchases.finish(
-          completed,
-          paidFor(response, { ...reservation, agentId: resource }, order.task ?? '', this.#deps.logger),
-        )
+        const content = { ...delivered, task: order.task ?? '' }
+        const paid = paidFor(response, { ...reservation, agentId: resource }, content, this.#deps.logger)
+        await purchases.finish(completed, paid)
       }
       this.#deps.changed(order.id)
       return true

@@ -46,12 +46,11 @@ export function notesOf(
 export function paidFor(
   response: ReceivedResponse,
   { paymentId, orderId, agentId, requirements, envelope }: Reservation,
-  task: string,
+  { task, output, outputBytes }: { task: string } & Pick<Delivery, 'output' | 'outputBytes'>,
   logger: Logger,
 ): PurchasePayment {
   const { network, payTo, amount } = requirements
-  const result = Buffer.from(response.body, 'base64')
-  const bought = { network, payTo, agentId, payer: envelope.payer, paymentId, task, result }
+  const bought = { network, payTo, agentId, payer: envelope.payer, paymentId, task, result: outputBytes ?? output }
   const received = checkReceipt(response.receipt, bought)
   const txHash = response.tx_hash === '' ? undefined : response.tx_hash
   const paid: PurchasePayment = { paymentId, amount, txHash }

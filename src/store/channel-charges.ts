@@ -7,7 +7,7 @@ import { toHex } from './hex.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { packMetered, unpackMetered } from './metered-row.ts'
 import { endOrder, type Order, sizeOf } from './order-row.ts'
-import { nothing, one, type Query, run, steps, together, type Value } from './query.ts'
+import { all, listed, nothing, one, type Query, run, steps, together, type Value } from './query.ts'
 import {
   CHANGED,
   type ChangedRow,
@@ -41,6 +41,7 @@ type StoredCharge = { state: 'spent'; confirmation: 'chain'; amount: bigint }
 type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
 
 type CallRow = Parameters<typeof expenseOf>[0] & {
+  id: string
   order_no: number
   payment_id: Uint8Array
   channel: number
@@ -49,9 +50,9 @@ type CallRow = Parameters<typeof expenseOf>[0] & {
   metered: string | null
 }
 
-const CALL = `
-  SELECT a.order_no, a.payment_id, a.channel, a.state, a.amount, a.metered, a.day, a.seller_id, o.token_id
-  FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE o.id = ? AND a.channel IS NOT NULL`
+const CALLS = `
+  SELECT o.id, a.order_no, a.payment_id, a.channel, a.state, a.amount, a.metered, a.day, a.seller_id, o.token_id
+  FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.channel IS NOT NULL AND o.id IN `
 /** `confirmed_at`: the escrow of the channel is on the chain, so nothing more is asked of the chain about this call. */
 const SPEND = `
   UPDATE authorizations SET state = 'spent', amount = ?, channel_seq = ?, receipt = coalesce(?, receipt), receipt_note = ?,
@@ -97,7 +98,7 @@ function finishCharged(
   { process, note }: LedgerDatabase,
 ): Query<(StoredCharge | undefined)[]> {
   return steps(function* () {
-    const rows = yield* together(...ends.map(({ order }) => one<CallRow>(CALL, order.id)))
+    const rows = yield* callsOf(ends.map(({ order }) => order.id))
     const charged = chargedCalls(ends, rows)
     const numbers = [...new Set(charged.map(({ row }) => row.channel))]
     const stored = yield* together(...numbers.map(channelNo))
@@ -124,6 +125,15 @@ function finishCharged(
       const amount = counted.get(end)
       return amount === undefined ? undefined : { state: 'spent', confirmation: 'chain', amount }
     })
+  })
+}
+
+/** The calls of orders, in one statement: for a row, a statement costs more than the reading. */
+function callsOf(orderIds: readonly string[]): Query<(CallRow | undefined)[]> {
+  const { list, values } = listed(orderIds)
+  return all<CallRow>(`${CALLS}${list}`, ...values).map((rows) => {
+    const byOrder = new Map(rows.map((row) => [row.id, row]))
+    return orderIds.map((id) => byOrder.get(id))
   })
 }
 

@@ -52,7 +52,12 @@ export async function recoverCall(
     const delivered = readResponse(response)
     const { output, outputBytes } = delivered
     const ended = { output, outputBytes, notes: notesOf(response, reservation, delivered), error: undefined }
-    const paid = paidFor(response, { ...reservation, agentId: call.resource }, order.task ?? '', deps.logger)
+    const paid = paidFor(
+      response,
+      { ...reservation, agentId: call.resource },
+      { ...delivered, task: order.task ?? '' },
+      deps.logger,
+    )
     const onChannel = chargeOf(response, line, { reservation, asked, now: clock.now() })
     await purchases.finish({ ...order, status: 'completed', ...ended, updatedAt: clock.now() }, { ...paid, onChannel })
   } catch (error) {
