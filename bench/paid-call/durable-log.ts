@@ -12,7 +12,8 @@ export class DurableLog {
 
   constructor(dataDir: string) {
     this.#sqlite = new DatabaseSync(join(dataDir, 'floor.db'))
-    this.#sqlite.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+    // The page size of the node's own ledger.
+    this.#sqlite.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     this.#sqlite.exec(`
       CREATE TABLE log (id INTEGER PRIMARY KEY, row TEXT NOT NULL);
       CREATE TABLE calls (no INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, begun TEXT NOT NULL, result TEXT, settled BLOB);

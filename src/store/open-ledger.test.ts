@@ -9,7 +9,7 @@ import { type Database, openDatabase } from './database.ts'
 import { openLedger } from './open-ledger.ts'
 import { checkSoundness } from './soundness.ts'
 
-const PAGE_BYTES = 4096
+const PAGE_BYTES = 8192
 let dir: string
 let path: string
 let warned: string[]
@@ -118,7 +118,7 @@ describe('T33: a ledger', () => {
 
   test('with a page that is damaged is refused at the start', async () => {
     const database = await open()
-    await put(database, 200)
+    await put(database, 2000)
     await database.close()
     ruin(path)
     await expect(open()).rejects.toMatchObject({
@@ -145,7 +145,7 @@ describe('T33: a ledger', () => {
 
   test('found damaged by a read accepts no more writes', async () => {
     const database = await open()
-    await put(database, 200)
+    await put(database, 2000)
     await database.close()
     ruin(path)
     const told: string[] = []
