@@ -34,6 +34,20 @@ test('writes of one turn share one commit, and one that throws takes no other wi
   expect(database.prepare('SELECT key FROM kv ORDER BY key').all()).toEqual([{ key: 'a' }, { key: 'c' }])
 })
 
+test('writes of the next turn share the commit of those before', async () => {
+  const path = scratch()
+  const database = openDatabase({ path })
+  const insert = (key: string) => database.write(() => database.prepare(put).run(key, '1').changes)
+  const reader = new DatabaseSync(path)
+  const seen: unknown[] = []
+  const first = insert('a').then(() => seen.push((reader.prepare(count).get() as { n: number }).n))
+  await new Promise(setImmediate)
+  await Promise.all([first, insert('b')])
+  expect(seen).toEqual([2])
+  reader.close()
+  await database.close()
+})
+
 test('close commits everything that waits', async () => {
   const path = scratch()
   const database = openDatabase({ path })
@@ -47,6 +61,16 @@ test('durability is synchronous=FULL over WAL', () => {
   const database = openDatabase({ path: scratch() })
   expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
   expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+})
+
+test('a new file has pages of 8 KiB, and one that was made with others keeps them', async () => {
+  const pageSize = (path: string) => openDatabase({ path }).prepare('PRAGMA page_size').get()
+  expect(pageSize(scratch())).toEqual({ page_size: 8192 })
+  const path = scratch()
+  const before = new DatabaseSync(path)
+  before.exec('PRAGMA page_size = 4096; CREATE TABLE filler (a TEXT); DROP TABLE filler')
+  before.close()
+  expect(pageSize(path)).toEqual({ page_size: 4096 })
 })
 
 test('only its owner can read the database and its log (T21)', async () => {
