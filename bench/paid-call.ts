@@ -67,7 +67,8 @@ const { values } = parseArgs({
 })
 const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
 const durationMs = values.quick ? 300 : 700
-const warmUpMs = values.quick ? 500 : 1500
+/** A node that serves is warm: its code is compiled within some ten thousand calls. */
+const warmUpMs = values.quick ? 500 : 6000
 const only = values.only?.split(',')
 const loads = values.loads?.split(',').map(Number) ?? allLoads
 
@@ -85,7 +86,7 @@ try {
   const farRoundTripMs = servers && (await measureRoundTrip(servers.seller, farMs))
   for (const { name, measure } of variants) {
     note(`warming up: ${name}`)
-    await measure({ concurrent: 16, durationMs: warmUpMs })
+    await measure({ concurrent: loads.at(-1)!, durationMs: warmUpMs })
   }
   const samples: Sample[] = []
   const before = await useOf(servers)
