@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { listedAgent as agent } from '../../test/support/listings.ts'
+import { eve, searchedMarket } from '../../test/support/searched-market.ts'
+import { didOfPeer } from '../p2p/did.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { AgentQuery } from '../schema/search.ts'
 import type { AgentStats } from '../schema/standing.ts'
@@ -84,6 +86,25 @@ test('T35: who lists an agent under the name of a well-known model gets no more 
   expect(limit('gpt-4o-mini', 20_000n)).toBe(20_000n)
   expect([limit(squatter.id), limit(`${squatter.seller_id}/gpt-4o-mini`)]).toEqual([undefined, undefined])
   expect(limit('own', undefined, agent('own', 1_000_000n, { local: true }))).toBeUndefined()
+  // Its owner chooses how an id begins: six characters, such as "gemini", take minutes of trying names.
+  expect(limit(squatter.id.slice(0, 6))).toBe(10_000n)
+})
+
+test('T35: a stranger whose agent is called like a model of a vendor gets no more than auto pays', async () => {
+  const { search, list } = searchedMarket()
+  const [squatter] = await list(eve, ['openai/gpt-4o-mini'], { price_atomic: 1_000_000n })
+  const limit = (name: string) => {
+    const wish = { names: [name], asked: undefined, autoMaxPrice: 10_000n, maySpend: true, isOperator: true }
+    const known = new KnownAgents({ search, clock: new HandClock() })
+    const found = candidates(wish, { search, known, perCall: () => 1_000_000n, isAllowed: everybody })
+    return found.map(({ listing, maxPrice }) => [listing.id, maxPrice])
+  }
+  // Programs name models so, with a slash, when they are set up for a market of models.
+  expect(limit('openai/gpt-4o-mini')).toEqual([[squatter!.id, 10_000n]])
+  expect(limit('OpenAI/GPT-4o-mini')).toEqual([[squatter!.id, 10_000n]])
+  for (const chosen of [eve, eve.slice(0, 16), didOfPeer(eve)]) {
+    expect(limit(`${chosen}/openai/gpt-4o-mini`)).toEqual([[squatter!.id, undefined]])
+  }
 })
 
 test('T35: a token that may not spend gets free agents, and only the operator own agents with a price', () => {

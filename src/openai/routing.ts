@@ -2,6 +2,7 @@ import { llmProviders } from '../agents/model-name.ts'
 import { smallest } from '../lib/bigints.ts'
 import { TAG_LENGTH_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
+import { pointsTo } from '../search/agent-reference.ts'
 import type { Search } from '../search/search.ts'
 import { tagForm } from '../store/listing-text.ts'
 import { DoorError, doorErrorOf, invalidRequest } from './door-error.ts'
@@ -104,11 +105,12 @@ function isProfile(text: string): text is Profile {
 }
 
 /**
- * Programs come with the names of well-known models, and anybody may list an agent under such a name. So a name alone pays no
- * more than `auto` does. Who gives an id, or `seller/name`, has chosen the agent.
+ * Programs come with the names of well-known models, and anybody may list an agent under such a name, also under one with a
+ * slash, and may try names until an id begins like one. So these pay no more than `auto` does. Who gives a whole id, or
+ * `seller/name`, has chosen the agent.
  */
-function limitOf(name: string, { id, local }: Listing, autoMaxPrice: bigint): bigint | undefined {
-  return local || id.startsWith(name) || name.includes('/') ? undefined : autoMaxPrice
+function limitOf(name: string, listing: Listing, autoMaxPrice: bigint): bigint | undefined {
+  return listing.local || pointsTo(name, listing) ? undefined : autoMaxPrice
 }
 
 function named(name: string, { search }: RoutingDeps): Listing | undefined {

@@ -4,7 +4,8 @@ import type { Listing } from '../schema/listing.ts'
 /** An id has 32 base32 characters. Text of 26 to 64 such characters is read as an id, never as a name. */
 const WHOLE_ID = /^[a-z2-7]{26,64}$/
 const ID_BEGINNING = /^[a-z2-7]{6,25}$/
-const SELLER_BEGINNING_MIN = 8
+/** What stands before the slash of `seller/name`: a peer id or its beginning, or a DID. Such text is never read as a name. */
+const SELLER = /^(?:12D3KooW[0-9A-Za-z]*|did:peer:0[0-9A-Za-z]+)$/
 const SHOWN_MAX = 5
 
 export type ReferenceDeps = {
@@ -17,26 +18,40 @@ export type ReferenceDeps = {
 
 /**
  * Finds the one agent that a person means. A reference is a name that only one agent has, `seller/name`, or the
- * beginning of an id.
+ * beginning of an id. Anybody may give an agent any name, so a name never stands in for one of the others.
  *
  * @throws MarketError 'AMBIGUOUS_AGENT' with the agents that fit. A name alone never chooses between sellers.
  */
 export function findByReference(reference: string, deps: ReferenceDeps): Listing | undefined {
   const text = reference.trim()
   if (text === '' || WHOLE_ID.test(text)) return undefined
-  const named = called(text, deps)
-  if (named.length > 0) return onlyOne(text, named)
-  // A seller's id has no slash, so everything after the first slash is the name.
-  const slash = text.indexOf('/')
-  if (slash >= SELLER_BEGINNING_MIN) {
-    const seller = text.slice(0, slash)
-    const isSeller = ({ seller_id, seller_did }: Listing) => seller_id.startsWith(seller) || seller_did === seller
-    const theirs = called(text.slice(slash + 1), deps).filter(isSeller)
-    if (theirs.length > 0) return onlyOne(text, theirs)
+  const ofSeller = sellerAndName(text)
+  if (ofSeller !== undefined) {
+    const theirs = called(ofSeller.name, deps).filter((listing) => isSoldBy(listing, ofSeller.seller))
+    return onlyOne(text, theirs)
   }
-  if (!ID_BEGINNING.test(text)) return undefined
-  const beginning = deps.idsBeginning(text, SHOWN_MAX + 1).flatMap((id) => deps.resolve(id) ?? [])
-  return onlyOne(text, beginning)
+  const named = called(text, deps)
+  const ids = ID_BEGINNING.test(text) ? deps.idsBeginning(text, SHOWN_MAX + 1) : []
+  const others = ids.filter((id) => named.every((listing) => listing.id !== id))
+  return onlyOne(text, [...named, ...others.flatMap((id) => deps.resolve(id) ?? [])])
+}
+
+/** True if a reference can lead to this agent only, whatever others list: its id, or `seller/name`. */
+export function pointsTo(reference: string, listing: Listing): boolean {
+  const text = reference.trim()
+  const ofSeller = sellerAndName(text)
+  return ofSeller === undefined ? text === listing.id : isSoldBy(listing, ofSeller.seller)
+}
+
+/** A seller has no slash, so everything after the first slash is the name. */
+function sellerAndName(text: string): { seller: string; name: string } | undefined {
+  const slash = text.indexOf('/')
+  const seller = text.slice(0, Math.max(0, slash))
+  return SELLER.test(seller) ? { seller, name: text.slice(slash + 1) } : undefined
+}
+
+function isSoldBy({ seller_id, seller_did }: Listing, seller: string): boolean {
+  return seller_id.startsWith(seller) || seller_did === seller
 }
 
 /** Compares names without letter case. If exactly one name also has the same case, only that listing fits. */
