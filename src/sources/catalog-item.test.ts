@@ -94,6 +94,7 @@ test.each([
   ['metadata', 'https://169.254.169.254/latest/'],
   ['CGNAT', 'https://100.64.0.1/'],
   ['a name without dots', 'https://localhost/'],
+  ['a name of this machine with dots behind it', 'https://localhost../'],
   ['a name of the network', 'https://printer.local/'],
   ['the same with a dot', 'https://printer.local./'],
   ['an internal name', 'https://metadata.google.internal/'],

@@ -74,7 +74,7 @@ export function resourceUrl(given: unknown, isPrivateAllowed: boolean): string |
   if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return undefined
   if (url.href.length > URL_LENGTH_MAX) return undefined
   if (isPrivateAllowed) return /^https?:$/.test(url.protocol) ? url.href : undefined
-  const host = bareHost(url.hostname).replace(/\.$/, '')
+  const host = bareHost(url.hostname).replace(/\.+$/, '')
   const isNamed = host.includes('.') && !localName.test(host)
   if (isIP(host) === 0 ? !isNamed : !isPublicAddress(host)) return undefined
   // Ports below 1024 belong to services that a request must not be able to reach, such as mail.

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { buyUrl, type UrlPurchase } from '../../src/buying/web/buy-url.ts'
+import { sellerUrl } from '../../src/buying/web/seller-url.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { FakeSettlement } from '../support/fake-settlement.ts'
@@ -107,6 +108,25 @@ describe('before the signature', () => {
     const buyer = buyerFor([seller])
     await expect(buy(buyer, seller.url)).rejects.toMatchObject({ code })
     expect([paymentsAt(seller), await signedBy(buyer)]).toEqual([[], 0])
+  })
+
+  test.each(['localhost', 'localhost.', 'localhost..', 'LOCALHOST\u3002\u3002.'])(
+    'T41: a seller that is denied is denied under the spelling %s too',
+    async (spelling) => {
+      const named = (origin: string) => origin.replace('127.0.0.1', 'localhost')
+      const seller = await sellerOf((origin) => askedBy(named(origin), payTo))
+      const { port } = new URL(seller.origin)
+      const buyer = buyerFor([{ ...seller, origin: named(seller.origin) }])
+      const { clock, purchases } = buyer
+      Object.assign(buyer.deps.budget, testBudget({ deny: ['localhost'] }, { clock, purchases }))
+      await expect(buy(buyer, `http://${spelling}:${port}/run`)).rejects.toMatchObject({ code: 'SELLER_NOT_ALLOWED' })
+      expect([paymentsAt(seller), await signedBy(buyer)]).toEqual([[], 0])
+    },
+  )
+
+  test.each(['a.example.', 'a.example..', 'A.example。。'])('T41: %s is the seller a.example', (spelling) => {
+    const { origin, host, agentId } = sellerUrl(`https://${spelling}/run`, [])
+    expect([origin, host, agentId]).toEqual(['https://a.example', 'a.example', 'https://a.example/run'])
   })
 
   test('of ten thousand offers only the first are read', async () => {

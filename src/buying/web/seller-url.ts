@@ -39,8 +39,8 @@ export function sellerUrl(text: string, own: readonly string[]): SellerUrl {
   const url = text.length > URL_LENGTH_MAX ? null : URL.parse(text)
   if (url === null) throw refused(`it is not a URL of at most ${URL_LENGTH_MAX} characters`)
   url.hash = ''
-  // A dot at the end names the same host. To limits and measures it must be the same seller.
-  url.hostname = url.hostname.replace(/\.$/, '')
+  // Dots at the end name the same host. To limits and measures it must be the same seller.
+  url.hostname = url.hostname.replace(/\.+$/, '')
   const { origin, protocol, port, host } = url
   if (protocol !== 'https:' && protocol !== 'http:') throw refused('it must begin with https://')
   if (url.username !== '' || url.password !== '') throw refused('it has a user name or a password: use a header')
