@@ -108,6 +108,7 @@ class ChannelBook implements Channels {
   readonly #looks: Periodic
   /** The deposits whose sellers are being asked. */
   readonly #asked = new Map<Hex, Promise<void>>()
+  readonly #stopping = new AbortController()
   readonly exits: ChannelExits | undefined
 
   constructor(options: ChannelOptions, deps: ChannelsDeps) {
@@ -124,6 +125,8 @@ class ChannelBook implements Channels {
   get services(): readonly Service[] {
     const { name } = this.#looks
     const stop = async () => {
+      // A seller that says nothing must not keep the node from stopping. The next start goes on with what is on disk.
+      this.#stopping.abort()
       await this.#looks.stop()
       await Promise.all(this.#asked.values())
     }
@@ -281,7 +284,8 @@ class ChannelBook implements Channels {
   async #lookAt(line: ChannelLine, onChain: NonNullable<ChannelsDeps['onChain']>): Promise<void> {
     const { store, clock, logger } = this.#deps
     const ids = { channel_id: line.id, peer_id: line.sellerId }
-    const found = await lookAtDeposit(line, { ...this.#deps, ...onChain }).catch((err: unknown) => {
+    const { signal: stopping } = this.#stopping
+    const found = await lookAtDeposit(line, { ...this.#deps, ...onChain, stopping }).catch((err: unknown) => {
       logger.debug({ ...ids, err }, 'the chain does not show a deposit into a payment channel yet')
       return undefined
     })

@@ -48,6 +48,8 @@ type DepositDeps = FundsDeps & {
   clock: Clock
   chain: Pick<Chain, 'authorizationAt'>
   reader: Pick<ChannelReader, 'channels'>
+  /** Aborts when the node stops: its seller is not waited for then. */
+  stopping?: AbortSignal | undefined
 }
 
 /** What the chain shows of a deposit that has ended. */
@@ -91,6 +93,6 @@ async function sendDeposit(line: ChannelLine, deposit: DepositUnderWay, deps: De
     ...{ config: line.channel.config, voucher, counted },
     deposit: { amount, authorization: { validAfter, validBefore, salt, signature } },
   }
-  await sendFunds(line, { method: 'deposit', channel }, deps)
+  await sendFunds(line, { method: 'deposit', channel }, deps, deps.stopping)
   faultPoint('buyer:deposit-sent')
 }

@@ -1,5 +1,5 @@
 import { streamPair } from '@libp2p/utils'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { ChannelScript } from '../../../test/support/channel-script.ts'
 import { scriptedMarket, testTerms } from '../../../test/support/scripted-market.ts'
 import { until } from '../../../test/support/until.ts'
@@ -116,11 +116,12 @@ test('hazard 4.3: the result of a call is asked for although a withdrawal leaves
   expect((await stored()).charged).toBe(PRICE)
 })
 
-test('a seller that answers nothing about its deposit does not hold the deposits at others', async () => {
-  const seller = new ChannelScript(PRICE)
+/** A seller that takes requests and answers none. `asked`: the methods of its requests. */
+function muteSeller() {
   const ending = new AbortController()
   const asked: string[] = []
-  const openMute = async () => {
+  onTestFinished(() => ending.abort(new Error('the test is over')))
+  async function open() {
     const [ours, theirs] = await streamPair({ protocol: '/test' })
     const stream = new FramedStream(theirs)
     const listen = async () => {
@@ -132,17 +133,37 @@ test('a seller that answers nothing about its deposit does not hold the deposits
     listen().catch((error: Error) => theirs.abort(error))
     return ours
   }
-  const open = (peer?: { peerId: string }) => (peer?.peerId === 'mute' ? openMute() : seller.open())
+  return { open, asked, ending }
+}
+
+test('a seller that answers nothing about its deposit does not hold the deposits at others', async () => {
+  const seller = new ChannelScript(PRICE)
+  const mute = muteSeller()
+  const open = (peer?: { peerId: string }) => (peer?.peerId === 'mute' ? mute.open() : seller.open())
   const { buyer, store } = await scriptedMarket({ open, reader: seller.reader }, { price: PRICE })
   const price = { price: PRICE, price_atomic: `${PRICE}` }
   buyer.list({ id: 'mute', seller_id: 'mute', channel: testTerms, ...price })
-  const unanswered = buyer.execute({ agentId: 'mute', signal: ending.signal }).catch(() => {})
-  await until(() => asked.includes('deposit'))
+  const unanswered = buyer.execute({ agentId: 'mute', signal: mute.ending.signal }).catch(() => {})
+  await until(() => mute.asked.includes('deposit'))
   await buyer.execute().catch(() => {})
   const hasLanded = async () =>
     (await store.list()).some(({ sellerId, onChain }) => sellerId === 'seller' && onChain.balance > 0n)
   await until(hasLanded)
-  expect(asked.filter((method) => method === 'deposit')).toHaveLength(1)
-  ending.abort(new Error('the test is over'))
+  expect(mute.asked.filter((method) => method === 'deposit')).toHaveLength(1)
+  mute.ending.abort(new Error('the test is over'))
   await unanswered
 })
+
+test('T7: a seller that answers nothing about its deposit does not keep the node from stopping', async () => {
+  const { reader } = new ChannelScript(PRICE)
+  const mute = muteSeller()
+  const { buyer, channels, stored } = await scriptedMarket({ open: mute.open, reader }, { price: PRICE })
+  const leaving = new AbortController()
+  const unanswered = buyer.execute({ signal: leaving.signal }).catch(() => {})
+  await until(() => mute.asked.includes('deposit'))
+  leaving.abort(new Error('the caller leaves'))
+  await unanswered
+  for (const service of channels.services) await service.stop()
+  // It is on disk, and the next start goes on with it.
+  expect((await stored()).deposit?.amount).toBeGreaterThan(0n)
+}, 10_000)
