@@ -24,17 +24,21 @@ const BESIDE_LENGTH_MAX = 64 * 1024
 /** Bytes of text in an answer to a payment request. */
 const ANSWER_BYTES_MAX = 64 * 1024
 
+type HandlerDeps = {
+  tasks: A2aTasks
+  executor: AgentExecutor
+  sent: SentMessages
+  /** True: the agent is not for sale now. Its callers read and cancel their tasks, and begin nothing. */
+  isLeft?: boolean
+}
+
 /**
  * Wraps the SDK's handler with checks that it lacks: the length of ids, unsupported parts, and a second message to a
  * running task. Such a message would end the first message's event stream. A repeated message is answered with its task
  * (D38).
  */
-export function createRequestHandler(
-  agentId: string,
-  card: AgentCard,
-  deps: { tasks: A2aTasks; executor: AgentExecutor; sent: SentMessages },
-): A2ARequestHandler {
-  const { tasks, executor, sent } = deps
+export function createRequestHandler(agentId: string, card: AgentCard, deps: HandlerDeps): A2ARequestHandler {
+  const { tasks, executor, sent, isLeft = false } = deps
   const elsewhere = elsewhereOf(agentId, tasks)
   const inner = new DefaultRequestHandler(card, tasks.of(agentId), executor, tasks)
 
@@ -62,6 +66,10 @@ export function createRequestHandler(
     const name = { agentId, owner, messageId: nameOf(messageId, owner), asked: [asked, metadata] }
     for (let lost: string | undefined; ; ) {
       const sending = await sent.send(name, lost)
+      if (sending.kind === 'first' && isLeft) {
+        sending.over()
+        throw new UnsupportedOperationError('this agent is not for sale now: nothing was begun, and nothing charged')
+      }
       if (sending.kind === 'first') {
         context.state.set(BEGUN_KEY, sending.begun)
         return sending

@@ -1,18 +1,20 @@
 import { AgentCard as CardMessage } from '@a2a-js/sdk'
 import type { Tail } from '../ledger/tail.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
 import { givenAt } from '../payments/receipt.ts'
 import type { Listing } from '../schema/listing.ts'
+import { AgentId } from '../schema/primitives.ts'
 import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { answerAgent, type ServedAgent } from './agent-door.ts'
 import { type AgentWorkDeps, agentWork } from './agent-work.ts'
 import type { A2aCall } from './call.ts'
-import { type AgentCard, agentCard, type CardOptions, MARKET_ID, marketCard } from './cards.ts'
+import { type AgentCard, agentCard, type CardOptions, leftCard, MARKET_ID, marketCard } from './cards.ts'
 import { createExecutor, type Work } from './executor.ts'
 import { createRequestHandler } from './request-handler.ts'
 import { SentMessages } from './sent-messages.ts'
@@ -39,6 +41,9 @@ export interface A2aServer {
   stop(): Promise<void>
 }
 
+/** Agents that are not for sale now, and whose handlers are kept. */
+const LEFT_MAX = 64
+
 /** The same grace period as runs for peers: see protocols/serve. */
 const STOP_GRACE_MS = 2_000
 const STOP_ABORT_MS = 700
@@ -56,10 +61,10 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   deps.tail.listen({ changed: ({ record, id }) => record === 'task' && asked(id), missed() {} })
   /** Each server is built with its first request, and again when its listing changes. */
   const agents = new WeakMap<Listing, ServedAgent>()
+  const left = new BoundedMap<string, ServedAgent>(LEFT_MAX)
   const market = deps.market && serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
 
-  function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
-    const card = cardAt('')
+  function handlerOf(id: string, card: AgentCard, { work, isLeft = false }: { work: Work; isLeft?: boolean }) {
     const extensions = card.capabilities.extensions?.map(({ uri }) => uri) ?? []
     // Market orders are in the ledger, under their idempotency key.
     const messages = id === MARKET_ID ? undefined : deps.messages
@@ -67,14 +72,28 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
       ...{ clock: deps.clock, logger, tasks, work, extensions, messages },
       rest: (taskId, wait) => deps.messages.rest(taskId, wait),
     })
-    const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent })
-    return { cardAt, handler, changedAt: new Date(changedAt) }
+    return createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent, isLeft })
+  }
+
+  function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
+    return { cardAt, handler: handlerOf(id, cardAt(''), { work }), changedAt: new Date(changedAt) }
+  }
+
+  /** An agent that was removed, is paused, or cannot run now. Callers that have paid for its work still get it (T23). */
+  function leftAgent(id: string): ServedAgent {
+    const known = left.get(id)
+    if (known !== undefined) return known
+    const work: Work = async () => ({ kind: 'rejected', text: 'this agent is not for sale now' })
+    const handler = handlerOf(id, leftCard(id, options), { work, isLeft: true })
+    const agent: ServedAgent = { handler, cardAt: unknownAgent, changedAt: new Date(deps.clock.now()) }
+    left.set(id, agent)
+    return agent
   }
 
   function find(id: string): ServedAgent {
     if (id === MARKET_ID && market !== undefined) return market
     const listing = deps.ownListing(id)
-    if (listing === undefined) throw new CodedError('UNKNOWN_AGENT', 'this node has no agent with this id')
+    if (listing === undefined) return AgentId.safeParse(id).success ? leftAgent(id) : unknownAgent()
     const known = agents.get(listing)
     if (known !== undefined) return known
     const work = agentWork(id, listing.description, deps)
@@ -94,6 +113,10 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
       await within(STOP_ABORT_MS, tasks.idle())
     },
   }
+}
+
+function unknownAgent(): never {
+  throw new CodedError('UNKNOWN_AGENT', 'this node has no agent with this id')
 }
 
 /** Tasks of the ledger, with the receipts that their callers got. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { CallToolResult } from '@modelcontextprotocol/server'
+import { authorizationDigest, paymentIdOf } from '../payments/authorization.ts'
 import type { ReceiptSigner } from '../payments/receipt-signer.ts'
 import { type DoorAnswer, type DoorSales, freeCaller } from '../protocols/doors/door-sales.ts'
 import { readPayment, readPaymentHeader, type SentPayment } from '../protocols/doors/payment-header.ts'
@@ -30,8 +31,9 @@ export type AgentToolsDeps = {
   /** The address of the endpoint. */
   endpoint(): string
   /** The agents for sale now. */
-  agents(): readonly { id: string; price: bigint; text: AgentText }[]
+  agents(): readonly SoldAgent[]
 }
+type SoldAgent = { id: string; price: bigint; text: AgentText }
 
 /** Metadata keys: of x402's transport for MCP, and of an older client of v1 that sends its payment as text. */
 const PAYMENT = 'x402/payment'
@@ -39,15 +41,17 @@ const RESPONSE = 'x402/payment-response'
 const OLD_PAYMENT = 'x402.payment'
 const OLD_RESPONSE = 'x402.payment-response'
 const ERROR = 'stoa/error'
+const NOT_SOLD = 'this agent is not sold any more'
 /** A tool's name has 64 characters at most. */
 const NAME_LENGTH_MAX = 40
 const ID_LENGTH = 8
 
-type Asked = { agent: ServedAgent | undefined; text: AgentText; resource: Resource; tool: AgentTool }
+/** `offer` undefined: the agent is not for sale now. What was bought before is given all the same. */
+type Asked = { offer: { agent: ServedAgent; text: AgentText } | undefined; resource: Resource; tool: AgentTool }
 
 /** Sells agents as MCP tools, with the payments of x402. */
 export function createAgentTools({ sales, doorSales, terms, signer, endpoint, agents }: AgentToolsDeps) {
-  function toolOf({ id, price, text }: ReturnType<typeof agents>[number]): AgentTool {
+  function toolOf({ id, price, text }: SoldAgent): AgentTool {
     const slug = text.name
       .toLowerCase()
       .replaceAll(/[^a-z0-9]+/g, '_')
@@ -60,18 +64,30 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
 
   async function call(tool: AgentTool, asking: AgentToolCall): Promise<CallToolResult> {
     const text = agents().find(({ id }) => id === tool.agentId)?.text
-    if (text === undefined) return failure('NOT_FOUND', 'this agent is not sold any more')
     const resource: Resource = {
       ...{ url: endpoint(), mimeType: 'text/plain', isUpfront: sales.settleFirst, isListed: true, tool: tool.name },
     }
     try {
-      const agent = sales.agents.find(tool.agentId)
-      const asked = { agent, text, resource, tool }
+      const agent = text && sales.agents.find(tool.agentId)
+      const asked = { offer: agent && { agent, text }, resource, tool }
       return await (agent?.amount === 0n ? runForNothing(agent, asking) : sell(asked, asking))
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
       return failure(error.code === 'OVERLOADED' ? 'BUSY' : 'AGENT_FAILED', `${error.message}; nothing was charged`)
     }
+  }
+
+  /**
+   * The tool of this name, if it is not for sale now and a payment of the call has bought a run of it before: its buyer may not
+   * have got the result.
+   */
+  async function boughtBefore(name: string, meta: AgentToolCall['meta']): Promise<AgentTool | undefined> {
+    const sent = sentIn(meta)
+    const { payload, network } = sent?.kind === 'exact' ? sent.payment : {}
+    if (payload === undefined || network !== sales.asset.network) return undefined
+    const stored = await sales.payments.get(paymentIdOf(authorizationDigest(sales.asset, payload.authorization)))
+    if (stored?.door !== 'mcp' || !name.endsWith(`_${stored.agentId.slice(0, ID_LENGTH)}`)) return undefined
+    return { name, title: name, description: NOT_SOLD, isPaid: true, agentId: stored.agentId }
   }
 
   async function runForNothing(agent: ServedAgent, { task, signal }: AgentToolCall): Promise<CallToolResult> {
@@ -90,8 +106,7 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
     const { url } = asked.resource
     const boundTo = createHash('sha256').update(`MCP\n${asked.tool.agentId}\n`).update(asking.task).digest()
     const request = { door: 'mcp', agentId: asked.tool.agentId, input: asking.task, payment, boundTo } as const
-    const { agent, text, resource } = asked
-    const mismatch = terms.mismatch(sent, resource, agent && { agent, text })
+    const mismatch = terms.mismatch(sent, asked.resource, asked.offer)
     const answer = await doorSales.sell({ ...request, mismatch })
     if (answer.kind === 'refused') return askFor(asked, answer.reason, asking)
     if (answer.kind === 'unsettled') {
@@ -108,9 +123,9 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
   }
 
   /** By the extension only if the client has declared it: others take an unknown kind of result for an error. */
-  function askFor({ agent, text, resource }: Asked, error: string, { isExtended }: AgentToolCall): CallToolResult {
-    if (agent === undefined) return failure('NOT_FOUND', 'this agent is not sold any more')
-    const required = terms.of(agent, text, resource).v2(error)
+  function askFor({ offer, resource }: Asked, error: string, { isExtended }: AgentToolCall): CallToolResult {
+    if (offer === undefined) return failure('NOT_FOUND', NOT_SOLD)
+    const required = terms.of(offer.agent, offer.text, resource).v2(error)
     if (isExtended) return { resultType: 'payment_required', paymentRequired: required, content: [] }
     return {
       ...{ isError: true, structuredContent: required as Record<string, unknown> },
@@ -118,7 +133,7 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
     }
   }
 
-  return { list: () => agents().map(toolOf), call }
+  return { list: () => agents().map(toolOf), boughtBefore, call }
 }
 
 export type AgentTools = ReturnType<typeof createAgentTools>
