@@ -10,7 +10,7 @@ import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Search } from '../search/search.ts'
 import { type AnswerForm, chatForm, responsesForm } from './answer-forms.ts'
 import { sendStream, sendWhole } from './answers.ts'
-import { DoorError, internalError } from './door-error.ts'
+import { DoorError, internalError, invalidRequest } from './door-error.ts'
 import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
 import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
 import { GivenResults } from './given-results.ts'
@@ -18,7 +18,8 @@ import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
 import { type DoorRequest, readChat, readResponses } from './request.ts'
-import { answeringAgain, answerTo, type RequestKeys, type ServeDeps, type Served, serve } from './serve.ts'
+import { KeysInUse, type RequestKeys } from './request-keys.ts'
+import { answeringAgain, answerTo, type ServeDeps, type Served, serve } from './serve.ts'
 import { JOIN_MS, SharedCalls } from './shared-calls.ts'
 
 export type DoorOptions = {
@@ -64,6 +65,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const stopping = new AbortController()
   const meter = new DoorMeter(deps.meters, clock)
   const given = new GivenResults()
+  const keysInUse = new KeysInUse()
   /** What is answered from an order that was made before is not spent again. */
   const metered: ServeDeps = {
     ...deps,
@@ -137,6 +139,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     const live = new LiveCall()
     const now = clock.now()
     const { name, keys } = keysOf(asked, caller, request, now)
+    using _key = keysInUse.enter(caller.tokenId ?? '', keys)
     const autoMaxPrice = options.maxPriceAtomic
     let isFirst = false
     const ended = calls.join(name, signal, async (left) => {
@@ -192,7 +195,7 @@ const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailab
 
 /** The names of a request: for those sent at the same time, and for its orders. */
 function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: IncomingMessage, now: UnixMs) {
-  const given = IdempotencyKey.safeParse(headers['idempotency-key']).data
+  const given = givenKey(headers)
   if (given !== undefined) {
     const prefix = `openai:${createHash('sha256').update(given).digest('hex').slice(0, 40)}:`
     const key = `${prefix}${digest.slice(0, 40)}`
@@ -205,4 +208,11 @@ function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: 
   const answersMs = isSentAgain ? SENT_AGAIN_MS : JOIN_MS
   const keys: RequestKeys = { key: `${prefix}${Math.floor(now / KEY_MS)}`, prefix, answersMs }
   return { name: `${tokenId} ${digest}`, keys }
+}
+
+/** @throws DoorError 400 for what is no key: a client that sends one relies on it */
+function givenKey({ 'idempotency-key': given }: IncomingMessage['headers']): string | undefined {
+  const key = IdempotencyKey.optional().safeParse(given)
+  if (key.success) return key.data
+  throw invalidRequest('Idempotency-Key', `Idempotency-Key ${key.error.issues[0]!.message}`)
 }

@@ -6,7 +6,8 @@ import type { ExecutionResult } from '../schema/api.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { KnownAgents } from './known-agents.ts'
 import type { DoorRequest } from './request.ts'
-import { answerTo, type RequestKeys, type ServeDeps, serve } from './serve.ts'
+import type { RequestKeys } from './request-keys.ts'
+import { answerTo, type ServeDeps, serve } from './serve.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
 const keys: RequestKeys = { key: 'openai:x:2', prefix: 'openai:x:', answersMs: 30_000 }

@@ -8,6 +8,7 @@ import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
 import { doorErrorOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
+import { type RequestKeys, usedByAnother } from './request-keys.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
 import { JOIN_FAILED_MS } from './shared-calls.ts'
 
@@ -48,18 +49,6 @@ type RoutedCall = {
   now: UnixMs
   following: Following
   signal: AbortSignal
-}
-
-/** The idempotency keys of a request. */
-export type RequestKeys = {
-  /** Those of its attempts begin with it. */
-  key: string
-  /** Those of the same request, whenever it was sent, begin with it. */
-  prefix: string
-  /** How long a result that was given answers the request when it is sent again. */
-  answersMs: number
-  /** True if the client has named the request: the name is for no other one. */
-  isGiven?: boolean
 }
 
 export type Served = { agentId: string; result: ExecutionResult; attempts: number }
@@ -182,10 +171,7 @@ async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: Se
   const at = found.key.lastIndexOf('.')
   const key = found.key.slice(0, at)
   if (keys.isGiven === true && key !== keys.key) {
-    throw new CodedError(
-      'IDEMPOTENCY_CONFLICT',
-      'this Idempotency-Key was sent with another request: give each its own',
-    )
+    throw usedByAnother()
   }
   return { key, attempt: Number(found.key.slice(at + 1)), order: found.order }
 }

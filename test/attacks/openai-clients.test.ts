@@ -100,3 +100,42 @@ test('more calls than may run at once are refused, and those that run are answer
   expect(answers.filter(({ choices }) => choices?.[0]?.message.content === file)).toHaveLength(128)
   expect((await runsOf()) - before).toBe(3)
 }, 60_000)
+
+/** A client with a token, and so with limits, of its own. */
+async function clientOf(name: string): Promise<OpenAI> {
+  const { token } = await ask<{ token: string }>(pair.buyer.url, '/tokens', {
+    body: { name, scope: 'spend', budget: '1' },
+  })
+  return new OpenAI({ baseURL: `${pair.buyer.url}/v1`, apiKey: token, maxRetries: 0 })
+}
+
+test('T25: of two requests with one Idempotency-Key at once one is refused, and only the other is bought', async () => {
+  const before = await runsOf()
+  const own = await clientOf('spender')
+  const files = ['first', 'second'].map((name) => join(pair.home, name))
+  for (const file of files) writeFileSync(file, '')
+  const headers = { 'idempotency-key': 'one-for-both' }
+  // Each is sent twice: the same request joins its first one.
+  const calls = [...files, ...files].map((file) =>
+    own.chat.completions.create({ model: idOf('waiting'), messages: say(file) }, { headers }),
+  )
+  const ends = await Promise.allSettled(calls)
+  const said = ends.flatMap((end) => (end.status === 'fulfilled' ? end.value.choices[0]!.message.content : []))
+  expect([said.length, new Set(said).size]).toEqual([2, 1])
+  for (const end of ends.filter(({ status }) => status === 'rejected')) {
+    expect(end).toMatchObject({ reason: { status: 400, code: 'idempotency_conflict' } })
+  }
+  expect((await runsOf()) - before).toBe(1)
+})
+
+test('T25: a request whose Idempotency-Key is none is refused, because its client relies on it', async () => {
+  const before = await runsOf()
+  const own = await clientOf('careful')
+  for (const key of ['two words', 'ü', 'x'.repeat(256)]) {
+    const asked = { model: idOf('waiting'), messages: say(join(pair.home, 'first')) }
+    await expect(own.chat.completions.create(asked, { headers: { 'idempotency-key': key } })).rejects.toMatchObject({
+      ...{ status: 400, message: expect.stringMatching(/Idempotency-Key must be 1 to 255 visible ASCII characters/) },
+    })
+  }
+  expect(await runsOf()).toBe(before)
+})
