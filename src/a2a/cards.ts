@@ -72,10 +72,10 @@ export function marketCard(url: string, options: CardOptions): AgentCard {
   )
 }
 
-/** Stands for an agent that is not for sale now. Nobody sees it. */
-export function leftCard(id: string, options: CardOptions): AgentCard {
+/** Stands for any agent that is not for sale now. Nobody sees it. */
+export function leftCard(options: CardOptions): AgentCard {
   const name = 'An agent that is not for sale now'
-  return cardOf({ id, name, description: name, skills: [], extensions: [], modes: ['text/plain'] }, '', options)
+  return cardOf({ id: 'left', name, description: name, skills: [], extensions: [], modes: ['text/plain'] }, '', options)
 }
 
 export function hybridCard(card: AgentCard): HybridCard {

@@ -1,6 +1,5 @@
 import { AgentCard as CardMessage } from '@a2a-js/sdk'
 import type { Tail } from '../ledger/tail.ts'
-import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -16,6 +15,7 @@ import { type AgentWorkDeps, agentWork } from './agent-work.ts'
 import type { A2aCall } from './call.ts'
 import { type AgentCard, agentCard, type CardOptions, leftCard, MARKET_ID, marketCard } from './cards.ts'
 import { createExecutor, type Work } from './executor.ts'
+import { leftAgents } from './left-agents.ts'
 import { createRequestHandler } from './request-handler.ts'
 import { SentMessages } from './sent-messages.ts'
 import { A2aTasks } from './tasks.ts'
@@ -41,9 +41,6 @@ export interface A2aServer {
   stop(): Promise<void>
 }
 
-/** Agents that are not for sale now, and whose handlers are kept. */
-const LEFT_MAX = 64
-
 /** The same grace period as runs for peers: see protocols/serve. */
 const STOP_GRACE_MS = 2_000
 const STOP_ABORT_MS = 700
@@ -61,39 +58,38 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   deps.tail.listen({ changed: ({ record, id }) => record === 'task' && asked(id), missed() {} })
   /** Each server is built with its first request, and again when its listing changes. */
   const agents = new WeakMap<Listing, ServedAgent>()
-  const left = new BoundedMap<string, ServedAgent>(LEFT_MAX)
   const market = deps.market && serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
 
-  function handlerOf(id: string, card: AgentCard, { work, isLeft = false }: { work: Work; isLeft?: boolean }) {
-    const extensions = card.capabilities.extensions?.map(({ uri }) => uri) ?? []
+  function handlerOf(id: string, card: CardMessage, { work, isLeft = false }: { work: Work; isLeft?: boolean }) {
+    const extensions = card.capabilities?.extensions.map(({ uri }) => uri) ?? []
     // Market orders are in the ledger, under their idempotency key.
     const messages = id === MARKET_ID ? undefined : deps.messages
     const executor = createExecutor({
       ...{ clock: deps.clock, logger, tasks, work, extensions, messages },
       rest: (taskId, wait) => deps.messages.rest(taskId, wait),
     })
-    return createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent, isLeft })
+    return createRequestHandler(id, card, { tasks, executor, sent, isLeft })
   }
 
   function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
-    return { cardAt, handler: handlerOf(id, cardAt(''), { work }), changedAt: new Date(changedAt) }
+    return {
+      cardAt,
+      handler: handlerOf(id, CardMessage.fromJSON(cardAt('')), { work }),
+      changedAt: new Date(changedAt),
+    }
   }
 
-  /** An agent that was removed, is paused, or cannot run now. Callers that have paid for its work still get it (T23). */
-  function leftAgent(id: string): ServedAgent {
-    const known = left.get(id)
-    if (known !== undefined) return known
-    const work: Work = async () => ({ kind: 'rejected', text: 'this agent is not for sale now' })
-    const handler = handlerOf(id, leftCard(id, options), { work, isLeft: true })
-    const agent: ServedAgent = { handler, cardAt: unknownAgent, changedAt: new Date(deps.clock.now()) }
-    left.set(id, agent)
-    return agent
+  const gone = CardMessage.fromJSON(leftCard(options))
+  const left: ServedAgent = {
+    handler: leftAgents(gone, (id) => handlerOf(id, gone, { work: noWork, isLeft: true })),
+    cardAt: unknownAgent,
+    changedAt: new Date(deps.clock.now()),
   }
 
   function find(id: string): ServedAgent {
     if (id === MARKET_ID && market !== undefined) return market
     const listing = deps.ownListing(id)
-    if (listing === undefined) return AgentId.safeParse(id).success ? leftAgent(id) : unknownAgent()
+    if (listing === undefined) return AgentId.safeParse(id).success ? left : unknownAgent()
     const known = agents.get(listing)
     if (known !== undefined) return known
     const work = agentWork(id, listing.description, deps)
@@ -114,6 +110,9 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
     },
   }
 }
+
+/** For agents whose callers begin nothing. */
+const noWork: Work = async () => ({ kind: 'rejected', text: 'this agent is not for sale now' })
 
 function unknownAgent(): never {
   throw new CodedError('UNKNOWN_AGENT', 'this node has no agent with this id')

@@ -61,7 +61,7 @@ async function mcp(): Promise<Client> {
   await client.connect(new StreamableHTTPClientTransport(new URL(`${seller.publicUrl}/mcp`)))
   return client
 }
-const a2a = () => a2aClient(`${seller.publicUrl}/a2a/${id}`, bindings[0]!)
+const a2a = (binding = bindings[0]!) => a2aClient(`${seller.publicUrl}/a2a/${id}`, binding)
 const mine = randomUUID()
 const by = { serviceParameters: { 'A2A-Extensions': X402_EXTENSION, 'Stoa-Caller': mine } } as never
 const named = (task: Task) => ({ tenant: '', id: task.id, historyLength: undefined, metadata: undefined })
@@ -84,20 +84,23 @@ describe.each(ways)('when an agent is %s', (_way, leave) => {
     await client.close()
   })
 
-  test('an A2A task that was paid for ends, and its caller reads the result', async () => {
-    const client = await a2a()
-    const asked = asTask(await client.sendMessage(message('say it'), by))
-    const required = asked.status?.message?.metadata?.['x402.payment.required'] as PaymentRequired
-    const metadata = { 'x402.payment.status': 'payment-submitted', 'x402.payment.payload': await pay(required) }
-    gate = Promise.withResolvers()
-    const answer = client.sendMessage(message('the payment', { taskId: asked.id, metadata }), by)
-    await until(() => runs.length === 1)
-    await leave()
-    expect(stateOf(await client.getTask(named(asked), by))).toBe('WORKING')
-    gate.resolve()
-    expect(stateOf(asTask(await answer))).toBe('COMPLETED')
-    expect(resultOf(await client.getTask(named(asked), by))).toBe('done: say it')
-  })
+  test.each(bindings)(
+    'an A2A task that was paid for over $binding $version ends, and its caller reads it',
+    async (binding) => {
+      const client = await a2a(binding)
+      const asked = asTask(await client.sendMessage(message('say it'), by))
+      const required = asked.status?.message?.metadata?.['x402.payment.required'] as PaymentRequired
+      const metadata = { 'x402.payment.status': 'payment-submitted', 'x402.payment.payload': await pay(required) }
+      gate = Promise.withResolvers()
+      const answer = client.sendMessage(message('the payment', { taskId: asked.id, metadata }), by)
+      await until(() => runs.length === 1)
+      await leave()
+      expect(stateOf(await client.getTask(named(asked), by))).toBe('WORKING')
+      gate.resolve()
+      expect(stateOf(asTask(await answer))).toBe('COMPLETED')
+      expect(resultOf(await client.getTask(named(asked), by))).toBe('done: say it')
+    },
+  )
 
   test('a request of x402 that is sent again gets its result', async () => {
     const url = `${seller.publicUrl}/x402/${id}`
