@@ -68,12 +68,22 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
       ...{ url: endpoint(), mimeType: 'text/plain', isUpfront: sales.settleFirst, isListed: true, tool: tool.name },
     }
     try {
-      const agent = text && sales.agents.find(tool.agentId)
+      const agent = text && agentOf(tool.agentId, sentIn(asking.meta))
       const asked = { offer: agent && { agent, text }, resource, tool }
       return await (agent?.amount === 0n ? runForNothing(agent, asking) : sell(asked, asking))
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
       return failure(error.code === 'OVERLOADED' ? 'BUSY' : 'AGENT_FAILED', `${error.message}; nothing was charged`)
+    }
+  }
+
+  /** Undefined: it is not sold now. What was paid for before is asked for all the same. @throws PeerError OVERLOADED */
+  function agentOf(agentId: string, sent: SentPayment | undefined): ServedAgent | undefined {
+    try {
+      return sales.agents.find(agentId)
+    } catch (error) {
+      if (error instanceof PeerError && sent?.kind === 'exact') return undefined
+      throw error
     }
   }
 
