@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
-import { TokenBuckets } from '../lib/token-buckets.ts'
 import type { Caller } from '../schema/caller.ts'
 import { IdempotencyKey } from '../schema/idempotency.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
@@ -13,6 +12,7 @@ import { sendStream, sendWhole } from './answers.ts'
 import { DoorError, internalError, invalidRequest } from './door-error.ts'
 import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
 import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
+import { DoorPlaces } from './door-places.ts'
 import { GivenResults } from './given-results.ts'
 import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
@@ -47,10 +47,6 @@ export type DoorCall = {
 
 export type Door = { handle(call: DoorCall): Promise<void>; stop(): void }
 
-/** Calls of one token: editors and agents send many small ones by themselves. */
-const CALLS = { burst: 60, perSecond: 2, keysMax: 2_000 }
-/** Calls that run at once, of all clients together. */
-const RUNNING_MAX = 128
 /** Attempts of one request within this time have keys of one name. A result answers for as long, so it is never asked anew. */
 const KEY_MS = JOIN_MS
 /** How long a result answers a request of which an SDK says that it sends it again. */
@@ -60,7 +56,6 @@ const SENT_AGAIN_MS = 10 * 60_000
 export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const { clock } = deps
   const logger = deps.logger.child({ part: 'openai' })
-  const buckets = new TokenBuckets(CALLS)
   const calls = new SharedCalls<Served>(clock, answeringAgain(deps))
   const stopping = new AbortController()
   const meter = new DoorMeter(deps.meters, clock)
@@ -77,7 +72,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
       return result
     },
   }
-  let running = 0
+  const places = new DoorPlaces()
 
   async function handle(call: DoorCall): Promise<void> {
     const { request, response, path } = call
@@ -110,25 +105,12 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
       const message = `the messages are a task of ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`
       throw new DoorError(message, { status: 400, type: 'invalid_request_error', code: 'context_length_exceeded' })
     }
-    admit(caller)
-    running++
-    try {
-      return await execute(asked, kind.form, {
-        request,
-        response,
-        caller,
-        signal: AbortSignal.any([signal, stopping.signal]),
-      })
-    } finally {
-      running--
-    }
-  }
-
-  function admit({ tokenId = '' }: Caller): void {
-    if (running < RUNNING_MAX && buckets.take(tokenId, 1, clock.now())) return
-    const limit = running < RUNNING_MAX ? '120 calls a minute with one key' : `${RUNNING_MAX} calls at once`
-    throw new DoorError(`the door serves at most ${limit}. Send the request again later`, {
-      ...{ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', headers: { 'retry-after': '5' } },
+    using _place = places.enter(caller.tokenId ?? '', clock.now())
+    return await execute(asked, kind.form, {
+      request,
+      response,
+      caller,
+      signal: AbortSignal.any([signal, stopping.signal]),
     })
   }
 

@@ -12,6 +12,8 @@ const PRICE = 5_000n
 let pair: TradingPair
 let client: OpenAI
 let runs: string
+/** How far the clock of the node is ahead. */
+let ahead = 0
 
 /** Notes its run, waits for the file that its task names, and answers with its task. */
 const waiting = (file: string) => `
@@ -30,7 +32,10 @@ beforeAll(async () => {
       })
       return [agent('waiting', PRICE, waiting(runs)), agent('bomb', 0n, bomb)]
     },
-    (home) => ({ dataDir: join(home, 'buyer'), openai: { enabled: true } }),
+    (home) => ({
+      ...{ dataDir: join(home, 'buyer'), openai: { enabled: true } },
+      ports: { clock: { now: () => Date.now() + ahead, monotonic: () => performance.now() } },
+    }),
   )
   client = new OpenAI({ baseURL: `${pair.buyer.url}/v1`, apiKey: 'any key', maxRetries: 0 })
 }, 120_000)
@@ -139,3 +144,25 @@ test('T25: a request whose Idempotency-Key is none is refused, because its clien
   }
   expect(await runsOf()).toBe(before)
 })
+
+test('T19: calls of one token leave half of the places to others', async () => {
+  const file = join(pair.home, 'one token')
+  const [greedy, other] = [await clientOf('greedy'), await clientOf('other')]
+  const call = (of: OpenAI) =>
+    of.chat.completions.create({ model: idOf('waiting'), messages: say(file) }).catch((error: unknown) => error)
+  const many = (count: number) => Array.from({ length: count }, () => call(greedy))
+  const calls = many(60)
+  const before = await runsOf()
+  await until(async () => (await runsOf()) > before, { everyMs: 20 })
+  // A minute later it may send as many again.
+  ahead += 60_000
+  calls.push(...many(60))
+  const refused = await Promise.race(calls)
+  expect(refused).toMatchObject({ status: 429, message: expect.stringMatching(/64 calls at once with one key/) })
+  const others = call(other)
+  await until(async () => (await runsOf()) > before + 1, { everyMs: 20 })
+  writeFileSync(file, '')
+  expect(await others).toMatchObject({ choices: [{ message: { content: file } }] })
+  const answers = (await Promise.all(calls)) as { choices?: unknown }[]
+  expect(answers.filter(({ choices }) => choices !== undefined)).toHaveLength(64)
+}, 60_000)
