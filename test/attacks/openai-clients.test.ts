@@ -9,6 +9,7 @@ import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 5_000n
+const DEAR = 900_000n
 let pair: TradingPair
 let client: OpenAI
 let runs: string
@@ -30,7 +31,11 @@ beforeAll(async () => {
       const agent = (name: string, price: bigint, code: string) => ({
         ...{ name, description: `${name}.`, price, command: [process.execPath, '-e', code] },
       })
-      return [agent('waiting', PRICE, waiting(runs)), agent('bomb', 0n, bomb)]
+      return [
+        agent('waiting', PRICE, waiting(runs)),
+        agent('bomb', 0n, bomb),
+        agent('openai/gpt-4o-mini', DEAR, `process.stdout.write('dear')`),
+      ]
     },
     (home) => ({
       ...{ dataDir: join(home, 'buyer'), openai: { enabled: true } },
@@ -166,3 +171,12 @@ test('T19: calls of one token leave half of the places to others', async () => {
   const answers = (await Promise.all(calls)) as { choices?: unknown }[]
   expect(answers.filter(({ choices }) => choices !== undefined)).toHaveLength(64)
 }, 60_000)
+
+test('T35: a stranger that is called like a model of a vendor is not paid what it likes', async () => {
+  const own = await clientOf('hopeful')
+  const balance = () => pair.devnet.chain.balanceOf(pair.devnet.wallets.buyer.address)
+  const before = await balance()
+  const asked = { model: 'openai/gpt-4o-mini', messages: say('Say hello') }
+  await expect(own.chat.completions.create(asked)).rejects.toMatchObject({ status: 402, code: 'budget_exceeded' })
+  expect(await balance()).toBe(before)
+})
