@@ -83,3 +83,80 @@ test('T42 payments that the chain shows, used here or made to others, take no pl
   }
   expect(await work()).toMatchObject({ kind: 'completed', output: 're: work' })
 })
+
+/** Loses the answer to the next end of a run. The ledger is away until it has been asked `looks` times more. */
+function loseEnd({ code, isStored, looks = 2 }: { code: StoreError['code']; isStored: boolean; looks?: number }) {
+  const { payments } = seller.deps
+  const { deliver, get } = payments
+  const away = new StoreError(code, 'the database cannot be reached')
+  payments.deliver = async (...end) => {
+    payments.deliver = deliver
+    if (isStored) await deliver(...end)
+    let left = looks
+    payments.get = async (id) => {
+      if (left-- > 0) throw away
+      return get(id)
+    }
+    throw away
+  }
+}
+
+test.each([
+  ['STORE_WRITE_FAILED', false],
+  ['STORE_AWAY', false],
+  ['STORE_IN_DOUBT', true],
+  ['STORE_IN_DOUBT', false],
+] as const)('T13 a paid run whose end met %s (stored: %s) completes its task: its payer never pays again', async (code, isStored) => {
+  seller = await new TestSeller().start()
+  loseEnd({ code, isStored })
+  const payment = signed(seller.clock.now())
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(payment), { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
+  expect(seller.runs).toHaveLength(1)
+  expect((await seller.payments.get(payment.paymentId))?.state).toMatch(/^(owed|settled)$/)
+}, 20_000)
+
+test('a failed run whose end met a ledger that is away is told as any other, and nothing is charged', async () => {
+  seller = await new TestSeller().start()
+  seller.work = async () => {
+    throw new Error('broken')
+  }
+  loseEnd({ code: 'STORE_AWAY', isStored: false })
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'failed', text: expect.stringMatching(/nothing is charged/) })
+  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 0])
+}, 20_000)
+
+test.each([
+  ['never stored: it is asked for again', false, { kind: 'input-required', text: expect.stringMatching(/nothing was charged/) }],
+  ['stored: it is void, and nothing is charged', true, { kind: 'failed', text: expect.stringMatching(/nothing is charged/) }],
+] as const)('a payment whose claim was lost and %s', async (_, isStored, expected) => {
+  seller = await new TestSeller().start()
+  const { payments } = seller.deps
+  const { claimExposed } = payments
+  payments.claimExposed = async (...claim) => {
+    payments.claimExposed = claimExposed
+    if (isStored) await claimExposed(...claim)
+    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
+  }
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
+  expect(outcome).toMatchObject(expected)
+  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 0])
+}, 20_000)
+
+test('T5 who sends the used payment of another while the ledger is away gets nothing of it', async () => {
+  seller = await new TestSeller().start()
+  const work = agentWork(agentId, 'd', seller.deps)
+  const payment = signed(seller.clock.now())
+  expect(await work(paying(payment), { working: () => {} })).toMatchObject({ kind: 'completed' })
+  const { payments } = seller.deps
+  const { claimExposed } = payments
+  payments.claimExposed = async () => {
+    payments.claimExposed = claimExposed
+    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
+  }
+  const others = { ...paying(payment), ids: { taskId: 'another', contextId: 'another' } }
+  const outcome = await work(others, { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'failed' })
+  expect(JSON.stringify(outcome)).not.toContain('re: work')
+}, 20_000)

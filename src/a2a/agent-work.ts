@@ -10,7 +10,9 @@ import { PeerError } from '../protocols/peer-error.ts'
 import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
 import { runFree } from '../protocols/x402/free-run.ts'
 import { resultOf } from '../protocols/x402/result.ts'
+import { runEnd } from '../protocols/x402/running.ts'
 import { runPaid } from '../protocols/x402/sale.ts'
+import { usedAuthorization } from '../protocols/x402/used-authorization.ts'
 import { CALLER_HEADER, HOPS_KEY } from '../schema/a2a.ts'
 import { a2aCaller, STRANGER } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
@@ -116,6 +118,7 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
     const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
       if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, turn, ask)
+      if (isLedgerAway(error)) return whenKnown(error, payment, turn, ask)
       throw error
     })
     const receipt = {
@@ -188,6 +191,39 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Paym
     }
   }
   throw new Error(`payment ${paymentId} is settled, and the agent gave no result in ${SETTLED_RUNS_MAX} runs`)
+}
+
+/**
+ * Waits for a ledger that is away to say what became of the payment. The run may have been done, and its payment settles when
+ * the ledger is back: a task that had failed meanwhile would be paid for again.
+ *
+ * @throws PeerError OVERLOADED if nothing of the payment is stored
+ */
+async function whenKnown(
+  first: unknown,
+  payment: PaymentEnvelope,
+  turn: Turn,
+  ask: PaymentRequest,
+): Promise<PaidResult> {
+  const proof = proveSigner(payment, ask.asset)
+  if (!proof.ok) throw first
+  const { paymentId } = proof.payment
+  const caller = callerOf(turn)
+  for (;;) {
+    await pause(SETTLEMENT_LOOK_MS, turn.signal)
+    turn.signal.throwIfAborted()
+    try {
+      await runEnd(paymentId, ask)
+      const stored = await ask.payments.get(paymentId)
+      if (stored === undefined) throw new PeerError('OVERLOADED', 'the ledger of this seller was away')
+      // The chain shows the payments of others to anybody.
+      const isOfTask = stored.peerId === caller.peerId && stored.correlationId === caller.correlationId
+      if (!isOfTask) throw usedAuthorization()
+      return await resultOf(stored, caller, ask)
+    } catch (error) {
+      if (!isLedgerAway(error)) throw error
+    }
+  }
 }
 
 /**

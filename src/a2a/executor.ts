@@ -6,6 +6,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { SentMessageStore, TaskWait } from '../store/sent-messages.ts'
+import { isLedgerAway } from '../store/store-error.ts'
 import type { Metadata } from './payment-messages.ts'
 import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
@@ -114,12 +115,14 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     const isFull = tasks.runningBytes + running.bytes > RUNNING_BYTES_MAX
     const shown = context.state.get(SHOW_KEY) === true ? showOutput(ids, bus) : undefined
     tasks.start(taskId, running)
+    let isBegun = false
     const begun = context.state.get(BEGUN_KEY) as Begin | undefined
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
       if (isFull) return say(states.rejected, { text: 'the node has too much work. Try again later' })
       // Stored before the run: the same message after a crash does not run again.
       if ((await begun?.(ids)) === false) return say(states.rejected, { text: 'another process of this node has it' })
+      isBegun = true
       const turn: Turn = {
         ids,
         messageId: userMessage.messageId,
@@ -148,6 +151,10 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       if (!isCutOff) await noteEnd(turn, outcome)
       say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
     } catch (error) {
+      if (!isBegun && isLedgerAway(error)) {
+        logger.warn({ err: error, correlation_id: taskId }, 'an A2A message came while the ledger is away')
+        return say(...asBefore(task))
+      }
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')
       await noteRest(taskId)
       say(states.failed, { text: 'the node failed; its log has the cause' })
@@ -171,6 +178,14 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       }
     },
   }
+}
+
+/** What is said of a task whose message could not be stored. One that waits for its caller goes on waiting. */
+function asBefore(task: Task | undefined): [TaskState, { text: string; metadata?: Metadata }] {
+  const text = 'the ledger of this node is away: nothing has begun, send the same message again later'
+  if (task?.status?.state !== states['input-required']) return [states.rejected, { text }]
+  const { metadata } = task.status.message ?? {}
+  return [states['input-required'], { text, ...(metadata !== undefined && { metadata }) }]
 }
 
 function newTask(ids: TaskIds, request: RequestContext, now: number): Task {

@@ -3,7 +3,8 @@ import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { KEY_HOURS } from '../schema/limits.ts'
 import type { RunTime } from '../store/run-time.ts'
-import { MESSAGE_LIFE_MS, type SentMessageStore } from '../store/sent-messages.ts'
+import { MESSAGE_LIFE_MS, type MessageName, type SentMessageStore } from '../store/sent-messages.ts'
+import { StoreError } from '../store/store-error.ts'
 import type { TaskIds } from './task-events.ts'
 
 /** Messages known without a query to the store. Beyond it the oldest are dropped. */
@@ -27,10 +28,10 @@ type Delivery =
  */
 export class SentMessages {
   readonly #sent = new BoundedMap<string, KnownMessage>(SENT_MAX)
-  readonly #store: Pick<SentMessageStore, 'find' | 'put'>
+  readonly #store: Pick<SentMessageStore, 'find' | 'put' | 'elsewhere'>
   readonly #runTime: Pick<RunTime, 'now'>
 
-  constructor(deps: { messages: Pick<SentMessageStore, 'find' | 'put'>; runTime: Pick<RunTime, 'now'> }) {
+  constructor(deps: { messages: Pick<SentMessageStore, 'find' | 'put' | 'elsewhere'>; runTime: Pick<RunTime, 'now'> }) {
     this.#store = deps.messages
     this.#runTime = deps.runTime
   }
@@ -63,7 +64,9 @@ export class SentMessages {
         isBegun = true
         let isFirst = false
         try {
-          isFirst = await this.#store.put(name, { hash, taskId, contextId }, lost)
+          isFirst = await this.#store
+            .put(name, { hash, taskId, contextId }, lost)
+            .catch((error: unknown) => this.#isStored(name, taskId, error))
           return isFirst
         } finally {
           // The task does not run, so the message may be sent again.
@@ -78,6 +81,16 @@ export class SentMessages {
         resolve(undefined)
       },
     }
+  }
+
+  /** True if a message is stored here whose commit lost its answer. @throws the error of the commit, if it is not */
+  async #isStored(name: MessageName, taskId: string, error: unknown): Promise<true> {
+    if (!(error instanceof StoreError) || error.code !== 'STORE_IN_DOUBT') throw error
+    const stored = await this.#store.find(name)
+    // Another process may have got the same message at the same moment.
+    const isElsewhere = (await this.#store.elsewhere(name.agentId, taskId)) !== undefined
+    if (stored?.taskId !== taskId || isElsewhere) throw error
+    return true
   }
 
   #known(key: string, hash: Uint8Array): Delivery | undefined {

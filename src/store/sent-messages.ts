@@ -7,7 +7,7 @@ import { all, nothing, one, run, together } from './query.ts'
 import { RUN_TIME_APART_MS, type RunTime } from './run-time.ts'
 
 /** A message, named by its token, its agent and its id. */
-type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
+export type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
 type StoredMessage = { hash: Uint8Array; taskId: string }
 /** How a task ended that left no exchange. */
 type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }

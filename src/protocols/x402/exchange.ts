@@ -19,7 +19,7 @@ import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Exposed } from '../../store/exposed.ts'
 import type { Claim, Payments } from '../../store/payments.ts'
-import { StoreError } from '../../store/store-error.ts'
+import { isRefused, StoreError } from '../../store/store-error.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
@@ -192,12 +192,12 @@ export function asExecutionFailed(cause: unknown): never {
   throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })
 }
 
-const NOT_STORED: ReadonlySet<string> = new Set(['STORE_WRITE_FAILED', 'STORE_REFUSED'])
-
 /**
- * Claims an authorization. A ledger that refuses the claim has stored nothing of it, so the buyer is told the last word.
+ * Claims an authorization.
  *
  * @returns whether it was new, and for a payment that is run first, the unsettled work of all processes with it
+ * @throws PeerError if nothing of it is stored: OVERLOADED from a ledger that cannot be written now, such as on a full disk,
+ * and EXECUTION_FAILED from one that does not take what the claim holds
  */
 export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isClaimed: boolean; exposed?: Exposed }> {
   const { settler, payments, clock, logger } = deps
@@ -208,8 +208,10 @@ export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isC
   } catch (error) {
     // The claim may be stored although nobody has said so.
     if (error instanceof StoreError && error.code === 'STORE_IN_DOUBT') abandon(claim.id, deps)
-    if (!(error instanceof StoreError && NOT_STORED.has(error.code))) throw error
+    const isUnwritable = error instanceof StoreError && error.code === 'STORE_WRITE_FAILED'
+    if (!isUnwritable && !isRefused(error)) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
+    if (isUnwritable) throw new PeerError('OVERLOADED', 'this seller cannot store payments now: it cannot write its ledger')
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')
   }
 }
