@@ -106,15 +106,19 @@ test.each([
   ['STORE_AWAY', false],
   ['STORE_IN_DOUBT', true],
   ['STORE_IN_DOUBT', false],
-] as const)('T13 a paid run whose end met %s (stored: %s) completes its task: its payer never pays again', async (code, isStored) => {
-  seller = await new TestSeller().start()
-  loseEnd({ code, isStored })
-  const payment = signed(seller.clock.now())
-  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(payment), { working: () => {} })
-  expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
-  expect(seller.runs).toHaveLength(1)
-  expect((await seller.payments.get(payment.paymentId))?.state).toMatch(/^(owed|settled)$/)
-}, 20_000)
+] as const)(
+  'T13 a paid run whose end met %s (stored: %s) completes its task: its payer never pays again',
+  async (code, isStored) => {
+    seller = await new TestSeller().start()
+    loseEnd({ code, isStored })
+    const payment = signed(seller.clock.now())
+    const outcome = await agentWork(agentId, 'd', seller.deps)(paying(payment), { working: () => {} })
+    expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
+    expect(seller.runs).toHaveLength(1)
+    expect((await seller.payments.get(payment.paymentId))?.state).toMatch(/^(owed|settled)$/)
+  },
+  20_000,
+)
 
 test('a failed run whose end met a ledger that is away is told as any other, and nothing is charged', async () => {
   seller = await new TestSeller().start()
@@ -128,21 +132,33 @@ test('a failed run whose end met a ledger that is away is told as any other, and
 }, 20_000)
 
 test.each([
-  ['never stored: it is asked for again', false, { kind: 'input-required', text: expect.stringMatching(/nothing was charged/) }],
-  ['stored: it is void, and nothing is charged', true, { kind: 'failed', text: expect.stringMatching(/nothing is charged/) }],
-] as const)('a payment whose claim was lost and %s', async (_, isStored, expected) => {
-  seller = await new TestSeller().start()
-  const { payments } = seller.deps
-  const { claimExposed } = payments
-  payments.claimExposed = async (...claim) => {
-    payments.claimExposed = claimExposed
-    if (isStored) await claimExposed(...claim)
-    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
-  }
-  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
-  expect(outcome).toMatchObject(expected)
-  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 0])
-}, 20_000)
+  [
+    'never stored: it is asked for again',
+    false,
+    { kind: 'input-required', text: expect.stringMatching(/nothing was charged/) },
+  ],
+  [
+    'stored: it is void, and nothing is charged',
+    true,
+    { kind: 'failed', text: expect.stringMatching(/nothing is charged/) },
+  ],
+] as const)(
+  'a payment whose claim was lost and %s',
+  async (_, isStored, expected) => {
+    seller = await new TestSeller().start()
+    const { payments } = seller.deps
+    const { claimExposed } = payments
+    payments.claimExposed = async (...claim) => {
+      payments.claimExposed = claimExposed
+      if (isStored) await claimExposed(...claim)
+      throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
+    }
+    const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
+    expect(outcome).toMatchObject(expected)
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 0])
+  },
+  20_000,
+)
 
 test('T5 who sends the used payment of another while the ledger is away gets nothing of it', async () => {
   seller = await new TestSeller().start()

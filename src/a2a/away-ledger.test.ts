@@ -85,11 +85,14 @@ test.each([
   ['STORE_WRITE_FAILED', false],
   ['STORE_IN_DOUBT', false],
   ['STORE_IN_DOUBT', true],
-] as const)('a task that comes during %s (stored: %s) begins when its message is sent again, if not at once', async (code, isStored) => {
-  const { ask, loseNext } = start()
-  const message = send('a task', { messageId: randomUUID() })
-  loseNext(code, { isStored })
-  const told = await ask(message)
-  expect(stateOf(told)).toBe(isStored ? 'INPUT_REQUIRED' : 'REJECTED')
-  expect(stateOf(await ask(message))).toBe('INPUT_REQUIRED')
-})
+] as const)(
+  'a task that comes during %s (stored: %s) begins when its message is sent again, if not at once',
+  async (code, isStored) => {
+    const { ask, loseNext } = start()
+    const message = send('a task', { messageId: randomUUID() })
+    loseNext(code, { isStored })
+    const told = await ask(message)
+    expect(stateOf(told)).toBe(isStored ? 'INPUT_REQUIRED' : 'REJECTED')
+    expect(stateOf(await ask(message))).toBe('INPUT_REQUIRED')
+  },
+)

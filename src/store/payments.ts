@@ -203,7 +203,7 @@ export function createPayments(database: LedgerDatabase): Payments {
     async takeOver(error, now) {
       for (let sum = 0; ; ) {
         const changes = takingOver(takeOverPayments(process, error, now))
-        const [voided, deferred] = await database.commit(notedIfAny(changes, database))
+        const [, voided, deferred] = await database.commit(notedIfAny(changes, database))
         sum += voided
         if (deferred < DEFERRED_MAX) return sum
       }

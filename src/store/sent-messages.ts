@@ -10,7 +10,7 @@ import { RUN_TIME_APART_MS, type RunTime } from './run-time.ts'
 export type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
 type StoredMessage = { hash: Uint8Array; taskId: string }
 /** How a task ended that left no exchange. */
-type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
+export type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
 /** A task that needs its caller: the text of its first message, and what its caller is asked. */
 export type TaskWait = { input: string; text: string; metadata: Record<string, unknown> | undefined; at: UnixMs }
 type BegunTask = { tokenId: string | undefined; contextId: string }
@@ -30,7 +30,7 @@ export interface SentMessageStore {
   ended(agentId: string, taskId: string): Promise<EndedTask | undefined>
   /**
    * Notes that this process does not work on a task now, although the task has not ended. `wait`: what it needs of its
-   * caller, who may answer another process that shares the ledger. Kept only if it is short.
+   * caller, who may answer after a restart, or another process that shares the ledger. Kept only if it is short.
    */
   rest(taskId: string, wait?: TaskWait): Promise<void>
   /** A task that needs its caller, at whatever process it was begun. */
@@ -82,7 +82,7 @@ const TRIM_WAITS = `
     AND token_id = (SELECT token_id FROM sent_messages WHERE task_id = ?1 LIMIT 1) AND no <=
     (SELECT w.no FROM sent_messages w WHERE w.waits IS NOT NULL
       AND w.token_id = (SELECT token_id FROM sent_messages WHERE task_id = ?1 LIMIT 1) ORDER BY w.no DESC LIMIT 1 OFFSET ?2)`
-/** Whoever works on it says what it waits for next. */
+/** Whoever works on it says what it waits for next. A task that may be paid for by now never asks for a payment after a crash. */
 const RESUME = 'UPDATE sent_messages SET waits = NULL WHERE task_id = ? AND waits IS NOT NULL'
 const WAITING = `
   SELECT token_id, message_id, context_id, waits FROM sent_messages
@@ -115,7 +115,7 @@ export function createSentMessageStore(
       const isTrimmed = ++puts % lookEvery === 0
       const [, , stored] = await database.commit(
         together(
-          isShared ? run(RESUME, taskId) : nothing(0),
+          run(RESUME, taskId),
           run(FREE, ...name, now - MESSAGE_LIFE_MS, lost ?? null, database.process),
           run(PUT, ...name, hash, taskId, contextId, owner, now),
           isTrimmed ? run(TRIM, name[0], messagesMax) : nothing(0),
@@ -128,14 +128,12 @@ export function createSentMessageStore(
       await database.commit(run('UPDATE sent_messages SET ended = ?, waits = NULL WHERE task_id = ?', kept, taskId))
     },
     async rest(taskId, wait) {
-      if (!isShared) return
       const text = wait === undefined ? null : JSON.stringify(wait)
       const kept = text !== null && Buffer.byteLength(text) <= WAIT_BYTES_MAX ? text : null
       const trimmed = kept === null ? nothing(0) : run(TRIM_WAITS, taskId, waitsMax)
       await database.commit(together(run(REST, kept, taskId), trimmed))
     },
     async waiting(agentId, taskId) {
-      if (!isShared) return undefined
       type Row = BegunRow & { waits: string }
       const row = await database.query(one<Row>(WAITING, taskId, agentId, runTime.now() - MESSAGE_LIFE_MS))
       return row && { ...(JSON.parse(row.waits) as TaskWait), ...begunOf(row) }

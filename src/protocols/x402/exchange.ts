@@ -211,7 +211,8 @@ export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isC
     const isUnwritable = error instanceof StoreError && error.code === 'STORE_WRITE_FAILED'
     if (!isUnwritable && !isRefused(error)) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
-    if (isUnwritable) throw new PeerError('OVERLOADED', 'this seller cannot store payments now: it cannot write its ledger')
+    if (isUnwritable)
+      throw new PeerError('OVERLOADED', 'this seller cannot store payments now: it cannot write its ledger')
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')
   }
 }
