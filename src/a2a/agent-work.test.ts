@@ -4,6 +4,7 @@ import { TestSeller } from '../../test/support/x402-seller.ts'
 import { RunSlotsFull } from '../agents/run-slots.ts'
 import { secp256k1 } from '../payments/secp256k1.ts'
 import { PayerLimits } from '../protocols/doors/payer-limits.ts'
+import { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
@@ -159,6 +160,18 @@ test.each([
   },
   20_000,
 )
+
+test.each([
+  ['sells nothing yet', new PeerError('OVERLOADED', 'this node has just started'), /just started/],
+  ['has no ledger', new StoreError('STORE_AWAY', 'the database cannot be reached'), /ledger/],
+])('a payment at a node that %s has begun nothing', async (_, error, text) => {
+  seller = await new TestSeller().start()
+  seller.deps.agents.find = () => {
+    throw error
+  }
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
+  expect(outcome).toEqual({ kind: 'not-begun', text: expect.stringMatching(text) })
+})
 
 test('T5 who sends the used payment of another while the ledger is away gets nothing of it', async () => {
   seller = await new TestSeller().start()

@@ -60,14 +60,19 @@ export type X402Words = {
 
 /** A free agent runs. A paid one asks for payment and then runs by the same procedure as over libp2p. */
 export function agentWork(agentId: string, description: string, deps: AgentWorkDeps): Work {
-  return async (turn, progress) => {
+  const look = async (turn: Turn) => {
     const agent = deps.agents.find(agentId)
+    const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
+    return { agent, settlesFirst: agent && agent.amount > 0n && (await willSettleFirst(agent, asking, deps)) }
+  }
+  return async (turn, progress) => {
+    const seen = await look(turn).catch(notBegun)
+    if ('kind' in seen) return seen
+    const { agent, settlesFirst = false } = seen
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
     if (agent.amount === 0n) return free(agent, turn, progress, deps)
     if (agent.isOnChannelsOnly)
       return { kind: 'rejected', text: 'this agent is sold on payment channels only: call it through a Stoa node' }
-    const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
-    const settlesFirst = await willSettleFirst(agent, asking, deps)
     const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })
     const ask = { ...deps, agent, requirements, description }
     const submission = readSubmission(turn.metadata)
@@ -101,7 +106,8 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   const { payment } = submission
   const other = otherPurpose(submission, requirements, turn.url)
   if (other !== undefined) return refusedBy(other, payment, ask)
-  const proved = await proofOf(payment, ask)
+  const proved = await proofOf(payment, ask).catch(notBegun)
+  if (proved !== undefined && 'kind' in proved) return proved
   const place = proved && ask.payers?.enter(proved.payer)
   if (typeof place === 'string') return asked(`${place}; nothing was charged: send the payment again`, turn, ask)
   using _place = place
@@ -238,6 +244,13 @@ function mayPass(error: unknown): boolean {
 function asked(text: string, turn: Turn, { agent, requirements, description, x402 }: PaymentRequest): Outcome {
   const more = { error: text, extensions: x402?.offer(agent) }
   return { kind: 'input-required', text, metadata: paymentRequired(requirements, { url: turn.url, description }, more) }
+}
+
+/** The outcome of a turn that failed before anything was claimed. @throws the error, if it does not pass */
+function notBegun(error: unknown): Outcome {
+  if (isLedgerAway(error)) return { kind: 'not-begun', text: 'the ledger of this node is away' }
+  if (error instanceof PeerError && error.code === 'OVERLOADED') return { kind: 'not-begun', text: error.message }
+  throw error
 }
 
 function refusedBy(error: PeerError, payment: PaymentEnvelope, ask: PaymentRequest): Outcome {

@@ -67,7 +67,7 @@ test.each(['STORE_AWAY', 'STORE_WRITE_FAILED'] as const)(
     const told = await ask(payment)
     expect([told.id, stateOf(told)]).toEqual([asked.id, 'INPUT_REQUIRED'])
     expect(told.status?.message?.metadata).toEqual({ pay: '1 USDC' })
-    expect(JSON.stringify(told.status?.message)).toMatch(/nothing has begun/)
+    expect(JSON.stringify(told.status?.message)).toMatch(/nothing was charged/)
     const done = await ask(payment)
     expect([stateOf(done), resultOf(done), runs]).toEqual(['COMPLETED', 'done', ['a task']])
   },

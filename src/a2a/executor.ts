@@ -21,6 +21,8 @@ export type Outcome =
   | { kind: 'completed'; output: string | object; bytes?: Buffer; metadata?: Metadata; text?: string }
   | { kind: 'input-required'; text: string; metadata?: Metadata }
   | { kind: 'failed' | 'rejected' | 'canceled'; text: string; metadata?: Metadata }
+  /** Nothing was done for now. A task that waits for its caller goes on waiting. */
+  | { kind: 'not-begun'; text: string }
 
 /** The handling of one message to a task, until the task ends or needs the caller again. */
 export type Turn = {
@@ -38,6 +40,8 @@ export type Turn = {
   /** Set if the caller watches the agent's output. */
   onOutput?: OnOutput
 }
+/** An outcome as its caller is told it. */
+type Said = Exclude<Outcome, { kind: 'not-begun' }>
 export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 
 /** Total bytes of tasks that run or wait to run. */
@@ -81,7 +85,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
   const noteRest = (taskId: string, wait?: TaskWait) => deps.rest(taskId, wait).catch(unstored(taskId))
 
   /** Before the caller is told: its next request may go to another process. */
-  async function noteEnd({ ids: { taskId }, input }: Turn, outcome: Outcome): Promise<void> {
+  async function noteEnd({ ids: { taskId }, input }: Turn, outcome: Said): Promise<void> {
     const { messages } = deps
     if (messages === undefined) return noteRest(taskId)
     // The exchange of a completed run is stored.
@@ -105,6 +109,8 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       const status = statusOf(state, ids, clock.now(), { ...said, extensions })
       bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
     }
+    const tell = ({ kind, text, metadata }: Said) =>
+      say(states[kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
     const input = inputOf(task) ?? textOf(userMessage)
     const running: RunningTask = {
       controller: new AbortController(),
@@ -119,7 +125,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     const begun = context.state.get(BEGUN_KEY) as Begin | undefined
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
-      if (isFull) return say(states.rejected, { text: 'the node has too much work. Try again later' })
+      if (isFull) return tell(asSaid({ kind: 'not-begun', text: 'the node has too much work' }, task))
       // Stored before the run: the same message after a crash does not run again.
       if ((await begun?.(ids)) === false) return say(states.rejected, { text: 'another process of this node has it' })
       isBegun = true
@@ -135,7 +141,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }
-      const outcome = await deps.work(turn, progress)
+      const outcome = asSaid(await deps.work(turn, progress), task)
       // Replace output that was shown by a failed run with an empty result.
       const isShown = shown?.end() === true
       if (outcome.kind === 'completed' || isShown) {
@@ -145,15 +151,14 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
           AgentEvent.artifactUpdate({ ...ids, artifact, append: false, lastChunk: true, metadata: undefined }),
         )
       }
-      const { text, metadata } = outcome
       // A failed run may leave no exchange, so store its end. A run interrupted by the stop of the node may run again.
       const isCutOff = running.controller.signal.aborted && !running.isCanceled
       if (!isCutOff) await noteEnd(turn, outcome)
-      say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
+      tell(outcome)
     } catch (error) {
       if (!isBegun && isLedgerAway(error)) {
         logger.warn({ err: error, correlation_id: taskId }, 'an A2A message came while the ledger is away')
-        return say(...asBefore(task))
+        return tell(asSaid({ kind: 'not-begun', text: 'the ledger of this node is away' }, task))
       }
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')
       await noteRest(taskId)
@@ -180,12 +185,13 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
   }
 }
 
-/** What is said of a task whose message could not be stored. One that waits for its caller goes on waiting. */
-function asBefore(task: Task | undefined): [TaskState, { text: string; metadata?: Metadata }] {
-  const text = 'the ledger of this node is away: nothing has begun, send the same message again later'
-  if (task?.status?.state !== states['input-required']) return [states.rejected, { text }]
+/** An outcome as it is said. A task for which nothing was done waits on, if it waits for its caller. */
+function asSaid(outcome: Outcome, task: Task | undefined): Said {
+  if (outcome.kind !== 'not-begun') return outcome
+  const text = `${outcome.text}. Nothing has begun and nothing was charged: send the message again later`
+  if (task?.status?.state !== states['input-required']) return { kind: 'rejected', text }
   const { metadata } = task.status.message ?? {}
-  return [states['input-required'], { text, ...(metadata !== undefined && { metadata }) }]
+  return { kind: 'input-required', text, ...(metadata !== undefined && { metadata }) }
 }
 
 function newTask(ids: TaskIds, request: RequestContext, now: number): Task {

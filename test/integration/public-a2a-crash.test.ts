@@ -47,7 +47,7 @@ test.each([
     const payer = privateKeyToAccount(key).address
     await devnet.fund(payer, FUNDS)
     const seller = await openPublicSeller(devnet)
-    const first = await seller.start({ faultPoint })
+    const first = await seller.start(faultPoint === undefined ? {} : { faultPoint })
     const task = `task ${faultPoint}`
     const asked = await tell(first.at('repeat'), send(task, { messageId: randomUUID() }))
     expect(stateOf(asked)).toBe('INPUT_REQUIRED')
