@@ -59,6 +59,19 @@ test('D39 what is settled and whose result could not be stored is run again when
   expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([2, 1])
 }, 20_000)
 
+test('T23 a task that is settled and whose agent fails again and again says that it is paid for', async () => {
+  seller = await new TestSeller({ settleFirst: true }).start()
+  seller.work = async () => {
+    throw new Error('broken')
+  }
+  const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'failed', text: expect.stringMatching(/is paid for.*owes/) })
+  const { metadata } = outcome as { metadata: Record<string, unknown> }
+  expect(metadata[keys.status]).toBe('payment-completed')
+  expect(metadata[keys.receipts]).toMatchObject([{ success: true, transaction: expect.stringMatching(/^0x/) }])
+  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([3, 1])
+}, 20_000)
+
 test('the signature of a payment is checked once where accounts have limits too', async () => {
   seller = await new TestSeller().start()
   const payers = new PayerLimits(seller.deps)
@@ -108,7 +121,7 @@ test.each([
   ['STORE_IN_DOUBT', true],
   ['STORE_IN_DOUBT', false],
 ] as const)(
-  'T13 a paid run whose end met %s (stored: %s) completes its task: its payer never pays again',
+  'T23 a paid run whose end met %s (stored: %s) completes its task: its payer never pays again',
   async (code, isStored) => {
     seller = await new TestSeller().start()
     loseEnd({ code, isStored })

@@ -1,4 +1,4 @@
-/** T16 T36 over A2A: a seller is killed while a stranger buys. The same message again, and the chain, judge. */
+/** T16 T23 T36 over A2A: a seller is killed while a stranger buys. The same message again, and the chain, judge. */
 import { randomUUID } from 'node:crypto'
 import type { Task } from '@a2a-js/sdk'
 import { x402Client } from '@x402/core/client'
