@@ -69,7 +69,7 @@ test('T23 a task that is settled and whose agent fails again and again says that
   const { metadata } = outcome as { metadata: Record<string, unknown> }
   expect(metadata[keys.status]).toBe('payment-completed')
   expect(metadata[keys.receipts]).toMatchObject([{ success: true, transaction: expect.stringMatching(/^0x/) }])
-  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([3, 1])
+  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([4, 1])
 }, 20_000)
 
 test('the signature of a payment is checked once where accounts have limits too', async () => {

@@ -1,4 +1,3 @@
-import { pause } from '../lib/wait.ts'
 import { sameAddress } from '../payments/assets.ts'
 import { givenAt } from '../payments/receipt.ts'
 import { requirementsOf } from '../payments/requirements.ts'
@@ -9,10 +8,7 @@ import type { SettleResponse } from '../protocols/doors/settle-response.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
 import { runFree } from '../protocols/x402/free-run.ts'
-import { resultOf } from '../protocols/x402/result.ts'
-import { runEnd } from '../protocols/x402/running.ts'
 import { runPaid } from '../protocols/x402/sale.ts'
-import { usedAuthorization } from '../protocols/x402/used-authorization.ts'
 import { CALLER_HEADER, HOPS_KEY } from '../schema/a2a.ts'
 import { a2aCaller, STRANGER } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
@@ -33,12 +29,9 @@ import {
   type Submitted,
   verified,
 } from './payment-messages.ts'
+import { WorkOwed, whenKnown, whenSettled } from './slow-payments.ts'
 
 const NOBODYS = `only a caller that begins a task with a secret in the header ${CALLER_HEADER} can cancel it once it is paid for`
-/** Pause between two checks of a settlement that a result waits for (`--settle-first`). */
-const SETTLEMENT_LOOK_MS = 2_000
-/** Runs of an agent that was paid in advance. After that the operator must act. */
-const SETTLED_RUNS_MAX = 3
 
 export type AgentWorkDeps = PaidRunDeps & {
   /** Limits of each account, for callers that prove only an account. */
@@ -123,8 +116,8 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   try {
     const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
-      if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, turn, ask)
-      if (isLedgerAway(error)) return whenKnown(error, payment, turn, ask)
+      if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, callerOf(turn), ask)
+      if (isLedgerAway(error)) return whenKnown(payment, error, callerOf(turn), ask)
       throw error
     })
     const receipt = {
@@ -137,6 +130,7 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
     const text = result.txHash === undefined ? 'Paid; settlement is under way.' : `Paid in ${result.txHash}.`
     return { kind: 'completed', output: result.output, text, metadata: paid(receipt) }
   } catch (error) {
+    if (error instanceof WorkOwed) return owed(error, payment, ask)
     if (!(error instanceof PeerError)) throw error
     const { code, message } = error
     if (code === 'OVERLOADED') return asked(`${message}; nothing was charged: send the payment again`, turn, ask)
@@ -182,63 +176,12 @@ function committed(turn: Turn): Turn {
   return { ...turn, onOutput: shown }
 }
 
-/** `--settle-first`: waits for a slow chain and retries a failed run, up to a maximum. */
-async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: PaymentRequest): Promise<PaidResult> {
-  let error = first
-  for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {
-    if (error instanceof PeerError && error.code === 'EXECUTION_FAILED') tries++
-    else if (!mayPass(error)) throw error
-    await pause(SETTLEMENT_LOOK_MS, turn.signal)
-    turn.signal.throwIfAborted()
-    try {
-      return await resultOf((await ask.payments.get(paymentId))!, callerOf(turn), ask)
-    } catch (cause) {
-      error = cause
-    }
-  }
-  throw new Error(`payment ${paymentId} is settled, and the agent gave no result in ${SETTLED_RUNS_MAX} runs`)
-}
-
-/**
- * Waits for a ledger that is away to say what became of the payment. The run may have been done, and its payment settles when
- * the ledger is back: a task that had failed meanwhile would be paid for again.
- *
- * @throws PeerError OVERLOADED if nothing of the payment is stored
- */
-async function whenKnown(
-  first: unknown,
-  payment: PaymentEnvelope,
-  turn: Turn,
-  ask: PaymentRequest,
-): Promise<PaidResult> {
-  const proof = proveSigner(payment, ask.asset)
-  if (!proof.ok) throw first
-  const { paymentId } = proof.payment
-  const caller = callerOf(turn)
-  for (;;) {
-    await pause(SETTLEMENT_LOOK_MS, turn.signal)
-    turn.signal.throwIfAborted()
-    try {
-      await runEnd(paymentId, ask)
-      const stored = await ask.payments.get(paymentId)
-      if (stored === undefined) throw new PeerError('OVERLOADED', 'the ledger of this seller was away')
-      // The chain shows the payments of others to anybody.
-      const isOfTask = stored.peerId === caller.peerId && stored.correlationId === caller.correlationId
-      if (!isOfTask) throw usedAuthorization()
-      return await resultOf(stored, caller, ask)
-    } catch (error) {
-      if (!isLedgerAway(error)) throw error
-    }
-  }
-}
-
-/**
- * True if the payment is not settled yet, no slot is free, or the ledger is away. The task is paid, so no new payment is
- * requested.
- */
-function mayPass(error: unknown): boolean {
-  if (!(error instanceof PeerError)) return isLedgerAway(error)
-  return error.code === 'OVERLOADED' || (error.code === 'SETTLEMENT_FAILED' && error.retryable)
+/** The caller is told that it has paid: for a task that only failed it would pay again. */
+function owed(error: WorkOwed, { payer }: PaymentEnvelope, { logger, requirements }: PaymentRequest): Outcome {
+  const { id, txHash, correlationId } = error.payment
+  logger.error({ err: error, payment_id: id, correlation_id: correlationId }, 'a paid A2A task has no result')
+  const text = 'The agent failed again and again. This task is paid for, and its seller owes the result or the money'
+  return { kind: 'failed', text, metadata: paid({ network: requirements.network, payer, txHash }) }
 }
 
 function asked(text: string, turn: Turn, { agent, requirements, description, x402 }: PaymentRequest): Outcome {
