@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest'
 import { STRANGER, strangerWith } from '../../src/schema/caller.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
-import { one } from '../../src/store/query.ts'
+import { createPayments } from '../../src/store/payments.ts'
+import { one, run } from '../../src/store/query.ts'
 import { createSentMessageStore, MESSAGE_LIFE_MS } from '../../src/store/sent-messages.ts'
 import { onBothEngines } from '../support/ledgers.ts'
+import { agentId, claim } from '../support/payments.ts'
 
 const name = (messageId: string, tokenId: string | undefined = undefined) => ({ tokenId, agentId: 'a', messageId })
 const message = (taskId: string) => ({ hash: Buffer.alloc(32, 7), taskId, contextId: 'c' })
@@ -16,6 +18,24 @@ function storeOf(database: LedgerDatabase, limits?: { messagesMax?: number; look
 }
 
 onBothEngines((open, openTwo) => {
+  test('T23 the task of a paid run that a crash has interrupted says how it ended, and no other task does', async () => {
+    const database = await open()
+    const { store } = storeOf(database)
+    const payments = createPayments(database)
+    const wait = { input: 'task', text: 'pay', metadata: { pay: '1 USDC' }, at: 1 }
+    for (const id of ['paid', 'waiting', 'peer']) await store.put({ ...name(id), agentId }, message(id))
+    await store.rest('waiting', wait)
+    await payments.claimExposed(claim(1, { correlationId: 'paid', door: 'a2a' }), 1)
+    // A peer chooses its correlation ids.
+    await payments.claimExposed(claim(1, { correlationId: 'peer' }), 1)
+    await database.commit(run("UPDATE payments SET owner = 'gone'"))
+    expect(await payments.takeOver('stopped', 5)).toBe(2)
+    expect(await store.ended(agentId, 'paid')).toMatchObject({ state: 'failed', text: 'stopped', at: 5 })
+    expect([await store.ended(agentId, 'waiting'), await store.ended(agentId, 'peer')]).toEqual([undefined, undefined])
+    expect(await store.waiting(agentId, 'waiting')).toMatchObject(wait)
+    expect(await store.waiting(agentId, 'paid')).toBeUndefined()
+  })
+
   test('D38: a message reads back to its principal, and its id names one task', async () => {
     const { store } = storeOf(await open())
     expect(await store.put(name('m'), message('t'))).toBe(true)
