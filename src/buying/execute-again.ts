@@ -5,6 +5,7 @@ import { MarketError, resultPending } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { ApprovalStore } from '../store/approvals.ts'
+import { isUndone } from '../store/idempotency.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Order, OrderError, Purchases } from '../store/purchases.ts'
@@ -43,7 +44,7 @@ class RecordedFailure extends CodedError {
 /**
  * Answers a repeated request: waits for its order, or answers from the ledger (D38).
  *
- * @returns 'given up' for an order whose caller left before anything was signed
+ * @returns 'given up' for an order that ended before anything was signed: its caller left, or it could not be stored
  * @throws MarketError, or the error that the order failed with
  */
 export async function executeAgain(
@@ -94,7 +95,7 @@ async function isGivenUp(id: string, { purchases }: AgainDeps): Promise<boolean>
   const order = await purchases.order(id)
   return (
     order?.status === 'failed' &&
-    order.error?.code === 'ORDER_CANCELLED' &&
+    isUndone(order.error?.code) &&
     order.cancelRequested !== true &&
     (await purchases.reservationOf(id)) === undefined
   )

@@ -39,7 +39,7 @@ export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promi
     () => executeFirst(request, keyed, deps),
     async ({ id }) => {
       const before = await executeAgain(id, request, deps)
-      // The earlier caller left before anything was signed. This caller waits, so the call runs again.
+      // The earlier caller left, or the ledger was full, before anything was signed. So the call runs again.
       return before === 'given up' && !signal.aborted ? execute(request, deps) : givenUp(before)
     },
   )

@@ -8,7 +8,7 @@ import { createLogWindow, searchLogs } from './log-search.ts'
 import type { Log } from './usdc.ts'
 
 /** Base makes a block every 2 s. */
-const BLOCKS_A_DAY = 43_200
+export const BLOCKS_A_DAY = 43_200
 /** Requests for logs in one search: a year, at an RPC that allows 1,000 blocks each. */
 const REQUESTS_MAX = 16_000
 /** Deposits that are looked at in one search. */

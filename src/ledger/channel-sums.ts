@@ -1,4 +1,5 @@
 import { largest } from '../lib/bigints.ts'
+import { heldIn } from '../payments/channels/moved.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { ChannelSums } from '../schema/channel-record.ts'
 import type { StoredChannel } from '../store/buyer-channels.ts'
@@ -7,7 +8,7 @@ import type { ChannelAmounts } from '../store/seller-channels.ts'
 /** What this node has in channels to sellers. */
 export function payingSums(channels: readonly StoredChannel[]): ChannelSums['paying'] {
   const sum = (read: (channel: StoredChannel) => bigint) => channels.reduce((total, one) => total + read(one), 0n)
-  const left = ({ onChain: { balance }, charged }: StoredChannel) => largest(balance - charged, 0n)
+  const left = (channel: StoredChannel) => largest(heldIn(channel) - channel.charged, 0n)
   const money = {
     locked: sum((channel) => left(channel) + (channel.deposit?.amount ?? 0n)),
     reserved: sum((channel) => largest(channel.mark - channel.charged, 0n)),

@@ -28,6 +28,9 @@ type OnChain = {
 }
 type EarlyCharge = Charge & { call: string }
 
+/** Money of a channel by this node's own count: what it has put in, and what the log of the chain shows to have left. */
+export type Moved = { in: bigint; out: bigint }
+
 /** What a channel's charges change: see payments/channels/buyer-channel.ts. */
 export type ChannelSums = {
   charged: bigint
@@ -43,6 +46,7 @@ export type StoredChannel = ChannelSums & {
   id: Hex
   config: ChannelConfig
   onChain: OnChain
+  moved: Moved
   /** Nothing above it was ever signed. */
   mark: bigint
   sellerId: string
@@ -58,6 +62,7 @@ export type StoredChannel = ChannelSums & {
   /** When a charge was counted last. */
   usedAt: UnixMs
 }
+export type SeenChannel = Pick<StoredChannel, 'onChain' | 'moved'>
 /** `inFlight`: what each call may cost, by its id. */
 export type LoadedChannel = StoredChannel & { inFlight: ReadonlyMap<string, bigint> }
 
@@ -77,8 +82,10 @@ export interface BuyerChannels {
   get(id: Hex): Promise<LoadedChannel | undefined>
   /** Stores what may be signed. Durable before a signature above the mark of before. */
   raiseMark(id: Hex, mark: bigint): Promise<unknown>
-  /** Stores a reading of the chain. `deposit`: what is left to wait for. */
-  seen(id: Hex, seen: { onChain: OnChain; deposit: DepositUnderWay | undefined }, now: UnixMs): Promise<unknown>
+  /** Stores a reading of the chain, and what money counts by. A deposit may be stored meanwhile, and stays. */
+  seen(id: Hex, seen: SeenChannel, now: UnixMs): Promise<unknown>
+  /** The same, when the deposit under way has landed or can never happen. */
+  depositEnded(id: Hex, seen: SeenChannel, now: UnixMs): Promise<unknown>
   /** Signs no more on a channel. The first reason stays. */
   stop(id: Hex, why: string, now: UnixMs): Promise<unknown>
   /** Stores the sums that the seller has proven by a voucher above the mark. */
@@ -107,6 +114,7 @@ type BuyerChannelRow = {
   seller_id: string
   network: string
   on_chain: string
+  moved: string | null
   mark: string
   charged: string
   seq: number
@@ -128,14 +136,15 @@ const IN_FLIGHT = `
   WHERE a.channel IS NOT NULL AND a.state = 'reserved' AND `
 const PUT = `
   INSERT INTO buyer_channels (id, config, seller_id, network, on_chain, mark, charged, seq, stated_seq, early, stopped,
-    deposit, agent_id, leaving, created_at, used_at, updated_at, owner)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    deposit, agent_id, leaving, created_at, used_at, updated_at, moved, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET deposit = excluded.deposit, updated_at = excluded.updated_at`
 /** A mark never falls, in whatever order its changes are stored. It is decimal text: the longer one is larger. */
 const MARK = `
   UPDATE buyer_channels SET mark = ?1
   WHERE id = ?2 AND (length(mark) < length(CAST(?1 AS TEXT)) OR (length(mark) = length(CAST(?1 AS TEXT)) AND mark < ?1))`
-const SEEN = 'UPDATE buyer_channels SET on_chain = ?, deposit = ?, updated_at = ? WHERE id = ?'
+const SEEN = 'UPDATE buyer_channels SET on_chain = ?, moved = ?, updated_at = ? WHERE id = ?'
+const DEPOSIT_ENDED = 'UPDATE buyer_channels SET on_chain = ?, moved = ?, updated_at = ?, deposit = NULL WHERE id = ?'
 const STOP = 'UPDATE buyer_channels SET stopped = coalesce(stopped, ?), updated_at = ? WHERE id = ?'
 const ADOPT = 'UPDATE buyer_channels SET mark = ?, charged = ?, seq = ?, stated_seq = ?, early = ? WHERE id = ?'
 const LEAVE = 'UPDATE buyer_channels SET leaving = ?, closed_at = NULL, updated_at = ? WHERE id = ?'
@@ -186,8 +195,9 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
         await load(all<BuyerChannelRow>(`${SELECT} WHERE id = ?`, id), all<InFlightRow>(`${IN_FLIGHT} c.id = ?`, id))
       )[0],
     raiseMark: (id, mark) => database.commit(run(MARK, mark.toString(), id)),
-    seen: (id, { onChain, deposit }, now) =>
-      database.commit(run(SEEN, stateText(onChain), depositText(deposit), now, id)),
+    seen: (id, { onChain, moved }, now) => database.commit(run(SEEN, textOf(onChain), textOf(moved), now, id)),
+    depositEnded: (id, { onChain, moved }, now) =>
+      database.commit(run(DEPOSIT_ENDED, textOf(onChain), textOf(moved), now, id)),
     stop: (id, why, now) => database.commit(run(STOP, why, now, id)),
     adopt: ({ id, mark, charged, seq, statedSeq, early }) =>
       database.commit(run(ADOPT, mark.toString(), charged.toString(), seq, statedSeq, earlyText(early), id)),
@@ -232,10 +242,10 @@ export function putSums(id: Hex, { charged, seq, statedSeq, early, stopped }: Ch
 function valuesOf(channel: StoredChannel) {
   const { id, config, sellerId, network, onChain, mark, charged, seq, statedSeq, early, stopped } = channel
   return [
-    ...[id, JSON.stringify(config), sellerId, network, stateText(onChain), mark.toString(), charged.toString()],
+    ...[id, JSON.stringify(config), sellerId, network, textOf(onChain), mark.toString(), charged.toString()],
     ...[seq, statedSeq, earlyText(early), stopped ?? null, depositText(channel.deposit), channel.agentId ?? null],
     leavingText(channel.leaving),
-    ...[channel.createdAt, channel.usedAt, channel.createdAt],
+    ...[channel.createdAt, channel.usedAt, channel.createdAt, textOf(channel.moved)],
   ]
 }
 
@@ -251,12 +261,14 @@ function withCalls(row: BuyerChannelRow, calls: readonly InFlightRow[]): LoadedC
 }
 
 function toChannel(row: BuyerChannelRow): StoredChannel {
+  const onChain = parse<OnChain>(row.on_chain)
   return {
     id: row.id as Hex,
     config: JSON.parse(row.config) as ChannelConfig,
     sellerId: row.seller_id,
     network: row.network,
-    onChain: parse<OnChain>(row.on_chain),
+    onChain,
+    moved: row.moved === null ? { in: onChain.balance, out: 0n } : parse<Moved>(row.moved),
     mark: BigInt(row.mark),
     charged: BigInt(row.charged),
     seq: row.seq,
@@ -272,7 +284,6 @@ function toChannel(row: BuyerChannelRow): StoredChannel {
   }
 }
 
-const stateText = (state: OnChain) => textOf(state)
 const depositText = (deposit: DepositUnderWay | undefined) => (deposit === undefined ? null : textOf(deposit))
 const earlyText = (early: StoredChannel['early']) => textOf([...early.values()])
 

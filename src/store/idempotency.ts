@@ -47,16 +47,20 @@ export interface IdempotencyKeys {
 
 type KeyRow = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
 
+/** Why an order of which nothing was signed may be asked for again: its caller left, or the ledger could not be written. */
+const UNDONE_CODES = ['ORDER_CANCELLED', 'STORE_WRITE_FAILED'] as const
 /** Orders store their errors as JSON, the code first. */
-const CANCELED_ERROR = '{"code":"ORDER_CANCELLED"'
+const IS_UNDONE = UNDONE_CODES.map((code) => `{"code":"${code}"`)
+  .map((start) => `substr(o.error, 1, ${start.length}) = '${start}'`)
+  .join(' OR ')
 /**
- * A key is free again if the caller of its order left before anything was signed: nothing was done yet. A key keeps
- * naming an order that was canceled by request.
+ * A key is free again if its order ended so before anything was signed: nothing was done yet. A key keeps naming an order
+ * that was canceled by request.
  */
 const GIVEN_UP = `
   (k.kind = 'execute' AND EXISTS (
     SELECT 1 FROM orders o WHERE o.id = k.target AND o.status = 'failed' AND o.cancel_requested_at IS NULL
-      AND substr(o.error, 1, ${CANCELED_ERROR.length}) = '${CANCELED_ERROR}'
+      AND (${IS_UNDONE})
       AND NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = o.no)))`
 const FIND = `
   SELECT k.hash, k.kind, k.target FROM idempotency_keys k
@@ -123,6 +127,11 @@ export function bindKey(request: KeyedRequest, target: KeyTarget, now: UnixMs): 
 /** Frees the key of a request that the same change refuses. */
 export function freeKey({ key, tokenId = '' }: KeyedRequest): Query<number> {
   return run('DELETE FROM idempotency_keys WHERE key = ? AND token_id = ?', key, tokenId)
+}
+
+/** True if an order that has failed, with nothing signed, leaves its key free. */
+export function isUndone(code: string | undefined): boolean {
+  return UNDONE_CODES.some((undone) => undone === code)
 }
 
 /** Ends unsigned orders whose caller was cut off by the end of the process. */

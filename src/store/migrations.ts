@@ -199,4 +199,9 @@ export const migrations: readonly string[] = [
   DROP INDEX payments_by_authorization;
   CREATE UNIQUE INDEX payments_by_authorization ON payments (authorization_nonce, payer, asset, network) WHERE channel IS NULL;
   `,
+  `
+  -- What the buyer has put into a channel, and what the log of the chain shows to have left it, as JSON. NULL: nothing was
+  -- noted yet, and what was last read of the balance was put in.
+  ALTER TABLE buyer_channels ADD COLUMN moved TEXT;
+  `,
 ]

@@ -96,9 +96,12 @@ onBothEngines((open) => {
     const channel = await opened({ onChain, mark: amount, early, deposit: { amount, ...signed } })
     const inFlight = new Map([[early.get(3)!.call, 1n]])
     expect(await channels.ofProcess()).toEqual([{ ...channel, inFlight }])
-    await channels.seen(channel.id, { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined }, now)
-    const changed = { onChain: { ...onChain, withdrawal: undefined }, deposit: undefined }
+    const changed = { onChain: { ...onChain, withdrawal: undefined }, moved: { in: amount, out: 7n } }
+    await channels.seen(channel.id, changed, now)
+    // A deposit may be stored while the chain is read.
     expect(await channels.list()).toEqual([{ ...channel, ...changed }])
+    await channels.depositEnded(channel.id, changed, now)
+    expect(await channels.list()).toEqual([{ ...channel, ...changed, deposit: undefined }])
   })
 
   test('a deposit that the rules forbid is not stored', async () => {

@@ -72,6 +72,18 @@ onBothEngines((open, openTwo) => {
     expect(outcomes.toSorted()).toEqual(['placed', winner.id].toSorted())
   })
 
+  test.each([
+    ['STORE_WRITE_FAILED', true],
+    ['SELLER_FAILED', false],
+  ])('D38 a key whose order failed unsigned by %s is free again: %s', async (code, isFree) => {
+    const database = await open()
+    const failed = order({ status: 'executing' })
+    await place(database, failed, request(0))
+    const error = { code, message: 'why', retryable: false }
+    await database.commit(putOrder({ ...failed, status: 'failed', error }, database.process))
+    expect(await place(database, order(), request(1))).toBe(isFree ? 'placed' : failed.id)
+  })
+
   test('D38 a key is free again once its caller left before anything was signed, and not after a cancellation', async () => {
     const database = await open()
     const keys = createIdempotencyKeys(database, await createRunTime(database, new HandClock()))

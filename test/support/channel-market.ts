@@ -66,6 +66,8 @@ export async function channelMarket({
         stats: () => ({ calls: 100, success_rate: 1 }),
       },
       onChain: {
+        // What this chain shows to have gone has left.
+        takenOut: async ({ wanted }) => ({ amount: wanted, isWhole: true }),
         reader: chain,
         chain: {
           authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),

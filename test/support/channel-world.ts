@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import type { Devnet } from '../../devnet/devnet.ts'
 import { createChannels } from '../../src/buying/channels/channels.ts'
 import { channelCalls } from '../../src/chain/batch-settlement.ts'
+import { findTakenOut } from '../../src/chain/channel-outflow.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { NodeStopping } from '../../src/listings/market-error.ts'
 import { createChannelFunds } from '../../src/node/channel-funds.ts'
@@ -163,7 +164,11 @@ export class ChannelWorld {
         },
         ...{
           stats: () => ({ calls: 100, success_rate: 1 }),
-          onChain: { reader: this.#parts.reader, chain: this.#parts.chain },
+          onChain: {
+            reader: this.#parts.reader,
+            chain: this.#parts.chain,
+            takenOut: (asked, signal) => findTakenOut(asked, this.#parts.chain, signal),
+          },
         },
       },
     )

@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { createChannels } from '../../src/buying/channels/channels.ts'
+import type { MissingDeps } from '../../src/buying/channels/missing.ts'
 import type { ChannelReader } from '../../src/chain/batch-settlement.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { ChannelTerms } from '../../src/schema/channel.ts'
@@ -17,7 +18,10 @@ export const testTerms: ChannelTerms = {
 
 const noSender = () => Promise.reject(new Error('this test has no chain'))
 const DAY_MS = 24 * 60 * 60 * 1000
-type Seller = Pick<ChannelScript, 'open'> & { reader: Pick<ChannelReader, 'channels'> }
+type Reader = Pick<ChannelReader, 'channels'> & { takenOut?: MissingDeps['takenOut'] }
+type Seller = Pick<ChannelScript, 'open'> & { reader: Reader }
+/** What the chain shows to have gone has left. */
+const honest: MissingDeps['takenOut'] = async ({ wanted }) => ({ amount: wanted, isWhole: true })
 
 /** A buyer with `buyer.channels: auto` at a seller. `calls`: how many successful ones it has seen before. */
 export async function scriptedMarket(seller: Seller, { price, calls = 0 }: { price: bigint; calls?: number }) {
@@ -29,7 +33,10 @@ export async function scriptedMarket(seller: Seller, { price, calls = 0 }: { pri
     {
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
       ...{ callerDid: 'did:buyer', addrsOf: () => [], sender: noSender, stats: () => ({ calls, success_rate: 1 }) },
-      onChain: { reader: seller.reader, chain: { authorizationAt, blockTimeMs: async () => buyer.clock.now() } },
+      onChain: {
+        ...{ reader: seller.reader, takenOut: seller.reader.takenOut ?? honest },
+        chain: { authorizationAt, blockTimeMs: async () => buyer.clock.now() },
+      },
     },
   )
   buyer.deps.channels = channels

@@ -1,7 +1,6 @@
 import { largest, smallest } from '../../lib/bigints.ts'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
-import { voucherDigest } from '../../payments/channel-digests.ts'
 import {
   adoptStatement,
   type BuyerChannel,
@@ -20,9 +19,10 @@ import { spendableOf } from '../../payments/channels/seller-channel.ts'
 import { checkVoucher } from '../../payments/voucher.ts'
 import type { ChannelPayment, ChannelStatement, SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { BuyerChannels, DepositUnderWay, LoadedChannel } from '../../store/buyer-channels.ts'
+import type { BuyerChannels, DepositUnderWay, LoadedChannel, Moved } from '../../store/buyer-channels.ts'
 import type { Leaving } from '../../store/leaving.ts'
 import { ChannelShort } from './channel-short.ts'
+import { signCeiling } from './sign-ceiling.ts'
 import type { WaitingCall, WantedCall } from './wanted-call.ts'
 
 /** Calls that share one voucher at most. */
@@ -52,6 +52,8 @@ export class ChannelLine {
   leaving: Leaving | undefined
   closedAt: number | undefined
   usedAt: number
+  moved: Moved
+  readonly createdAt: number
   #channel: BuyerChannel
   readonly #deps: LineDeps
   readonly #waiting: WaitingCall[] = []
@@ -63,11 +65,13 @@ export class ChannelLine {
   #isKnown = false
 
   constructor(stored: LoadedChannel, deps: LineDeps) {
-    const { sellerId, network, deposit, usedAt, createdAt: _, agentId, leaving, closedAt, ...channel } = stored
+    const { sellerId, network, deposit, usedAt, createdAt, agentId, leaving, closedAt, moved, ...channel } = stored
     this.sellerId = sellerId
     this.network = network
     this.deposit = deposit
     this.usedAt = usedAt
+    this.moved = moved
+    this.createdAt = createdAt
     this.agentId = agentId
     this.leaving = leaving
     this.closedAt = closedAt
@@ -176,8 +180,7 @@ export class ChannelLine {
     this.#isKnown = false
   }
 
-  seen(onChain: BuyerChannel['onChain'], deposit: DepositUnderWay | undefined): void {
-    this.deposit = deposit
+  seen(onChain: BuyerChannel['onChain']): void {
     this.#set(seenByBuyer(this.#channel, onChain))
   }
 
@@ -280,10 +283,7 @@ export class ChannelLine {
   }
 
   #sign(ceiling: bigint): SignedVoucher {
-    const voucher = { channelId: this.id, maxClaimableAmount: ceiling }
-    const { mark } = this.#channel
-    if (ceiling > mark) throw new Error(`a ceiling of ${ceiling} is above the mark of ${mark}`)
-    return { ...voucher, signature: this.#deps.signer.sign(voucherDigest(voucher, this.#deps.chainId)) }
+    return signCeiling(this.#channel, ceiling, this.#deps)
   }
 
   #paymentOf(asked: bigint, voucher: SignedVoucher): ChannelPayment {

@@ -1,5 +1,6 @@
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
+import { findTakenOut } from '../../chain/channel-outflow.ts'
 import type { Catalog } from '../../listings/catalog.ts'
 import type { PaymentChain } from '../../payments/chain-verdict.ts'
 import { createBuyerChannels } from '../../store/buyer-channels.ts'
@@ -7,6 +8,7 @@ import type { LedgerDatabase } from '../../store/ledger-database.ts'
 import type { Measures } from '../../trust/measures.ts'
 import { createChannelOperations } from './channel-operations.ts'
 import { type ChannelsDeps, createChannels } from './channels.ts'
+import type { MissingDeps } from './missing.ts'
 import type { ChannelOptions } from './offer.ts'
 
 type Deps = Omit<ChannelsDeps, 'store' | 'onChain' | 'stats' | 'addrsOf'> & {
@@ -25,10 +27,11 @@ const NONE: ChannelOptions = { mode: 'off', aheadCalls: 0, depositMax: 0n, idleM
 export function channelsOf(options: ChannelOptions = NONE, deps: Deps) {
   const { chain, channelReader: reader, chainLog, measures, catalog } = deps
   const store = createBuyerChannels(deps.database)
+  const takenOut: MissingDeps['takenOut'] = (asked, signal) => findTakenOut(asked, chainLog!, signal)
   const channels = createChannels(options, {
     ...deps,
     store,
-    onChain: chain && reader && { chain, reader },
+    onChain: chain && reader && chainLog && { chain, reader, takenOut },
     stats: (agentId) => measures.counts?.(agentId) ?? { calls: 0, success_rate: null },
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
   })

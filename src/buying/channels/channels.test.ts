@@ -35,6 +35,7 @@ async function marketOf(
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
       ...{ callerDid: 'did:buyer', addrsOf: () => [], sender: noSender, stats: () => ({ calls, success_rate: 1 }) },
       onChain: {
+        takenOut: async ({ wanted }) => ({ amount: wanted, isWhole: true }),
         reader: seller.reader,
         chain: {
           authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
@@ -24,16 +23,16 @@ import { ChannelLine } from './channel-line.ts'
 import { type ChannelNeed, obstacleTo } from './channel-only.ts'
 import { lookAtDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
+import type { MissingDeps } from './missing.ts'
 import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './offer.ts'
 import { PayeeCalls } from './payee-calls.ts'
 import { type AskedDeposit, type CallPayer, type LockRules, placeDeposit } from './place-deposit.ts'
+import { ChannelReadings } from './readings.ts'
 import { TokenLocks } from './token-locks.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
 const LOOK_MS = 1_000
-/** How often all channels are read. */
-const REFRESH_MS = 60_000
 /** How long an offer that failed is left alone, and one that a call wants. */
 const AGAIN_MS = 10 * 60 * 1000
 const WANTED_AGAIN_MS = 60_000
@@ -49,7 +48,10 @@ export type ChannelsDeps = {
   callerDid: string
   /** Undefined: no RPC is configured. Then no channel is opened, because no deposit could be believed. */
   onChain:
-    | { chain: Pick<Chain, 'authorizationAt' | 'blockTimeMs'>; reader: Pick<ChannelReader, 'channels'> }
+    | (Pick<MissingDeps, 'takenOut'> & {
+        chain: Pick<Chain, 'authorizationAt' | 'blockTimeMs'>
+        reader: Pick<ChannelReader, 'channels'>
+      })
     | undefined
   /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   sender(): Promise<Pick<Sender, 'send'>>
@@ -104,7 +106,7 @@ class ChannelBook implements Channels {
   readonly #locks = new TokenLocks((id) => this.line(id))
   /** Sellers with a deposit under way, or that are left alone until then, and why. */
   readonly #busy = new Map<string, { until: number; failure?: string }>()
-  #refreshedAt = Number.NEGATIVE_INFINITY
+  readonly #readings: ChannelReadings | undefined
   readonly #looks: Periodic
   /** The deposits whose sellers are being asked. */
   readonly #asked = new Map<Hex, Promise<void>>()
@@ -119,6 +121,7 @@ class ChannelBook implements Channels {
     const work = { work: () => this.#look(), onError: (err: unknown) => this.#noteFailure(err) }
     this.#looks = periodic({ name: 'payment channels', ...times }, work)
     const ours = { lines: () => this.#lines.values(), line: (id: Hex) => this.line(id), waits: deps.exitWaits }
+    this.#readings = deps.onChain && new ChannelReadings({ ...deps, ...deps.onChain })
     this.exits = deps.onChain && new ChannelExits(options, { ...deps, ...deps.onChain, ...ours })
   }
 
@@ -243,25 +246,6 @@ class ChannelBook implements Channels {
     })
   }
 
-  /** Reads the channels again from time to time: a seller gives back, and a withdrawal takes out. */
-  async #refresh(reader: Pick<ChannelReader, 'channels'>): Promise<void> {
-    const { store, clock } = this.#deps
-    const now = monotonicOf(clock)
-    if (now - this.#refreshedAt < REFRESH_MS) return
-    this.#refreshedAt = now
-    for (const { id, closedAt } of this.#lines.values()) {
-      if (closedAt !== undefined && clock.now() - closedAt > CLOSED_READ_MS) this.#lines.delete(id)
-    }
-    const lines = [...this.#lines.values()].filter(({ deposit }) => deposit === undefined)
-    const states = await reader.channels(lines.map(({ id }) => id))
-    for (const [index, line] of lines.entries()) {
-      const onChain = states[index]!
-      if (line.deposit !== undefined || isDeepStrictEqual(onChain, line.channel.onChain)) continue
-      await store.seen(line.id, { onChain, deposit: undefined }, clock.now())
-      line.seen(onChain, undefined)
-    }
-  }
-
   #noteFailure(err: unknown): void {
     this.#deps.logger.warn({ err }, 'payment channels could not be looked after')
   }
@@ -269,7 +253,10 @@ class ChannelBook implements Channels {
   async #look(): Promise<void> {
     const { onChain } = this.#deps
     if (onChain === undefined) return
-    await this.#refresh(onChain.reader)
+    for (const { id, closedAt } of this.#lines.values()) {
+      if (closedAt !== undefined && this.#deps.clock.now() - closedAt > CLOSED_READ_MS) this.#lines.delete(id)
+    }
+    await this.#readings?.refresh(() => this.#lines.values())
     for (const line of this.#lines.values()) {
       if (line.deposit === undefined || this.#asked.has(line.id)) continue
       // Each by itself: a seller that does not answer must hold neither the deposits at others nor this loop.
@@ -291,8 +278,10 @@ class ChannelBook implements Channels {
     })
     if (found === undefined) return
     const { hasLanded, ...seen } = found
-    await store.seen(line.id, seen, clock.now())
-    line.seen(seen.onChain, seen.deposit)
+    await store.depositEnded(line.id, seen, clock.now())
+    line.deposit = undefined
+    line.moved = seen.moved
+    line.seen(seen.onChain)
     if (hasLanded) this.#busy.delete(line.sellerId)
     logger.info(ids, hasLanded ? 'a deposit into a payment channel has landed' : 'a deposit never reached the chain')
   }

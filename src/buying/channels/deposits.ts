@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
-import { largest } from '../../lib/bigints.ts'
+import { largest, smallest } from '../../lib/bigints.ts'
 import type { Clock, UnixMs } from '../../lib/clock.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { depositNonce } from '../../payments/channel-digests.ts'
+import { heldIn } from '../../payments/channels/moved.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { DepositUnderWay, StoredChannel } from '../../store/buyer-channels.ts'
+import type { DepositUnderWay, SeenChannel, StoredChannel } from '../../store/buyer-channels.ts'
 import { type FundsDeps, sendFunds } from './ask-funds.ts'
 import type { ChannelLine } from './channel-line.ts'
 
@@ -31,16 +32,19 @@ export function signedDeposit(
   return { ...terms, signature: wallet.signDeposit({ channelId: id, ...terms }), balanceBefore }
 }
 
-/** What lies in channels and was not spent, with deposits under way: the most that their sellers could keep back. */
+/**
+ * What lies in channels and was not spent, with deposits under way: the most that their sellers could keep back. What was
+ * put in counts until it was seen to leave, and a claim up to what was signed, whatever the RPC shows.
+ */
 export function lockedIn(
-  channels: readonly Pick<StoredChannel, 'network' | 'onChain' | 'charged' | 'deposit'>[],
+  channels: readonly Pick<StoredChannel, 'network' | 'onChain' | 'moved' | 'mark' | 'charged' | 'deposit'>[],
   network: string,
 ): bigint {
   return channels
     .filter((channel) => channel.network === network)
-    .reduce((sum, { onChain, charged, deposit }) => {
-      const spent = largest(charged, onChain.totalClaimed)
-      return sum + largest(onChain.balance - spent, 0n) + (deposit?.amount ?? 0n)
+    .reduce((sum, { onChain, moved, mark, charged, deposit }) => {
+      const spent = largest(charged, smallest(onChain.totalClaimed, mark))
+      return sum + largest(heldIn({ onChain, moved }) - spent, 0n) + (deposit?.amount ?? 0n)
     }, 0n)
 }
 
@@ -53,7 +57,7 @@ type DepositDeps = FundsDeps & {
 }
 
 /** What the chain shows of a deposit that has ended. */
-type DepositEnd = { onChain: ChannelState; deposit: undefined; hasLanded: boolean }
+type DepositEnd = SeenChannel & { hasLanded: boolean }
 
 /**
  * Looks what became of a deposit. The own RPC is believed, never the seller. While the chain does not show it, the same
@@ -66,24 +70,27 @@ export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promi
   const { deposit } = line
   if (deposit === undefined) return undefined
   const { wallet, chain, reader, clock } = deps
-  const [onChain] = await reader.channels([line.id])
-  if (onChain!.balance >= deposit.balanceBefore + deposit.amount)
-    return { onChain: onChain!, deposit: undefined, hasLanded: true }
+  const read = async () => (await reader.channels([line.id]))[0]!
+  const landed = (onChain: ChannelState): DepositEnd => {
+    const moved = { ...line.moved, in: line.moved.in + deposit.amount }
+    return { onChain, moved, hasLanded: true }
+  }
+  const isShown = ({ balance }: ChannelState) => balance >= deposit.balanceBefore + deposit.amount
+  const onChain = await read()
+  if (isShown(onChain)) return landed(onChain)
   const untilMs = Number(deposit.validBefore) * 1000
   // A channel that is left gets no more money. Its seller may still send what it has got before.
   if (line.leaving === undefined && clock.now() < untilMs - Number(MARGIN_SECONDS) * 1000) {
     await sendDeposit(line, deposit, deps)
-    const [after] = await reader.channels([line.id])
-    const isShown = after!.balance >= deposit.balanceBefore + deposit.amount
-    return isShown ? { onChain: after!, deposit: undefined, hasLanded: true } : undefined
+    const after = await read()
+    return isShown(after) ? landed(after) : undefined
   }
   const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
   const { use, timeMs } = await chain.authorizationAt(wallet.asset.address, wallet.address, nonce)
   // Some of it may have left the channel again since, so the balance alone does not tell.
-  if (use.state === 'used')
-    return { onChain: (await reader.channels([line.id]))[0]!, deposit: undefined, hasLanded: true }
+  if (use.state === 'used') return landed(await read())
   const isDead = use.state === 'canceled' || timeMs > untilMs + FINAL_MARGIN_MS
-  return isDead ? { onChain: onChain!, deposit: undefined, hasLanded: false } : undefined
+  return isDead ? { onChain, moved: line.moved, hasLanded: false } : undefined
 }
 
 async function sendDeposit(line: ChannelLine, deposit: DepositUnderWay, deps: DepositDeps): Promise<void> {

@@ -7,10 +7,12 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import type { Call } from '../../payments/call.ts'
 import { type ExitStep, nextExitStep } from '../../payments/channels/buyer-exit.ts'
 import type { Sender } from '../../payments/sender.ts'
+import { usdc } from '../../schema/amount.ts'
 import type { BuyerChannels } from '../../store/buyer-channels.ts'
 import type { ExitTrouble } from '../../store/leaving.ts'
 import { askRefund, type FundsDeps } from './ask-funds.ts'
 import type { ChannelLine } from './channel-line.ts'
+import { lookForMissing, type MissingDeps } from './missing.ts'
 
 /** How long calls under way are waited for. After it, what they need stays, and the rest is taken out. */
 const CALLS_MS = 15 * 60_000
@@ -26,16 +28,17 @@ const NEXT_MS = 200
 /** In characters. */
 const REASON_LENGTH_MAX = 300
 
-export type ExitStepDeps = FundsDeps & {
-  clock: Clock
-  store: Pick<BuyerChannels, 'seen' | 'noteExit' | 'close'>
-  reader: Pick<ChannelReader, 'channels'>
-  chain: Pick<Chain, 'blockTimeMs'>
-  /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
-  sender(): Promise<Pick<Sender, 'send'>>
-  /** Overrides CALLS_MS and ASK_MS. */
-  waits?: { callsMs?: number | undefined; askMs?: number | undefined } | undefined
-}
+export type ExitStepDeps = FundsDeps &
+  MissingDeps & {
+    clock: Clock
+    store: Pick<BuyerChannels, 'seen' | 'noteExit' | 'close'>
+    reader: Pick<ChannelReader, 'channels'>
+    chain: Pick<Chain, 'blockTimeMs'>
+    /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
+    sender(): Promise<Pick<Sender, 'send'>>
+    /** Overrides CALLS_MS and ASK_MS. */
+    waits?: { callsMs?: number | undefined; askMs?: number | undefined } | undefined
+  }
 
 /** When to look at the channel again. `trouble`: the step failed. `closed`: there is no next step. */
 export type ExitTurn = {
@@ -82,11 +85,15 @@ export async function takeExitStep(
       const { trouble } = await ask(line, deps, signal)
       return trouble === undefined ? { inMs: NEXT_MS, hasAsked: true } : { ...turn, hasAsked: true }
     }
-    case 'closed':
+    case 'closed': {
+      const { missing, isWhole } = await lookForMissing(line, deps, signal)
+      // An RPC that shows no log at all contradicts nothing.
+      if (missing > 0n && isWhole) return { inMs: 0, trouble: { step: 'withdrawal', reason: missingText(missing) } }
       await deps.store.close(line.id, deps.clock.now())
       line.closedAt = deps.clock.now()
       faultPoint('buyer:channel-closed')
       return { inMs: 0, closed: { dust: step.dust } }
+    }
   }
 }
 
@@ -98,8 +105,8 @@ async function look(line: ChannelLine, deps: ExitStepDeps, signal: AbortSignal):
   const chainTimeMs = await chain.blockTimeMs(signal)
   const onChain = (await reader.channels([line.id], signal))[0]!
   const now = clock.now()
-  if (!isDeepStrictEqual(onChain, line.channel.onChain)) await store.seen(line.id, { onChain, deposit: undefined }, now)
-  line.seen(onChain, undefined)
+  if (!isDeepStrictEqual(onChain, line.channel.onChain)) await store.seen(line.id, { onChain, moved: line.moved }, now)
+  line.seen(onChain)
   const isWithin = (from: number, limitMs: number) => Math.abs(now - from) < limitMs
   const mayAsk = isAsked(line) && isWithin(leaving!.askedAt ?? now, waits?.askMs ?? ASK_MS)
   return nextExitStep({
@@ -163,6 +170,11 @@ async function withdraw(
   }
   faultPoint(kind === 'begin' ? 'buyer:withdrawal-begun' : 'buyer:withdrawal-ended')
   return { inMs: NEXT_MS }
+}
+
+function missingText(missing: bigint): string {
+  const shown = `the RPC shows ${usdc(missing)} less in the channel than was put in, and nothing by which it left`
+  return `${shown}: check it with stoa doctor, or use another RPC`
 }
 
 /** The text of a seller, or of an RPC, as a part of ours. */

@@ -38,6 +38,7 @@ async function market({ calls = 3, ports = {} as { send?: (call: Call) => void }
     ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
     ...{ callerDid: 'did:buyer', addrsOf: () => [], stats: () => ({ calls: 100, success_rate: 1 }) },
     onChain: {
+      takenOut: async ({ wanted }) => ({ amount: wanted, isWhole: true }),
       reader: seller.reader,
       chain: { blockTimeMs, authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: await blockTimeMs() }) },
     },

@@ -19,10 +19,10 @@ test('hazard 4.11: a seller that claims more than its calls have cost is not pai
   await buyer.execute()
   const line = await lineOf()
   const { onChain } = line.channel
-  line.seen({ ...onChain, totalClaimed: PRICE }, undefined)
+  line.seen({ ...onChain, totalClaimed: PRICE })
   expect(line.channel.stopped).toBeUndefined()
   // The voucher covers ten calls ahead, and the contract would take all of it.
-  line.seen({ ...onChain, totalClaimed: 11n * PRICE }, undefined)
+  line.seen({ ...onChain, totalClaimed: 11n * PRICE })
   await until(async () => (await stored()).stopped !== undefined)
   expect((await stored()).stopped).toBe('the seller has claimed 11000, and its calls cost 1000 at most')
   const before = seller.runs.length
@@ -37,7 +37,7 @@ test('hazard 4.11: a claim of a call that has not been answered yet is in order'
   const line = await lineOf()
   const call = `0x${'a1'.repeat(32)}` as const
   await line.pay({ id: call, asked: PRICE, ahead: 0n, reserve: async () => {} })
-  line.seen({ ...line.channel.onChain, totalClaimed: PRICE }, undefined)
+  line.seen({ ...line.channel.onChain, totalClaimed: PRICE })
   expect(line.channel.stopped).toBeUndefined()
   line.count(call, { asked: PRICE, charge: { amount: PRICE, total: PRICE, seq: 1 } }, 0)
   expect([line.channel.charged, line.channel.stopped]).toEqual([PRICE, undefined])
@@ -50,7 +50,7 @@ test('hazard 4.11: a seller that leaves a number out makes the buyer keep a boun
   const line = await lineOf()
   const balance = 2n * BigInt(EARLY_MAX) * PRICE
   seller.chain.set(line.id, balance)
-  line.seen({ ...line.channel.onChain, balance }, undefined)
+  line.seen({ ...line.channel.onChain, balance })
   const before = seller.exact
   // The charge with the number 1 never comes.
   seller.faults.push(...Array.from({ length: EARLY_MAX + 20 }, () => ({ charge: shifted })))
@@ -70,9 +70,9 @@ test('hazard 4.15: a channel that was emptied and is filled again goes on above 
   const line = await lineOf()
   // The seller has claimed, and a withdrawal has taken the rest. Its voucher for ten calls more is still there.
   const empty = { ...line.channel.onChain, balance: PRICE, totalClaimed: PRICE }
-  line.seen(empty, undefined)
+  line.seen(empty)
   expect(line.free).toBe(0n)
-  line.seen({ ...empty, balance: 40n * PRICE }, undefined)
+  line.seen({ ...empty, balance: 40n * PRICE })
   seller.chain.set(line.id, 40n * PRICE)
   await buyer.execute()
   expect([(await stored()).charged, seller.highest]).toEqual([2n * PRICE, 11n * PRICE])
@@ -110,7 +110,7 @@ test('hazard 4.3: the result of a call is asked for although a withdrawal leaves
   const bought = buyer.execute()
   await until(() => seller.runs.length === 1)
   const { onChain } = line.channel
-  line.seen({ ...onChain, withdrawal: { amount: onChain.balance, initiatedAt: 1 } }, undefined)
+  line.seen({ ...onChain, withdrawal: { amount: onChain.balance, initiatedAt: 1 } })
   expect(line.free).toBeLessThan(0n)
   expect(await bought).toMatchObject({ output: 'result' })
   expect((await stored()).charged).toBe(PRICE)

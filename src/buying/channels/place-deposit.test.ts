@@ -60,6 +60,7 @@ async function marketOf({
         }),
       },
       onChain: {
+        takenOut: async ({ wanted }) => ({ amount: wanted, isWhole: true }),
         reader: said.hasNoContract === true ? noContract : seller.reader,
         chain: {
           authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),

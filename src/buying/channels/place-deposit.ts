@@ -5,6 +5,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { CodedError } from '../../lib/errors.ts'
 import { channelId } from '../../payments/channel-digests.ts'
 import { openAtBuyer } from '../../payments/channels/buyer-channel.ts'
+import { heldIn } from '../../payments/channels/moved.ts'
 import { troubleForBuyer } from '../../payments/channels/terms.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import { parsePrice, usdc } from '../../schema/amount.ts'
@@ -88,12 +89,14 @@ export async function placeDeposit(
   const onChain = (await chain.reader.channels([id]))[0]!
   const now = clock.now()
   const { mark, charged, seq, statedSeq, early, stopped } = line?.channel ?? openAtBuyer(id, config, onChain)
-  const deposit = signedDeposit({ id, amount, balanceBefore: onChain.balance, now }, wallet)
+  const moved = line?.moved ?? { in: onChain.balance, out: 0n }
+  // An RPC that lags shows too little: what lay there before would pass for this deposit.
+  const deposit = signedDeposit({ id, amount, balanceBefore: heldIn({ onChain, moved }), now }, wallet)
   // A seller takes a deposit with a voucher. The smallest voucher is enough, and is all that this node risks.
   const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
   const { agentId, seller } = offer
   const parties = { id, config, sellerId: seller.peerId, agentId, network }
-  const stored = { ...parties, ...sums, onChain, deposit, createdAt: now, usedAt: now }
+  const stored = { ...parties, ...sums, onChain, moved, deposit, createdAt: now, usedAt: now }
   const limits = { depositMax, ...(by !== 'hand' && { rules: deps.budget?.rules() }) }
   let trouble: string | undefined
   await store.putDeposit(stored, (all) => {

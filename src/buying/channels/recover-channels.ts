@@ -83,7 +83,8 @@ function foundChannel(
   const now = clock.now()
   const seller = sellerOf(config, listings())
   return {
-    ...{ id, config, onChain, network: wallet.asset.network, deposit: undefined },
+    ...{ id, config, onChain, moved: { in: onChain.balance, out: 0n } },
+    ...{ network: wallet.asset.network, deposit: undefined },
     ...{ sellerId: seller?.seller_id ?? '', agentId: seller?.id },
     // No one knows what was signed. Nothing more is.
     ...{ mark: onChain.balance, charged: onChain.totalClaimed, seq: 0, statedSeq: 0, early: new Map(), stopped: WHY },

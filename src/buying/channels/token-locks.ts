@@ -40,8 +40,8 @@ export class TokenLocks {
     for (const id of channels) {
       const line = this.#line(id)
       if (line === undefined) continue
-      const { network, deposit, channel } = line
-      sum += lockedIn([{ network, deposit, onChain: channel.onChain, charged: channel.charged }], network)
+      const { network, deposit, channel, moved } = line
+      sum += lockedIn([{ ...channel, network, deposit, moved }], network)
     }
     return sum
   }

@@ -1,0 +1,114 @@
+/** T15: an RPC that goes on showing less in a channel than lies in it must not lead to more deposits than the operator allows. */
+import { expect, test } from 'vitest'
+import { ChannelScript } from '../../../test/support/channel-script.ts'
+import { scriptedMarket } from '../../../test/support/scripted-market.ts'
+import { until } from '../../../test/support/until.ts'
+import type { ChannelState } from '../../chain/batch-settlement.ts'
+import type { Hex } from '../../schema/primitives.ts'
+
+/** The first deposit is as much as the market of these tests allows at one seller. */
+const PRICE = 50_000n
+const MOST = 1_000_000n
+const AGAIN_MS = 11 * 60_000
+
+async function marketOf(lie: (truth: ChannelState) => ChannelState) {
+  const seller = new ChannelScript(PRICE)
+  let lies = false
+  let takenOut = 0n
+  let isWhole = true
+  const reader = {
+    channels: async (ids: readonly Hex[]) => {
+      const states = await seller.reader.channels(ids)
+      return lies ? states.map(lie) : states
+    },
+    takenOut: async () => ({ amount: takenOut, isWhole }),
+  }
+  const market = await scriptedMarket({ open: seller.open, reader }, { price: PRICE })
+  const { buyer, line, store } = market
+  await buyer.execute({ channel: 'always' }).catch(() => {})
+  await until(async () => (await store.list()).some(({ onChain }) => onChain.balance === MOST))
+  /** All deposits that were signed and sent, each once. */
+  const deposits = () => {
+    const sent = seller.requests.flatMap(({ payment }) => payment?.channel?.deposit ?? [])
+    const amounts = new Map(sent.map(({ amount, authorization }) => [authorization.salt, amount]))
+    return [...amounts.values()].reduce((sum, amount) => sum + amount, 0n)
+  }
+  const failure = () => market.channels.failure({ seller: { peerId: 'seller', addrs: [] } } as never)
+  /** The channels are read once a minute. */
+  const readAgain = async (balance: bigint) => {
+    buyer.clock.advance(AGAIN_MS)
+    await until(async () => (await line()).channel.onChain.balance === balance)
+  }
+  return {
+    ...{ ...market, seller, deposits, failure, readAgain },
+    lie: () => void (lies = true),
+    /** What the log of the chain shows from now on. */
+    log(amount: bigint, whole = true) {
+      takenOut = amount
+      isWhole = whole
+    },
+    async close(): Promise<void> {
+      await market.channels.exits!.leave((await line()).id, { why: 'asked', way: 'withdraw' })
+    },
+    /** Asks for a channel. Resolves when a deposit was sent, or when it was said that none is made. */
+    async wanted(): Promise<void> {
+      const before = deposits()
+      await buyer.execute({ channel: 'always' }).catch(() => {})
+      await until(() => failure() !== undefined || deposits() > before)
+    },
+  }
+}
+
+const empty = (truth: ChannelState): ChannelState => ({ ...truth, balance: 0n, totalClaimed: 0n })
+
+test('a channel that the RPC shows as empty still counts with what was put in', async () => {
+  const market = await marketOf(empty)
+  expect(market.deposits()).toBe(MOST)
+  market.lie()
+  await market.readAgain(0n)
+  await market.wanted()
+  expect(market.deposits()).toBe(MOST)
+  expect(market.failure()).toMatch(/hold 1 USDC and buyer.channel_deposit_max is 1 USDC/)
+})
+
+test('a channel that the RPC shows as claimed counts with what was not signed for', async () => {
+  const market = await marketOf((truth) => ({ ...truth, totalClaimed: truth.balance }))
+  market.lie()
+  market.buyer.clock.advance(AGAIN_MS)
+  const { line } = market
+  await until(async () => (await line()).channel.onChain.totalClaimed === MOST)
+  await market.wanted()
+  expect(market.deposits()).toBe(MOST)
+})
+
+test('what a refund took out, by the log of the chain, is free for another deposit; half of it is not enough', async () => {
+  const market = await marketOf(empty)
+  market.lie()
+  market.log(MOST / 2n)
+  await market.readAgain(0n)
+  await until(async () => (await market.line()).moved.out === MOST / 2n)
+  await market.wanted()
+  expect(market.deposits()).toBe(MOST)
+  market.log(MOST)
+  market.buyer.clock.advance(2 * AGAIN_MS)
+  await until(async () => (await market.stored()).moved.out === MOST)
+  await market.wanted()
+  expect(market.deposits()).toBe(2n * MOST)
+})
+
+test('a reading that contradicts the log closes no channel, and says so; without a log the reading is all there is', async () => {
+  const market = await marketOf(empty)
+  market.lie()
+  await market.close()
+  await until(async () => (await market.stored()).leaving?.trouble !== undefined, { timeoutMs: 5_000 })
+  const { leaving, closedAt } = await market.stored()
+  expect([leaving?.trouble?.reason, closedAt]).toEqual([
+    expect.stringMatching(/^the RPC shows 1 USDC less in the channel than was put in, and nothing by which it left/),
+    undefined,
+  ])
+  market.log(0n, false)
+  market.buyer.clock.advance(AGAIN_MS)
+  await until(async () => (await market.stored()).closedAt !== undefined, { timeoutMs: 5_000 })
+  await market.wanted()
+  expect(market.deposits()).toBe(MOST)
+})
