@@ -1,5 +1,5 @@
 /** T41 D54: buying from x402 sellers over HTTP, those of others and Stoa's own, with money on a real chain. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { call } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
@@ -131,4 +131,23 @@ test('lists, books and receipts of the API show purchases over HTTP, and an appr
   await expect(buyer.node.buyUrl({ url: express.url, task: 'denied', signal: NEVER })).rejects.toMatchObject({
     code: 'SELLER_NOT_ALLOWED',
   })
+})
+
+test.each([
+  ['behind', -10 * 60_000],
+  ['ahead', 10 * 60_000],
+])('a seller that refuses the payment of a node whose clock is %s: the buyer is told of its clock', async (_, off) => {
+  const wrong = await startTestNode({
+    devnet,
+    walletKey: devnet.wallets.buyer.privateKey,
+    buyer: { privateOrigins: [express.origin] },
+    ports: { clock: { now: () => Date.now() + off, monotonic: () => performance.now() } },
+  })
+  onTestFinished(() => wrong.stop())
+  const bought = wrong.node.buyUrl({ url: express.url, task: 'late', maxPriceAtomic: 20_000n, signal: NEVER })
+  await expect(bought).rejects.toMatchObject({
+    code: 'RESULT_PENDING',
+    message: expect.stringMatching(/answered 402 .* says ".*valid_.*": the clock of this node may be wrong \(stoa doctor/),
+  })
+  expect(asked).not.toContain('{"task":"late"}')
 })

@@ -7,7 +7,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import { type WebOrder, WebSettlement } from '../../schema/web-purchase.ts'
 import type { Order, PurchasePayment, Reservation } from '../../store/purchases.ts'
 import type { Delivery } from '../response.ts'
-import { decoded, shown } from './terms.ts'
+import { decoded, readDemand, shown } from './terms.ts'
 import { UnclearAnswer } from './unclear-answer.ts'
 
 const TX_HASH = /^0x[0-9a-fA-F]{64}$/
@@ -31,7 +31,7 @@ export function paidDelivery(answer: HttpAnswer, { order, reservation }: Bought)
   const { status, headers } = answer
   const header = headers['payment-response'] ?? headers['x-payment-response']
   const settled = header === undefined ? undefined : WebSettlement.safeParse(decoded(header)).data
-  if (status < 200 || status > 299) throw unclear(answer, settled?.errorReason)
+  if (status < 200 || status > 299) throw unclear(answer, settled?.errorReason ?? readDemand(answer)?.read.error)
   const content = contentOf(answer)
   const { transaction = '' } = settled ?? {}
   const txHash = settled?.success === true && TX_HASH.test(transaction) ? (transaction.toLowerCase() as Hex) : undefined
@@ -111,9 +111,13 @@ function receiptIn(extension: unknown): unknown {
   return (extension as { info?: { receipt?: unknown } | null } | null | undefined)?.info?.receipt
 }
 
+/** What the facilitators of x402 and Stoa say of a payment whose window is not now. */
+const UNTIMELY = /valid_(?:after|before)|not valid yet|expire/i
+
 /** Says what a seller answered. Its body is not repeated: it may be anything. */
 function unclear({ status, headers }: HttpAnswer, reason: string | undefined): UnclearAnswer {
-  const why = reason === undefined || reason === '' ? '' : ` and says ${shown(reason)}`
+  const clock = UNTIMELY.test(reason ?? '') ? ': the clock of this node may be wrong (stoa doctor checks it)' : ''
+  const why = reason === undefined || reason === '' ? '' : ` and says ${shown(reason)}${clock}`
   const to = headers.location
   const redirect =
     status >= 300 && status < 400 && to !== undefined ? ` with a redirect to ${shown(to)}, which gets no payment` : ''
