@@ -47,8 +47,8 @@ export interface IdempotencyKeys {
 
 type KeyRow = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
 
-/** Why an order of which nothing was signed may be asked for again: its caller left, or the ledger could not be written. */
-const UNDONE_CODES = ['ORDER_CANCELLED', 'STORE_WRITE_FAILED'] as const
+/** Why an order of which nothing was signed may be asked for again: its caller left, or the ledger was away or full. */
+const UNDONE_CODES = ['ORDER_CANCELLED', 'STORE_WRITE_FAILED', 'STORE_AWAY', 'STORE_IN_DOUBT'] as const
 /** Orders store their errors as JSON, the code first. */
 const IS_UNDONE = UNDONE_CODES.map((code) => `{"code":"${code}"`)
   .map((start) => `substr(o.error, 1, ${start.length}) = '${start}'`)

@@ -74,6 +74,8 @@ onBothEngines((open, openTwo) => {
 
   test.each([
     ['STORE_WRITE_FAILED', true],
+    ['STORE_AWAY', true],
+    ['STORE_IN_DOUBT', true],
     ['SELLER_FAILED', false],
   ])('D38 a key whose order failed unsigned by %s is free again: %s', async (code, isFree) => {
     const database = await open()
