@@ -1,5 +1,6 @@
 import { CodedError } from '../../lib/errors.ts'
 import { MarketError } from '../../listings/market-error.ts'
+import { heldIn } from '../../payments/channels/moved.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, StoredChannel } from '../../store/buyer-channels.ts'
@@ -84,8 +85,9 @@ function termsOf(listing: Listing): Terms {
   return { agentId: id, seller: { peerId, addrs }, listed, ...furtherTerms(listing) }
 }
 
-function isEmpty({ onChain: { balance, totalClaimed } }: StoredChannel): boolean {
-  return balance <= totalClaimed
+/** True if nothing is left to take out. @internal Exported for its test. */
+export function isEmpty(channel: StoredChannel): boolean {
+  return heldIn(channel) <= channel.onChain.totalClaimed
 }
 
 function refused(why: string): CodedError<'INVALID_REQUEST'> {

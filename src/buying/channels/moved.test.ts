@@ -5,6 +5,7 @@ import { scriptedMarket } from '../../../test/support/scripted-market.ts'
 import { until } from '../../../test/support/until.ts'
 import type { ChannelState } from '../../chain/batch-settlement.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import { isEmpty } from './channel-operations.ts'
 
 /** The first deposit is as much as the market of these tests allows at one seller. */
 const PRICE = 50_000n
@@ -109,6 +110,7 @@ test('a reading that contradicts the log closes no channel, and says so; without
   market.log(0n, false)
   market.buyer.clock.advance(AGAIN_MS)
   await until(async () => (await market.stored()).closedAt !== undefined, { timeoutMs: 5_000 })
+  expect(isEmpty(await market.stored())).toBe(false)
   await market.wanted()
   expect(market.deposits()).toBe(MOST)
 })
