@@ -140,14 +140,20 @@ test.each([
   const wrong = await startTestNode({
     devnet,
     walletKey: devnet.wallets.buyer.privateKey,
-    buyer: { privateOrigins: [express.origin] },
+    buyer: { privateOrigins: [express.origin, new URL(seller.publicUrl).origin] },
     ports: { clock: { now: () => Date.now() + off, monotonic: () => performance.now() } },
   })
   onTestFinished(() => wrong.stop())
-  const bought = wrong.node.buyUrl({ url: express.url, task: 'late', maxPriceAtomic: 20_000n, signal: NEVER })
-  await expect(bought).rejects.toMatchObject({
-    code: 'RESULT_PENDING',
-    message: expect.stringMatching(/answered 402 .* says ".*valid_.*": the clock of this node may be wrong \(stoa doctor/),
-  })
+  const told = expect.stringMatching(
+    /answered 402 .* says ".*(?:valid|expires).*": the clock of this node may be wrong \(stoa doctor/,
+  )
+  const { id } = await seller.node.registerAgent(
+    { name: `late ${off}`, description: 'Says it again', price: 10_000n },
+    { persist: false, run: async (task) => task },
+  )
+  for (const url of [express.url, `${seller.publicUrl}/x402/${id}`]) {
+    const bought = wrong.node.buyUrl({ url, task: 'late', maxPriceAtomic: 20_000n, signal: NEVER })
+    await expect(bought).rejects.toMatchObject({ code: 'RESULT_PENDING', message: told })
+  }
   expect(asked).not.toContain('{"task":"late"}')
 })
