@@ -15,6 +15,9 @@ test('a purchase that could not be stored before its signature left is made when
   buyer.deps.purchases = { ...purchases, reserve }
   const bought = () => buyer.execute({ idempotencyKey: 'k' })
   await expect(bought()).rejects.toMatchObject({ code: 'STORE_WRITE_FAILED' })
+  const [failed] = await buyer.ledger()
+  // A step of a workflow with retries goes on.
+  expect(failed?.order.error).toMatchObject({ code: 'STORE_WRITE_FAILED', retryable: true })
   isFull = false
   expect(await bought()).toMatchObject({ output: 're: task' })
   expect(await bought()).toMatchObject({ output: 're: task' })

@@ -14,7 +14,7 @@ import { EXECUTION_SECONDS_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import type { Order, OrderError, StoredEnd, StoredReservation } from '../store/purchases.ts'
-import { StoreError, withoutPlace } from '../store/store-error.ts'
+import { isLedgerAway, StoreError, withoutPlace } from '../store/store-error.ts'
 import { furtherTerms } from './channels/channel-only.ts'
 import { Deadline } from './deadline.ts'
 import type { Attendance, Watch } from './flights.ts'
@@ -288,7 +288,8 @@ function isCoded(error: unknown, name: string): boolean {
 /** The part of a failure that is stored. */
 export function orderError(told: unknown): OrderError {
   const code = (told as { code?: unknown }).code
-  const retryable = (told as { retryable?: unknown }).retryable === true
+  // Nothing was signed: a failure of the ledger after the signature leaves the order in doubt.
+  const retryable = (told as { retryable?: unknown }).retryable === true || isLedgerAway(told)
   // Its token may read the order, but not where the ledger is.
   const message = told instanceof StoreError ? withoutPlace(told.code) : told instanceof Error ? told.message : 'failed'
   return { code: typeof code === 'string' ? code : 'SELLER_FAILED', message, retryable }
