@@ -1,4 +1,4 @@
-import { largest } from '../lib/bigints.ts'
+import { largest, smallest } from '../lib/bigints.ts'
 import { heldIn } from '../payments/channels/moved.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { ChannelSums } from '../schema/channel-record.ts'
@@ -9,9 +9,11 @@ import type { ChannelAmounts } from '../store/seller-channels.ts'
 export function payingSums(channels: readonly StoredChannel[]): ChannelSums['paying'] {
   const sum = (read: (channel: StoredChannel) => bigint) => channels.reduce((total, one) => total + read(one), 0n)
   const left = (channel: StoredChannel) => largest(heldIn(channel) - channel.charged, 0n)
+  const locked = (channel: StoredChannel) => left(channel) + (channel.deposit?.amount ?? 0n)
   const money = {
-    locked: sum((channel) => left(channel) + (channel.deposit?.amount ?? 0n)),
-    reserved: sum((channel) => largest(channel.mark - channel.charged, 0n)),
+    locked: sum(locked),
+    // A voucher takes no more than what lies there: nothing, once the channel was emptied.
+    reserved: sum((channel) => smallest(largest(channel.mark - channel.charged, 0n), locked(channel))),
     charged: sum(({ charged }) => charged),
   }
   return {

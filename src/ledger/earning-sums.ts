@@ -50,7 +50,8 @@ export class Sums {
     const { amount, slot: createdAt, agentId, payments } = sum
     const book = bookOf(direction, sum)
     const door = sum.door && getOr(this.doors, sum.door, () => ({ calls: 0, earned: 0n }))
-    if (door !== undefined && sum.proven) door.calls += payments
+    // A run that failed sold nothing.
+    if (door !== undefined && sum.proven && book !== 'not_charged') door.calls += payments
     if (door !== undefined && book === 'earned') door.earned += amount
     if (book === 'earned') {
       for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.earned += amount

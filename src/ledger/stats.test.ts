@@ -197,3 +197,11 @@ test('two who ask at once get the same, each row counted once', async () => {
   expect(one).toEqual(other)
   expect(one.earned.total_atomic).toBe('1100')
 })
+
+test('what was sold at a door does not count a run that failed and was not charged', async () => {
+  const { add, stats } = setup()
+  Object.assign(add('in', 'settled', 10_000n), { door: 'http' })
+  Object.assign(add('in', 'voided', 10_000n), { door: 'http' })
+  const { doors } = await stats()
+  expect(doors.find(({ door }) => door === 'http')).toMatchObject({ calls: 1, earned: '0.01' })
+})

@@ -85,6 +85,23 @@ test('buys an agent of a Stoa seller, with its receipts', async () => {
   expect(items.find(({ agent_id }) => agent_id === url)).toMatchObject({ status: 'valid' })
 })
 
+test('the receipt of a Stoa seller is about the task in a body that the buyer wrote', async () => {
+  const { id } = await seller.node.registerAgent(
+    { name: 'written', description: 'Says it again', price: 30_000n },
+    { persist: false, run: async (task) => `${task}!` },
+  )
+  const url = `${seller.publicUrl}/x402/${id}`
+  for (const [body, output] of [
+    ['{ "task": "by body" }', 'by body!'],
+    ['plain text', 'plain text!'],
+  ] as const) {
+    const bought = await buyer.node.buyUrl({ url, body, signal: NEVER })
+    expect(bought.output).toBe(output)
+    const { items } = await buyer.node.receipts.list({ limit: 1 })
+    expect(items[0]).toMatchObject({ agent_id: url, status: 'valid' })
+  }
+})
+
 test('POST /execute takes a URL, and a repeat with the same key buys nothing', async () => {
   const body = { url: express.url, task: 'keyed', max_price: '0.02', expected: { price: '0.01' } }
   const send = () => call(buyer.url, '/execute', { body, headers: { 'idempotency-key': 'one-key' } })

@@ -94,9 +94,9 @@ function receiptsOf(
   const sent = receiptIn(extensions['stoa-receipt'])
   if (sent === undefined) return { web, paid: { receiptNote: '' } }
   const agentId = new URL(url).pathname.split('/').at(-1)!
-  const inside = (parseJson(output) as { result?: unknown } | null | undefined)?.result
-  const wanted = { ...bought, agentId, paymentId, task: order.task ?? '' }
-  for (const text of typeof inside === 'string' ? [inside, output] : [output]) {
+  const inside = textIn(output, 'result')
+  const wanted = { ...bought, agentId, paymentId, task: taskOf(order) }
+  for (const text of inside === undefined ? [output] : [inside, output]) {
     const received = checkReceipt(sent, { ...wanted, result: text === output ? (outputBytes ?? text) : text })
     if (received.status !== 'valid') continue
     return { content: { output: text }, web, paid: { receipt: received.receipt } }
@@ -105,6 +105,17 @@ function receiptsOf(
     web,
     paid: { receiptNote: 'it is not about this task and result, or not signed by the account that is paid' },
   }
+}
+
+/** What a Stoa seller takes for the task: the text in a JSON body, also if the buyer wrote the body, or the whole body. */
+function taskOf({ task = '', web }: Bought['order']): string {
+  const { body } = web.request
+  return (body === undefined ? undefined : textIn(body, 'task')) ?? body ?? task
+}
+
+function textIn(json: string, field: 'task' | 'result'): string | undefined {
+  const text = (parseJson(json) as Partial<Record<string, unknown>> | null | undefined)?.[field]
+  return typeof text === 'string' ? text : undefined
 }
 
 function receiptIn(extension: unknown): unknown {
