@@ -99,6 +99,26 @@ test('approvals are listed without control sequences, approved and denied', asyn
   expect((await cli(['approvals', 'approve'], options)).code).toBe(2)
 })
 
+test('an approval is named by the beginning of its id, if only one that waits begins so', async () => {
+  const ids = ['277c2d31-b218-4ae0-b6c9-737f061f62cd', '277c9d31-b218-4ae0-b6c9-737f061f62ce']
+  const decided: string[] = []
+  const { parts } = await runningNode(dataDir(), {
+    approvals: async () => ids.map((id) => ({ ...approval, id })),
+    decideApproval: async (id) => {
+      decided.push(id)
+      return { ...approval, id, status: 'approved' }
+    },
+  })
+  const approve = (id: string) => cli(['approvals', 'approve', id], { dataDir: dataDir(), parts })
+  expect((await approve('277c2')).code).toBe(0)
+  expect(await approve('277c')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('stoa approvals list --json'),
+  })
+  await approve('4f')
+  expect(decided).toEqual([ids[0], '4f'])
+})
+
 test('ADR-13 several approvals are decided at once, named or all, a hundred per request', async () => {
   const asked: [number, string][] = []
   const pending = Array.from({ length: 150 }, (_, number) => ({ ...approval, id: `ap-${number}` }))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ChannelRecord, ChannelSums, RecoveredChannels } from '../../src/schema/channel-record.ts'
 import { HandClock } from '../support/hand-clock.ts'
-import { address, cli, peerId, runningNode, useDataDir } from './harness.ts'
+import { address, cli, listing, peerId, runningNode, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
 const NOW = Date.UTC(2026, 0, 2)
@@ -107,6 +107,7 @@ test('stoa channel open, close and withdraw act on the running node, and show wh
     leaving: { why: 'asked', way: 'refund', since: '2026-01-02T00:00:00.000Z', trouble: 'the seller is away' },
   }
   const { parts } = await runningNode(dataDir(), {
+    agent: async (name) => listing({ id: `id-of-${name}` }),
     openChannel: async (body) => {
       asked.push(body)
       return { ...channel, state: 'opening' }
@@ -117,12 +118,12 @@ test('stoa channel open, close and withdraw act on the running node, and show wh
     },
   })
   const options = { dataDir: dataDir(), parts: { ...parts, clock: new HandClock(NOW) } }
-  expect((await cli(['channel', 'open', 'abc', '--deposit', '0.5'], options)).stdout).toMatch(/^state +opening$/m)
+  expect((await cli(['channel', 'open', 'Writer', '--deposit', '0.5'], options)).stdout).toMatch(/^state +opening$/m)
   const closed = await cli(['channel', 'close', id], options)
   expect(closed.stdout).toMatch(/^left since +2026-01-02T00:00:00\.000Z: you asked for it$/m)
   expect(closed.stdout).toMatch(/^trouble +the seller is away$/m)
   await cli(['channel', 'withdraw', id], options)
-  expect(asked).toEqual([{ agent_id: 'abc', deposit: '0.5' }, [id, 'close'], [id, 'withdraw']])
+  expect(asked).toEqual([{ agent_id: 'id-of-Writer', deposit: '0.5' }, [id, 'close'], [id, 'withdraw']])
 })
 
 test('stoa channel recover says what the chain shows, and what to do about the rest', async () => {

@@ -1,13 +1,17 @@
 import { type ApprovalRecord, approvalStatuses } from '../../schema/approval.ts'
 import { type Context, command, flag, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
+import { approvalIdOf } from '../node-access/references.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import { age, oneOf, printList } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 const AT_ONCE = 100
 const TASK_LENGTH = 40
-const APPROVAL = { name: 'ids', description: 'ids from `stoa approvals list`, separated by commas' }
+const APPROVAL = {
+  name: 'ids',
+  description: 'ids from `stoa approvals list`, or their beginnings, separated by commas',
+}
 
 export const approvalsList = command({
   name: 'approvals list',
@@ -93,7 +97,8 @@ async function decide(
   }
   const node = await moneyNode(context, flags)
   const { signal } = context.io
-  const named = given?.split(',').filter((id) => id !== '')
+  const typed = given?.split(',').filter((id) => id !== '')
+  const named = typed && (await Promise.all(typed.map((id) => approvalIdOf(node, id, { signal }))))
   const ids = named ?? (await node.approvals({ status: 'pending' }, { signal })).map(({ id }) => id)
   const decided: ApprovalRecord[] = []
   const [only] = ids

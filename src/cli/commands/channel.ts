@@ -4,7 +4,7 @@ import { type ChannelRecord, RECOVER_DAYS } from '../../schema/channel-record.ts
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { type Context, command, option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
-import { theOne } from '../node-access/references.ts'
+import { agentIdOf, theOne } from '../node-access/references.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { channelLines, channelPeerText, channelStateText } from '../text/channel-text.ts'
@@ -69,11 +69,11 @@ export const channelOpen = command({
   details:
     'The running node signs a deposit into a new channel. It opens channels by itself where they are worth their ' +
     'transactions, so this is for a seller that you know you will call often. buyer.channel_deposit_max holds.',
-  examples: ['stoa channel open abc…', 'stoa channel open abc… --deposit 0.5'],
+  examples: ['stoa channel open Summarizer', 'stoa channel open abc… --deposit 0.5'],
   argument: {
     name: 'agent',
-    description: 'id of an agent of the seller',
-    missing: 'the id of an agent is missing: `stoa agent discover` lists the ids',
+    description: 'name or id of an agent of the seller',
+    missing: 'the name or id of an agent is missing: `stoa agent discover` lists them',
   },
   options: {
     deposit: option(
@@ -82,8 +82,9 @@ export const channelOpen = command({
       UsdcText,
     ),
   },
-  async run(context, { deposit, ...flags }, agentId) {
+  async run(context, { deposit, ...flags }, given) {
     const node = await moneyNode(context, flags)
+    const agentId = await agentIdOf(node, given, context.io)
     const asked = { agent_id: agentId, ...(deposit !== undefined && { deposit: formatPrice(deposit) }) }
     tell(context, await node.openChannel(asked, { signal: context.io.signal }))
   },

@@ -54,6 +54,19 @@ export async function orderIdOf(
   )
 }
 
+/** Resolves an approval id, or the start of the id of a pending one. @throws UsageError for several */
+export async function approvalIdOf(
+  node: Pick<RemoteNode, 'approvals'>,
+  given: string,
+  { signal }: CallOptions,
+): Promise<string> {
+  const text = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
+  if (WHOLE_UUID.test(text) || !UUID_BEGINNING.test(text)) return given
+  const pending = await node.approvals({ status: 'pending' }, { signal })
+  const found = pending.map(({ id }) => id).filter((id) => id.startsWith(text))
+  return found.length === 0 ? given : theOne(given, found, 'approval', 'approvals')
+}
+
 export async function callerIdOf(
   node: Pick<RemoteNode, 'sessions'>,
   agentId: string,
@@ -69,11 +82,11 @@ export async function callerIdOf(
 }
 
 /** @param ids the newest that start with `given` @throws UsageError for none or several */
-export function theOne(given: string, ids: readonly string[], what: string): string {
+export function theOne(given: string, ids: readonly string[], what: string, group = what): string {
   const [id, another] = [...new Set(ids)]
   if (id !== undefined && another === undefined) return id
   const why = id === undefined ? `none of the newest ${what}s starts` : `several ${what}s start`
-  throw new UsageError(`${why} with ${printableLine(given, 64)}: stoa ${what} list --json shows the full ids`)
+  throw new UsageError(`${why} with ${printableLine(given, 64)}: stoa ${group} list --json shows the full ids`)
 }
 
 function begins(id: string, given: string): boolean {
