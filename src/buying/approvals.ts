@@ -148,6 +148,6 @@ export function createApprovals(approvalMinutes: number, deps: ApprovalsDeps): A
 /** The error for a caller that waits. */
 export function approvalRequired({ id, orderId, reason }: StoredApproval): MarketError {
   const how = `the operator decides: stoa approvals approve ${id} (or deny)`
-  const then = `order ${orderId} then executes by itself: GET /orders/${orderId} has the result`
+  const then = `order ${orderId} then executes by itself: stoa order show ${orderId} --wait, or GET /orders/${orderId}, has the result`
   return new MarketError('APPROVAL_REQUIRED', `${reason}; ${how}; ${then}`, { approvalId: id, orderId })
 }

@@ -155,7 +155,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     const approved = standing?.approved
     if (below === undefined || amount < below) return undefined
     if (approved !== undefined && amount <= approved) return undefined
-    return `${usdc(amount)} is not below ${usdc(below)}, from where on the operator approves each call`
+    return `a call of ${usdc(below)} or more waits for the operator's approval, and this one costs ${usdc(amount)}`
   }
 
   return {
@@ -186,10 +186,13 @@ const limitTexts: Record<LimitName, { what: string; fix: string }> = {
 }
 
 /** The error for an amount that exceeds a limit. */
-export function overBudget(amount: bigint, { over, spent, max }: LimitExceeded, day: string): MarketError {
+export function overBudget(amount: bigint, exceeded: LimitExceeded, day: string): MarketError {
+  const { over, spent, max } = exceeded
   const { what, fix } = limitTexts[over]
   const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
-  return new MarketError('OVER_BUDGET', `${usdc(amount)} is more than ${what} has left: ${used}; ${fix}`)
+  return new MarketError('OVER_BUDGET', `${usdc(amount)} is more than ${what} has left: ${used}; ${fix}`, {
+    cause: exceeded,
+  })
 }
 
 type RefusalDeps = {

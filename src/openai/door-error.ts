@@ -43,6 +43,8 @@ type Failed = {
   /** True if the payment was signed, so money may have moved. */
   isSigned: boolean
   orderId: string | undefined
+  /** Which setting of the door refused, and how to go on. */
+  hint?: string | undefined
 }
 
 type Row = Pick<DoorErrorOptions, 'status' | 'type' | 'code' | 'headers'>
@@ -102,19 +104,32 @@ const rows: Readonly<Record<string, Row>> = {
 }
 
 /** An error of a call as a client of the door gets it. Undefined: a fault of the node, which only its log may show. */
-export function doorErrorOf(error: unknown, { isSigned, orderId }: Failed): DoorError | undefined {
+export function doorErrorOf(error: unknown, { isSigned, orderId, hint }: Failed): DoorError | undefined {
   if (error instanceof DoorError) return error
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return isSigned ? paidButFailed('the node failed after the payment was signed', orderId, error) : undefined
   }
   if (!(error instanceof CodedError)) return undefined
-  const { approvalId } = error as { approvalId?: unknown }
   if (isSigned || error.code === 'RESULT_PENDING' || error.code === 'STORE_IN_DOUBT') {
     return paidButFailed(error.message, orderId, error)
   }
   const row = Object.hasOwn(rows, error.code) ? rows[error.code]! : upstream
-  const how = typeof approvalId === 'string' ? `. Approve it with: stoa approvals approve ${approvalId}` : ''
-  return new DoorError(`${error.message}${how}`, { ...row, cause: error })
+  return new DoorError(`${error.message}${hint === undefined ? '' : `. ${hint}`}`, { ...row, cause: error })
+}
+
+/** What a client of the door must know of a refusal that comes from a setting of the door. */
+export function hintOf(
+  error: unknown,
+  { isOperator, isDefaultLimit }: { isOperator: boolean; isDefaultLimit: boolean },
+): string | undefined {
+  const { code, cause } = error as { code?: unknown; cause?: { over?: unknown } }
+  if (code === 'OVER_PRICE' && isDefaultLimit) {
+    return 'A name alone pays at most openai_max_price: name the agent by its id, or send max_price (USDC)'
+  }
+  if (code === 'OVER_BUDGET' && isOperator && cause?.over === 'token day') {
+    return 'Programs without a token of their own share openai_daily_budget of config.yaml. stoa token create --per-day gives a program its own budget'
+  }
+  return undefined
 }
 
 /** Money may have moved: the client must not buy again by itself. */

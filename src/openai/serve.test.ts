@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { listedAgent } from '../../test/support/listings.ts'
+import { overBudget } from '../buying/budget.ts'
+import { MarketError } from '../listings/market-error.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { OrderRecord } from '../schema/order.ts'
@@ -26,16 +28,21 @@ const unused: ServeDeps = {
   isGiven: () => true,
 }
 
-function ask(deps: Partial<ServeDeps>, of: RequestKeys = keys) {
+type Asking = { of?: RequestKeys; isOperator?: boolean; maxPrice?: bigint | undefined }
+
+function ask(deps: Partial<ServeDeps>, { of = keys, isOperator = false, maxPrice }: Asking = {}) {
   let isTaken = false
   const following = { onAttempt() {}, onBound() {}, onOutput() {}, onTaken: () => (isTaken = true) }
-  const request = { models: ['tag:any'], maxPrice: undefined, task: 'x', stream: false } as unknown as DoorRequest
+  const request = { models: ['tag:any'], maxPrice, task: 'x', stream: false } as unknown as DoorRequest
   const caller = { scope: 'spend', tokenId: 't' } as const
   const { signal } = new AbortController()
-  const call = { request, caller, isOperator: false, autoMaxPrice: 10n, keys: of, now: NOW, following, signal }
+  const call = { request, caller, isOperator, autoMaxPrice: 10n, keys: of, now: NOW, following, signal }
   return serve(call, { ...unused, ...deps }).then(
-    ({ result: { output } }) => ({ output, isTaken, error: undefined }),
-    (error: unknown) => ({ output: undefined, isTaken, error: answerTo(error)?.body.error.code }),
+    ({ result: { output } }) => ({ output, isTaken, error: undefined, message: undefined }),
+    (error: unknown) => {
+      const { code, message } = answerTo(error)?.body.error ?? {}
+      return { output: undefined, isTaken, error: code, message }
+    },
   )
 }
 
@@ -51,6 +58,26 @@ test('an agent that was free when the market was read, and costs now, is not fol
   })
   expect(asked).toHaveLength(1)
   expect(error).toBe('paid_but_failed')
+})
+
+test.each([
+  ['a limit that the client has set', { price: 5n, isOperator: true }, undefined],
+  ['the limit of a name alone', { price: undefined, isOperator: true }, /openai_max_price/],
+  ['the budget of the door', { over: 'token day', isOperator: true }, /openai_daily_budget/],
+  ['the budget of the node', { over: 'day', isOperator: true }, undefined],
+  ['the budget of a token', { over: 'token day', isOperator: false }, undefined],
+] as const)('a refusal by %s names the setting of the door only if it is one', async (_, asked, hint) => {
+  const over = 'over' in asked ? asked.over : undefined
+  const refused = over
+    ? overBudget(10n, { over, spent: 5n, max: 10n }, '2026-01-01')
+    : new MarketError('OVER_PRICE', 'one costs 0.00001 USDC, this call allows 0.000005')
+  const { message } = await ask(
+    { execute: () => Promise.reject(refused) },
+    { isOperator: asked.isOperator, maxPrice: 'price' in asked ? asked.price : undefined },
+  )
+  expect(message).toContain(refused.message)
+  if (hint === undefined) expect(message).not.toMatch(/openai_/)
+  else expect(message).toMatch(hint)
 })
 
 const result = (output: string) => ({ output, payment: null }) as ExecutionResult
@@ -86,7 +113,7 @@ test.each<[string, object, number, RequestKeys, 'the order' | 'a new one']>([
         return result('a new one')
       },
     },
-    of,
+    { of },
   )
   expect(output).toBe(answered)
   expect(isTaken).toBe(answered === 'the order')
@@ -109,7 +136,7 @@ test.each([
 test('a key that a client has given to another request is refused', async () => {
   const order = { id: 'o', agent_id: 'a', status: 'completed', updated_at: new Date(NOW).toISOString() } as OrderRecord
   const lastOrder = async () => ({ key: 'openai:x:other.1', order })
-  expect(await ask({ lastOrder }, given)).toMatchObject({ error: 'idempotency_conflict' })
+  expect(await ask({ lastOrder }, { of: given })).toMatchObject({ error: 'idempotency_conflict' })
   const execute = async () => result('a new one')
-  expect(await ask({ lastOrder: async () => undefined, execute }, given)).toMatchObject({ output: 'a new one' })
+  expect(await ask({ lastOrder: async () => undefined, execute }, { of: given })).toMatchObject({ output: 'a new one' })
 })

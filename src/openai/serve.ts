@@ -6,7 +6,7 @@ import { type Caller, OPERATOR, permits } from '../schema/caller.ts'
 import type { ExecutionProgress } from '../schema/execution.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
-import { doorErrorOf } from './door-error.ts'
+import { doorErrorOf, hintOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
 import { type RequestKeys, usedByAnother } from './request-keys.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
@@ -61,6 +61,8 @@ type Made = {
   isSigned: boolean
   /** True if the client has seen output. */
   isShown?: boolean
+  /** Which setting of the door refused, and how to go on. */
+  hint?: string | undefined
   orderId: string | undefined
 }
 
@@ -150,7 +152,8 @@ async function attempt(
     const order = await deps.orderOf(idempotencyKey, caller).catch(() => 'unknown' as const)
     const isSigned = isSigning && !listing.local && (order === 'unknown' || (order !== undefined && isBound(order)))
     const orderId = order === 'unknown' ? undefined : order?.id
-    throw new CallFailed(error, { agentId: listing.id, attempts: number, isSigned, isShown, orderId })
+    const hint = hintOf(error, { isOperator: call.isOperator, isDefaultLimit: request.maxPrice !== maxPrice })
+    throw new CallFailed(error, { agentId: listing.id, attempts: number, isSigned, isShown, orderId, hint })
   }
 }
 

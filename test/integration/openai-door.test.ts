@@ -271,6 +271,9 @@ test('what the budget or the operator must decide is refused with a status that 
   expect(held.message).toContain('stoa approvals approve')
   const over = { model: idOf('oracle'), messages: say('Too dear'), max_price: '0.01' }
   expect(await failure(client.chat.completions.create(over as never))).toMatchObject({ status: 402 })
+  const named = await failure(client.chat.completions.create({ model: 'oracle', messages: say('By its name') }))
+  expect(named).toMatchObject({ status: 402, code: 'budget_exceeded' })
+  expect(named.message).toMatch(/openai_max_price: name the agent by its id, or send max_price/)
 })
 
 test('the door spends within a budget of its own, and a token within its own', async () => {
