@@ -172,20 +172,30 @@ function otherAnswer({ status, headers }: Answer, wanted: string): Finding {
   return fail(`answers ${status} and not ${wanted}${isMoved ? ': clients do not follow redirects' : ''}`, PROXY)
 }
 
-/** The tests as the doctor shows them: all that are right are one line. */
+/** The tests as the doctor shows them: all that are right are one line, and so are all of one state with one fix. */
 export function findingsOf({ tests }: Report): Finding[] {
   if (tests.length === 0) return [skip('none: strangers buy nothing here')]
   const right = tests.filter(({ state }) => state === 'ok')
   const others = tests.filter((one) => one.state !== 'ok')
+  const alike = (one: DoorTest) =>
+    others.filter(({ state, fix }) => fix !== undefined && state === one.state && fix === one.fix)
   const here = right.filter(({ from }) => from === 'here').length
   return [
     ...(here === 0
       ? []
       : [ok(`${here} of ${tests.filter(({ from }) => from === 'here').length} answer as clients expect`)]),
     ...right.filter(({ from }) => from === 'peers').map(({ url, text }) => ok(`${url} from outside: ${text}`)),
-    ...others.map(({ url, from, state, text, fix }) => ({
-      ...{ state, text: `${url}${from === 'peers' ? ' from outside' : ''}: ${text}` },
-      ...(fix !== undefined && { fix }),
-    })),
+    ...others.flatMap((one) => {
+      const { url, from, state, text, fix } = one
+      const [first = one, ...more] = alike(one)
+      if (first !== one) return []
+      const rest = more.length === 0 ? '' : `; ${more.length} more with the same fix: stoa doors --test`
+      return [
+        {
+          ...{ state, text: `${url}${from === 'peers' ? ' from outside' : ''}: ${text}${rest}` },
+          ...(fix !== undefined && { fix }),
+        },
+      ]
+    }),
   ]
 }

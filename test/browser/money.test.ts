@@ -185,3 +185,21 @@ test('D42 payments are shown by book, each with its meaning', async () => {
   await sold.filter({ hasText: 'Broken' }).getByText('not charged').waitFor()
   await other.close()
 })
+
+test('on a phone no amount of a purchase is shown without what became of it', async () => {
+  const budget = (auto_approve_below: string | null) => api(buyer, 'PUT', '/budget', { auto_approve_below })
+  await budget('0.001')
+  const body = { agent_id: listed.Echo!.id, price: '0.50', task: 'waits' }
+  const { id } = await api<OrderRecord>(buyer, 'POST', '/orders', body)
+  await until(async () => (await api<OrderRecord>(buyer, 'GET', `/orders/${id}`)).approval_id)
+  await budget(null)
+  const { page, close } = await visit(browser, buyer.url, { viewport: { width: 390, height: 800 } })
+  await open(page, buyer)
+  const rows = page.getByRole('list', { name: 'Latest purchases' }).getByRole('listitem')
+  await rows.filter({ hasText: 'waits for approval' }).waitFor()
+  const cut = await rows
+    .locator('.row-side > span')
+    .evaluateAll((spans) => spans.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent))
+  expect(cut).toEqual([])
+  await close()
+})

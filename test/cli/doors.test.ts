@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest'
-import type { Doors } from '../../src/schema/doors.ts'
+import type { Doors, DoorTest } from '../../src/schema/doors.ts'
 import { cli, runningNode, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
+const url = 'http://127.0.0.1:8426/x402/a'
+const local: DoorTest = { door: 'http', from: 'here', url, state: 'warn', text: 'is not outside', fix: 'use a proxy' }
 const doors: Doors = {
   doors: [],
   openai: { open: false, max_price: '0.01', daily_budget: '1', spent: '0', spent_today: '0' },
@@ -13,7 +15,26 @@ test.each([
   [0, 'tested now\n'],
   [5 * 60_000, 'tested 5 min ago\n'],
 ])('doors says how long ago the addresses were tested: %i ms', async (past, said) => {
-  const tests = { at: new Date(Date.now() - past).toISOString(), tests: [] }
+  const tests = { at: new Date(Date.now() - past).toISOString(), tests: [local] }
   const { parts } = await runningNode(dataDir(), { doors: async () => ({ ...doors, tests }) })
   expect((await cli(['doors'], { dataDir: dataDir(), parts })).stdout).toContain(said)
+})
+
+test('a fix that several addresses need is told once, and without an address nothing was tested', async () => {
+  const said = async (tests: DoorTest[]) => {
+    const known = { ...doors, tests: { at: new Date().toISOString(), tests } }
+    const { parts } = await runningNode(dataDir(), { doors: async () => known })
+    return (await cli(['doors'], { dataDir: dataDir(), parts })).stdout
+  }
+  const broken: DoorTest = { ...local, url: `${url}3`, state: 'fail', fix: 'repair it' }
+  const lines = (await said([local, { ...local, url: `${url}2` }, broken])).split('\n').slice(-6)
+  expect(lines).toEqual([
+    `! ${url}: is not outside`,
+    `! ${url}2: is not outside`,
+    '  fix: use a proxy',
+    `✗ ${url}3: is not outside`,
+    '  fix: repair it',
+    '',
+  ])
+  expect(await said([])).toMatch(/nothing to test/)
 })

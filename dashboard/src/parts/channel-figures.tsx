@@ -33,12 +33,15 @@ export function PayingFigures({ sums: { paying } }: { sums: ChannelSums }) {
 /** What buyers have in channels to this node. */
 export function PaidFigures({ sums: { paid } }: { sums: ChannelSums }) {
   const { channels: number, deposited, charged, unclaimed, withdrawing } = paid
-  const notes = [channels(number), ...(withdrawing > 0 ? [`${withdrawing} with a withdrawal`] : [])]
+  const notes = [
+    `deposits of buyers, not claimed, in ${channels(number)}`,
+    ...(withdrawing > 0 ? [`${withdrawing} with a withdrawal`] : []),
+  ]
   return (
     <dl className="figures">
       <Figure label="Not claimed" value={money(unclaimed)} unit="USDC" note="earned, and still in the channels" />
       <Figure label="Charged" value={money(charged)} unit="USDC" note="earned so far" />
-      <Figure label="Deposited by buyers" value={money(deposited)} unit="USDC" note={notes.join(', ')} />
+      <Figure label="In the channels" value={money(deposited)} unit="USDC" note={notes.join(', ')} />
     </dl>
   )
 }

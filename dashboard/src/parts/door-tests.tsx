@@ -79,13 +79,15 @@ export function TestRuns({ known: { tests, doors }, onTested }: { known: Doors; 
         error === undefined && <Empty title={busy ? 'The addresses are being tested' : 'Not tested yet'} />
       ) : (
         <ul className="lines door-tests">
-          {tests.tests.map((one) => (
+          {tests.tests.map((one, place) => (
             <li key={`${one.from} ${one.door} ${one.url}`}>
               <Badge state={one.state} tone={tones[one.state]}>
                 {words[one.state]}
               </Badge>{' '}
               {titleOf(one, nameOf(one.agent_id))}: {ended(one.text)}
-              {one.fix !== undefined && <span className="figure-note">What to do: {ended(one.fix)}</span>}
+              {one.fix !== undefined && one.fix !== tests.tests[place - 1]?.fix && (
+                <span className="figure-note">What to do: {ended(one.fix)}</span>
+              )}
               <span className="figure-note">
                 <Id value={one.url} ends={0} what="address" />
               </span>

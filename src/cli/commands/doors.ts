@@ -75,10 +75,12 @@ function openAiLine({ openai }: Doors): string {
 function testLines({ at, tests }: DoorTests, context: Context): string[] {
   const { green, yellow, red, dim } = context.style.stdout
   const marks = { ok: green('✓'), warn: yellow('!'), fail: red('✗'), skip: dim('-') }
-  const said = tests.flatMap(({ state, url, from, text, fix }) => [
+  // A fix that several addresses in a row need is told after the last of them.
+  const said = tests.flatMap(({ state, url, from, text, fix }, place) => [
     `${marks[state]} ${printableLine(`${url}${from === 'peers' ? ' (from outside)' : ''}: ${text}`, 600)}`,
-    ...(fix === undefined ? [] : [`  ${dim('fix:')} ${printableLine(fix, 600)}`]),
+    ...(fix === undefined || fix === tests[place + 1]?.fix ? [] : [`  ${dim('fix:')} ${printableLine(fix, 600)}`]),
   ])
+  if (tests.length === 0) return [dim('nothing to test: strangers buy nothing here')]
   const past = age(at, context.parts.clock.now())
   return [dim(past === 'now' ? 'tested now' : `tested ${past} ago`), ...said]
 }
