@@ -1,5 +1,5 @@
 import type { Catalog } from '../listings/catalog.ts'
-import { MarketError } from '../listings/market-error.ts'
+import { unknownAgent } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import type { IdempotencyKeys, KeyedRequest } from '../store/idempotency.ts'
@@ -52,9 +52,7 @@ async function executeFirst(
 ): Promise<ExecutionResult> {
   const { agentId, input: task, maxPriceAtomic } = request
   const listing = deps.catalog.resolve(agentId)
-  if (listing === undefined) {
-    throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here; see GET /agents or stoa agent discover`)
-  }
+  if (listing === undefined) throw unknownAgent(agentId)
   checkTask(task)
   const price = permittedPrice(listing, maxPriceAtomic, deps.budget.perCall())
   const order = executingOrder(request, { agentId: listing.id, sellerId: listing.seller_id, task, price }, deps)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isoTime } from '../lib/clock.ts'
 import type { Catalog } from '../listings/catalog.ts'
-import { MarketError } from '../listings/market-error.ts'
+import { MarketError, unknownAgent } from '../listings/market-error.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
@@ -41,7 +41,7 @@ type PriceCall = { correlationId: string; resource: string; callerDid: string }
  */
 export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal): Promise<QuoteOutput> {
   const listing = deps.catalog.resolve(agentId)
-  if (listing === undefined) throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here`)
+  if (listing === undefined) throw unknownAgent(agentId)
   checkBuyable(listing)
   const { id, price, network, asset, pay_to } = listing
   const listed = { amount: price, network, asset, payTo: pay_to }

@@ -20,6 +20,11 @@ test.each([
   },
 )
 
+test('an address in the URL is named once', async () => {
+  const opened = pinnedHttp('https://127.0.0.1', { reach: 'public' }, NEVER)
+  await expect(opened).rejects.toThrow(/^127\.0\.0\.1 is no address of the open internet$/)
+})
+
 test('a lookup that hangs is left', async () => {
   const leaving = new AbortController()
   const resolve = () => new Promise<never>(() => leaving.abort(new Error('left')))

@@ -81,7 +81,7 @@ async function checkedAddresses(
   const wrong = found.find(({ address }) => reach !== 'any' && isPublicAddress(address) !== (reach === 'public'))
   if (wrong === undefined) return found
   const what = reach === 'public' ? 'no address of the open internet' : 'an address of the open internet'
-  throw new CodedError('ADDRESS_NOT_PUBLIC', `${host} is at ${wrong.address}, ${what}`)
+  throw new CodedError('ADDRESS_NOT_PUBLIC', `${host} is ${family === 0 ? `at ${wrong.address}, ` : ''}${what}`)
 }
 
 /** A lookup cannot be canceled, only left. */

@@ -75,6 +75,15 @@ export class MarketError extends CodedError<MarketErrorCode> {
   }
 }
 
+/** For callers that must give the whole id: a name or a part of an id could lead to another agent later. */
+export function unknownAgent(agentId: string): MarketError {
+  return new MarketError('UNKNOWN_AGENT', unknownAgentText(agentId))
+}
+
+export function unknownAgentText(agentId: string): string {
+  return `no agent has the id ${agentId} here: GET /agents/{name} and stoa agent discover give the id for a name`
+}
+
 /** The payment is signed and its result is still to come. The node keeps asking for it, even if the caller leaves. */
 export function resultPending(
   { id, correlationId }: { id: string; correlationId: string },

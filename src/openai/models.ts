@@ -25,13 +25,18 @@ export function oneModel(id: string, deps: RoutingDeps, now: number) {
   throw new DoorError(message, { status: 404, type: 'invalid_request_error', code: 'model_not_found', param: 'model' })
 }
 
+const weights = { cheap: 'price', fast: 'time', best: 'success' } as const
+
 /** The names that choose an agent for each request. */
 function routes(now: number) {
   const created = Math.floor(now / 1000)
-  return ['auto', ...profiles.map((profile) => `auto:${profile}`)].map((id) => ({
+  const description = 'the agent that fits best now, by price, measured success, time and presence'
+  const route = (id: string, more = '') => ({
     ...{ id, object: 'model', created, owned_by: 'stoa', name: id },
-    description: 'the agent that fits best now, by price, measured success, time and presence',
-  }))
+    description: description + more,
+  })
+  const weighed = profiles.map((profile) => route(`auto:${profile}`, `, with more weight on ${weights[profile]}`))
+  return [route('auto'), ...weighed]
 }
 
 /** The tags that most of these agents have, each as a model. */

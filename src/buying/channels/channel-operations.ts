@@ -1,5 +1,5 @@
 import { CodedError } from '../../lib/errors.ts'
-import { MarketError } from '../../listings/market-error.ts'
+import { unknownAgent } from '../../listings/market-error.ts'
 import { heldIn } from '../../payments/channels/moved.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -61,7 +61,7 @@ export function createChannelOperations(
   return {
     async open({ agentId, amount }) {
       const listing = resolve(agentId)
-      if (listing === undefined) throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known`)
+      if (listing === undefined) throw unknownAgent(agentId)
       if (mode === 'off') throw refused('this node uses no payment channels: set buyer.channels: auto in config.yaml')
       const { channel } = listing
       if (listing.local || channel === undefined || listing.imported !== undefined) {

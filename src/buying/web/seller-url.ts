@@ -37,7 +37,8 @@ export type SellerUrl = {
  */
 export function sellerUrl(text: string, own: readonly string[]): SellerUrl {
   const url = text.length > URL_LENGTH_MAX ? null : URL.parse(text)
-  if (url === null) throw refused(`it is not a URL of at most ${URL_LENGTH_MAX} characters`)
+  if (url === null)
+    throw refused(`it is not a URL such as https://api.example.com/run, of at most ${URL_LENGTH_MAX} characters`)
   url.hash = ''
   // Dots at the end name the same host. To limits and measures it must be the same seller.
   url.hostname = url.hostname.replace(/\.+$/, '')

@@ -1,5 +1,5 @@
 import { largest } from '../../lib/bigints.ts'
-import { MarketError } from '../../listings/market-error.ts'
+import { MarketError, unknownAgentText } from '../../listings/market-error.ts'
 import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
@@ -49,7 +49,7 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice, 
       }
       const listing = resolve(agentId)
       if (listing === undefined) {
-        issues.push({ path, message: `no agent ${agentId} is known here; see GET /agents or stoa agent discover` })
+        issues.push({ path, message: unknownAgentText(agentId) })
       } else if (foreignNetwork(listing) !== undefined) {
         issues.push({ path, message: foreignNetwork(listing)! })
         code = 'NETWORK_MISMATCH'

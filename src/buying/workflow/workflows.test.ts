@@ -135,7 +135,7 @@ describe('D20: a workflow', () => {
 
 describe('D20: before anything is paid', () => {
   test.each<[string, Omit<CreateWorkflowBody, 'input'>, string]>([
-    ['an agent nobody knows', { agent_ids: ['a', 'nobody'] }, 'steps[1].agent_id no agent nobody is known'],
+    ['an agent nobody knows', { agent_ids: ['a', 'nobody'] }, 'steps[1].agent_id no agent has the id nobody'],
     [
       'a fallback nobody knows',
       { steps: [step('a', { fallback: ['nobody'] })] },

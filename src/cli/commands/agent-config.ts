@@ -35,7 +35,7 @@ export const agentOptions = {
 
 export const maxPriceOption = option(
   '--max-price <usdc>',
-  'for --a2a: the most that one run may pay the remote agent',
+  'of an A2A agent: the most that one run may pay the remote agent',
   UsdcText,
 )
 

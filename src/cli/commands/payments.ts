@@ -81,6 +81,8 @@ export const paymentRetry = command({
 export const earnings = command({
   name: 'earnings',
   summary: 'Show what the running node earned and spent: today, in the last 30 days, and in total',
+  details:
+    'Of each day, CALLS are runs of the agents of this node, FAILED are those of them that failed, and BOUGHT are purchases that were paid or may still be charged.',
   examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
   options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(STATS_DAYS_MAX)) },
   async run(context, { days = 7, ...flags }) {
@@ -114,8 +116,15 @@ export const earnings = command({
       )
     }
     if (stats.days.length > 0) {
-      const rows = stats.days.map((day) => [day.day, day.earned, day.paid, `${day.executions}`, `${day.failed}`])
-      context.print(['', ...table(['DAY', 'EARNED', 'PAID', 'CALLS', 'FAILED'], rows, context)])
+      const rows = stats.days.map((day) => [
+        day.day,
+        day.earned,
+        day.paid,
+        `${day.executions}`,
+        `${day.failed}`,
+        `${day.bought}`,
+      ])
+      context.print(['', ...table(['DAY', 'EARNED', 'PAID', 'CALLS', 'FAILED', 'BOUGHT'], rows, context)])
     }
   },
 })

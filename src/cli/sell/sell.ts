@@ -164,7 +164,7 @@ async function taskFor({ offer, sample }: Planned, { asks, flags }: Pick<Tested,
   if (asks) return (await import('./asked.ts')).askedTask(offer, sample, flags.testChanges === true)
   const isGiven = flags.sample !== undefined && sample !== offer.sample
   if (sample === undefined || offer.isReadOnly || flags.testChanges === true) return sample
-  const problem = `it may change something: ${isGiven ? '' : 'give --sample and '}--test-changes runs it`
+  const problem = `it may change something: to run it, give ${isGiven ? '' : '--sample and '}--test-changes`
   return { problem }
 }
 
