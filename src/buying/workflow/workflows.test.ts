@@ -139,7 +139,7 @@ describe('D20: before anything is paid', () => {
     [
       'a fallback nobody knows',
       { steps: [step('a', { fallback: ['nobody'] })] },
-      'steps[0].fallback[0] no agent nobody',
+      'steps[0].fallback[0] no agent has the id nobody',
     ],
     [
       'a budget below the listed prices',
