@@ -87,7 +87,11 @@ test.each<[string, Partial<BudgetRules>, RegExp]>([
 
 test('what needs an approval is allowed, and says so', async () => {
   const asked = await setUp(challenges(), listed, { autoApproveBelow: 10_000n }).ask()
-  expect(asked).toMatchObject({ allowed: true, needs_approval: true, reason: expect.stringMatching(/waits for the operator's approval/) })
+  expect(asked).toMatchObject({
+    allowed: true,
+    needs_approval: true,
+    reason: expect.stringMatching(/waits for the operator's approval/),
+  })
 })
 
 test('nobody is asked for what is free or hosted here', async () => {

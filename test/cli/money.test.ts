@@ -60,3 +60,18 @@ test('D37: an agent of another network is marked where agents are listed', async
   const { stdout } = await cli(['agent', 'discover'], { dataDir: dataDir(), parts })
   expect(stdout).toMatch(/LIVE +Base, real money: this node pays on another network and cannot buy it/)
 })
+
+test('stoa earnings tells of each day what was sold and what was bought', async () => {
+  const sum = { amount: '0', amount_atomic: '0', payments: 0 }
+  const days = [
+    { day: '2026-01-02', ...{ earned: '0.5', earned_atomic: '500000', paid: '0.02', paid_atomic: '20000' } },
+  ].map((day) => ({ ...day, executions: 7, failed: 1, bought: 3 }))
+  const money = { today: '0', today_atomic: '0', month: '0', month_atomic: '0', total: '0', total_atomic: '0' }
+  const books = { earned: money, paid: money, owed: sum, lost: sum, refused: sum, held: sum, not_charged: sum }
+  const { parts } = await runningNode(dataDir(), {
+    stats: async () => ({ ...books, refunded: sum, days, hours: [], doors: [], agents: [] }),
+  })
+  const { stdout } = await cli(['earnings'], { dataDir: dataDir(), parts })
+  expect(stdout).toMatch(/^DAY +EARNED +PAID +CALLS +FAILED +BOUGHT$/m)
+  expect(stdout).toMatch(/^2026-01-02 +0\.5 +0\.02 +7 +1 +3$/m)
+})
