@@ -3,7 +3,6 @@ import type { Registry } from '../agents/registry.ts'
 import { APPROVAL_MINUTES } from '../buying/approvals.ts'
 import type { Buyer } from '../buying/buyer.ts'
 import type { Config } from '../config/config.ts'
-import { ConfigError } from '../config/config-error.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { shownConfig } from '../config/shown-config.ts'
 import type { MetricSources } from '../http/api/metric-family.ts'
@@ -25,17 +24,17 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Source as SourceRecord } from '../schema/source.ts'
-import { WebhookSecret } from '../schema/webhook.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
 import { createBuyerChannels } from '../store/buyer-channels.ts'
 import { hasRole } from '../store/ownership.ts'
 import type { Payments } from '../store/payments.ts'
 import { createWebhookStore } from '../store/webhooks.ts'
-import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
+import { Webhooks } from '../webhooks/webhooks.ts'
 import type { WorkerRoll } from '../workers/worker-roll.ts'
 import { createAlarms } from './alarms.ts'
 import type { ChannelChecksDeps } from './channel-checks.ts'
+import { configuredWebhooks } from './configured-webhooks.ts'
 import { diagnose } from './diagnosis.ts'
 import { differencesAmong } from './differences.ts'
 import { DoorTests } from './door-tests.ts'
@@ -108,10 +107,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     newId: randomUUID,
     postOut: createPost({ publicOnly: true }),
     postAnywhere: createPost({ publicOnly: false }),
-    configured: (config.webhooks ?? []).map(({ url, events, secret_env }) => ({
-      ...{ url, events },
-      secret: secretOf(secret_env, secrets),
-    })),
+    configured: configuredWebhooks(config, secrets),
   })
   const reload = () =>
     void webhooks
@@ -231,11 +227,4 @@ function looksOf(config: Config, { clock, logger, host, listings }: ReportingDep
   }
   const siteOf = (peerId: string) => host.siteOf(peerId)
   return [createDoorLooks({ clock, logger, listedTerms, siteOf, handle: (...args) => host.handle(...args) })]
-}
-
-function secretOf(variable: string, secrets: Secrets): ConfiguredWebhook['secret'] {
-  const secret = WebhookSecret.safeParse(secrets.env(variable))
-  if (secret.success) return secret.data
-  const how = secrets.env(variable) === undefined ? 'is not set' : secret.error.issues[0]!.message
-  throw new ConfigError(`config.yaml: webhooks: the variable ${variable}, which secret_env names, ${how}`)
 }

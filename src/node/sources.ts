@@ -22,13 +22,7 @@ type NodeSourcesDeps = Pick<Foundation, 'clock' | 'asset'> & {
 /** The catalogs of config.yaml, beside the market. @throws ConfigError for a key that is not set */
 export function createNodeSources(config: Config, secrets: Secrets, deps: NodeSourcesDeps): Sources {
   const { catalog } = deps.listings
-  const refusals: string[] = []
-  const configured = (config.sources ?? []).map((setting): ConfiguredSource => {
-    const headers = headersOf(setting, secrets, refusals)
-    return { name: sourceName(setting), url: setting.url, headers, allowPrivate: setting.allow_private === 'true' }
-  })
-  if (refusals.length > 0) throw new ConfigError(refusals)
-  return createSources(configured, {
+  return createSources(configuredSources(config, secrets), {
     ...{ clock: deps.clock, asset: deps.asset },
     outside: createGuardedRequest({ publicOnly: true }),
     anywhere: createGuardedRequest({ publicOnly: false }),
@@ -43,6 +37,20 @@ export function createNodeSources(config: Config, secrets: Secrets, deps: NodeSo
       return known && { share: known.share, stats: deps.measures.stats(origin + pathname) }
     },
   })
+}
+
+/** @throws ConfigError for a key that is not set */
+export function configuredSources(
+  { sources }: Pick<Config, 'sources'>,
+  secrets: Pick<Secrets, 'env'>,
+): ConfiguredSource[] {
+  const refusals: string[] = []
+  const configured = (sources ?? []).map((setting): ConfiguredSource => {
+    const headers = headersOf(setting, secrets, refusals)
+    return { name: sourceName(setting), url: setting.url, headers, allowPrivate: setting.allow_private === 'true' }
+  })
+  if (refusals.length > 0) throw new ConfigError(refusals)
+  return configured
 }
 
 /** By the rule of purchases: one rule says what is shown as buyable, and what is bought. */

@@ -66,6 +66,7 @@ test('a correct setup passes, and every check shows what it checked', async () =
     wallet_key: 'ok',
     agents: 'skip',
     public: 'skip',
+    sources: 'skip',
     p2p_port: 'ok',
     api_port: 'ok',
     bootstrap: 'ok',
@@ -313,6 +314,32 @@ test('the text output has one line per finding, with the fix below', async () =>
   expect(run.stdout).toMatch(/^✓ Node\.js +v\d/m)
   expect(run.stdout).toMatch(/^✗ Chain RPC +.*\n +fix: correct ETHEREUM_RPC_URL or NODE_NETWORK$/m)
   expect(run.stdout).toMatch(/\n1 problem to fix, 1 to check\n$/)
+})
+
+test('without a running node the keys of catalogs are looked for as its start would look', async () => {
+  const setting = { url: 'https://catalog.example/x402', token_env: 'CATALOG_TOKEN' }
+  await writeFile(join(dataDir(), 'config.yaml'), JSON.stringify({ sources: [setting] }))
+  await cli(['wallet', 'address'], { dataDir: dataDir() })
+  const found = async (environment: Record<string, string> = {}) =>
+    (await examine(free, { parts: world(), environment })).of('sources')
+  expect(await found()).toMatchObject({
+    state: 'fail',
+    text: 'the node will not start: sources: CATALOG_TOKEN is not set, or is a secret of this node',
+  })
+  expect(await found({ CATALOG_TOKEN: 'x' })).toMatchObject({ state: 'ok', text: '1, asked by a running node' })
+})
+
+test('without a running node the keys of webhooks are looked for as its start would look', async () => {
+  const setting = { url: 'http://127.0.0.1:9000/stoa', secret_env: 'HOOK_SECRET', events: ['order'] }
+  await writeFile(join(dataDir(), 'config.yaml'), JSON.stringify({ webhooks: [setting] }))
+  await cli(['wallet', 'address'], { dataDir: dataDir() })
+  const found = async (environment: Record<string, string> = {}) =>
+    (await examine(free, { parts: world(), environment })).of('webhooks')
+  expect(await found()).toMatchObject({
+    state: 'fail',
+    text: expect.stringMatching(/^the node will not start: .*HOOK_SECRET, which secret_env names, is not set$/),
+  })
+  expect(await found({ HOOK_SECRET: 'x'.repeat(32) })).toMatchObject({ state: 'ok' })
 })
 
 test('without a running node the TLS files of the public listener are read as its start would read them', async () => {

@@ -190,7 +190,7 @@ function ruleTrouble(
 ): string | undefined {
   const byHand = 'stoa channel open makes it'
   if (autoApproveBelow !== undefined && amount >= autoApproveBelow) {
-    return `a deposit of ${usdc(amount)} is not below ${usdc(autoApproveBelow)}, from where on the operator approves: ${byHand}`
+    return `a deposit of ${usdc(autoApproveBelow)} or more needs the operator, and this one is ${usdc(amount)}: ${byHand}`
   }
   if (perSeller !== undefined && here + amount > perSeller) {
     return `channels to this seller would hold ${usdc(here + amount)}, more than its budget of ${usdc(perSeller)}: ${byHand}`

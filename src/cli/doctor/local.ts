@@ -144,6 +144,35 @@ const publicListener: Check = {
   },
 }
 
+const catalogs: Check = {
+  id: 'sources',
+  title: 'Catalogs',
+  async run({ config, secrets }) {
+    if ((config.sources ?? []).length === 0) return skip('none: sources in config.yaml')
+    const { configuredSources } = await import('../../node/sources.ts')
+    try {
+      return ok(`${configuredSources(config, secrets).length}, asked by a running node`)
+    } catch (error) {
+      return fail(`the node will not start: ${reasonOf(error)}`, 'set the variable, or name another one in config.yaml')
+    }
+  },
+}
+
+const webhooks: Check = {
+  id: 'webhooks',
+  title: 'Webhooks',
+  async run({ config, secrets, running }) {
+    // A running node has their keys.
+    if (running !== undefined || (config.webhooks ?? []).length === 0) return []
+    const { configuredWebhooks } = await import('../../node/configured-webhooks.ts')
+    try {
+      return ok(`${configuredWebhooks(config, secrets).length} in config.yaml`)
+    } catch (error) {
+      return fail(`the node will not start: ${reasonOf(error)}`, 'set the variable, or name another one in config.yaml')
+    }
+  },
+}
+
 export const localChecks: readonly Check[] = [
   nodeVersion,
   openFiles,
@@ -154,4 +183,6 @@ export const localChecks: readonly Check[] = [
   walletKey,
   agents,
   publicListener,
+  catalogs,
+  webhooks,
 ]
