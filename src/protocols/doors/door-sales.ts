@@ -1,7 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import type { OnOutput } from '../../agents/runtime.ts'
 import { Lanes } from '../../lib/lane.ts'
 import { doubledMs } from '../../lib/retry.ts'
+import { risingUuid } from '../../lib/rising-uuid.ts'
 import { pause } from '../../lib/wait.ts'
 import { sameAddress } from '../../payments/assets.ts'
 import { givenAt } from '../../payments/receipt.ts'
@@ -118,7 +119,7 @@ export class DoorSales {
   async #answer(proved: VerifiedPayment, request: DoorRequest): Promise<DoorAnswer> {
     const { paymentId: id, payer, signed } = proved
     const { payments, clock } = this.#deps
-    const caller = this.#callerOf(id, payer, request)
+    const caller = this.#callerOf(payer, request)
     try {
       const stored = await payments.get(id)
       // The chain shows the signatures of old payments to anybody: with one of them nobody takes a place of its payer.
@@ -197,11 +198,11 @@ export class DoorSales {
     }
   }
 
-  #callerOf(id: Hex, payer: Hex, { door, onOutput }: DoorRequest): Caller {
+  #callerOf(payer: Hex, { door, onOutput }: DoorRequest): Caller {
     return {
       peerId: doorCaller(door, payer.toLowerCase()),
-      // Whoever pays with one account may be many: none of them is remembered.
-      callerDid: doorCaller(door, id),
+      // Whoever pays with one account may be many: none of them is remembered. The name rises, since exchanges are found by it.
+      callerDid: doorCaller(door, risingUuid(this.#deps.clock.now(), randomBytes)),
       correlationId: randomUUID(),
       signal: this.#stopping.signal,
       awaitsSettlement: true,
