@@ -255,8 +255,8 @@ function claimed(
     challenge,
     challenge,
   )
-  // Only a payment that was sent before comes without a challenge.
-  if (claim.challengeNonce !== undefined) return inserted
+  // Only a payment that was sent before comes without a challenge, and only a peer sends it to another process.
+  if (claim.challengeNonce !== undefined || (claim.door ?? 'libp2p') !== 'libp2p') return inserted
   const again = run(CLAIM_AGAIN, process, claim.task ?? null, running, now, counted, id, claim.peerId, claim.agentId)
   return together(again, inserted).map(([moved, stored]) => moved + stored)
 }
