@@ -93,3 +93,26 @@ test('work whose run failed before the start waits for its buyer', async () => {
   expect(looked).toEqual(['a'])
   await work.stop()
 })
+
+test('settlements that come one after the other share a look, which comes soon', async () => {
+  const { deps } = new TestSeller()
+  let looks = 0
+  const unrun = async () => {
+    looks++
+    return []
+  }
+  const work = new SettledWork({ ...deps, ...alone, deferred: { ...deps.deferred, unrun } })
+  for (let settled = 0; settled < 100; settled++) {
+    work.changed({ record: 'payment', id: randomHex(), from: 'open', to: 'settled' })
+    await vi.advanceTimersByTimeAsync(10)
+  }
+  // Each look is late by 200 ms at most, also while payments go on settling.
+  expect(looks).toBeGreaterThanOrEqual(4)
+  expect(looks).toBeLessThanOrEqual(6)
+  await vi.advanceTimersByTimeAsync(200)
+  const all = looks
+  work.changed({ record: 'deferral', id: randomHex() })
+  await vi.advanceTimersByTimeAsync(1)
+  expect(looks).toBe(all + 1)
+  await work.stop()
+})

@@ -10,6 +10,8 @@ import { resultOf } from './result.ts'
 const AT_ONCE_MAX = 16
 /** Wait between two attempts while all slots are taken. */
 const BUSY_WAIT_MS = 5_000
+/** Settlements of this time share a look: few of them bring work. */
+const SETTLED_WAIT_MS = 200
 /** Payments whose runs failed, which wait until their buyers ask, or whose agents nobody sells. Beyond it nothing runs without a request. */
 const FAILED_MAX = 10_000
 
@@ -37,6 +39,8 @@ export class SettledWork implements Service {
   readonly #waiting = new Set<Hex>()
   #isWaitKnown = false
   #timer: NodeJS.Timeout | undefined
+  /** When the next look is due, by the monotonic clock. */
+  #dueAt = Number.POSITIVE_INFINITY
   #turn: Promise<void> = Promise.resolve()
 
   constructor(deps: SettledWorkDeps) {
@@ -46,7 +50,8 @@ export class SettledWork implements Service {
   /** Follows a change of the ledger. A deferred payment may have settled before its mark was stored. */
   changed(change: LedgerChange): void {
     if (change.record === 'deferral') this.wake()
-    else if (change.record === 'payment' && change.to === 'settled' && change.from === 'open') this.wake()
+    else if (change.record === 'payment' && change.to === 'settled' && change.from === 'open')
+      this.#wakeWithin(SETTLED_WAIT_MS)
   }
 
   async start(): Promise<void> {
@@ -63,10 +68,16 @@ export class SettledWork implements Service {
   wake(inMs = 0): void {
     if (this.#stopping.signal.aborted) return
     clearTimeout(this.#timer)
+    this.#dueAt = performance.now() + inMs
     this.#timer = setTimeout(() => {
+      this.#dueAt = Number.POSITIVE_INFINITY
       this.#turn = this.#turn.then(() => this.#run()).catch((error: unknown) => this.#readLater(error))
     }, inMs)
     this.#timer.unref()
+  }
+
+  #wakeWithin(ms: number): void {
+    if (this.#dueAt > performance.now() + ms) this.wake(ms)
   }
 
   #readLater(error: unknown): void {
