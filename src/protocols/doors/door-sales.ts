@@ -6,7 +6,7 @@ import { risingUuid } from '../../lib/rising-uuid.ts'
 import { pause } from '../../lib/wait.ts'
 import { sameAddress } from '../../payments/assets.ts'
 import { givenAt } from '../../payments/receipt.ts'
-import { signatureTurn } from '../../payments/signature-turn.ts'
+import { doorSignatureTurn } from '../../payments/signature-turn.ts'
 import { proveSigner, type VerifiedPayment } from '../../payments/verify.ts'
 import { type Door, doorCaller } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
@@ -93,7 +93,7 @@ export class DoorSales {
     const to = payment.payload?.authorization.to
     if (payment.network !== asset.network) return refused(`the network must be ${asset.network}`)
     if (to === undefined || !sameAddress(to, payTo)) return refused(`the authorization must pay ${payTo}`)
-    await signatureTurn()
+    await doorSignatureTurn()
     const proof = proveSigner(payment, asset)
     if (!proof.ok) return refused(proof.reason)
     const { paymentId: id } = proof.payment
