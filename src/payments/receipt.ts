@@ -4,16 +4,15 @@ import type { Hex } from '../schema/primitives.ts'
 import { type Receipt, receiptResource, SignedReceipt } from '../schema/receipt.ts'
 import { sameAddress } from './assets.ts'
 import { recoverSigner, typedDigest } from './authorization.ts'
-import { keccak256 } from './keccak.ts'
 import { merkleSigner } from './merkle-receipt.ts'
 import { addressOfPublicKey } from './secp256k1.ts'
+import { recurringTextHash, textHash } from './text-hash.ts'
 import { x402ReceiptDomain } from './x402-receipt.ts'
 
 const WORD_BYTES = 32
 const FIELDS = 9
 
-const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
-const RECEIPT_TYPE = text(
+const RECEIPT_TYPE = textHash(
   'Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction,bytes32 paymentId,bytes32 taskHash,bytes32 resultHash)',
 )
 
@@ -60,11 +59,11 @@ export function receiptDigest(receipt: Receipt): Uint8Array {
   const words = Buffer.alloc((FIELDS + 1) * WORD_BYTES)
   words.set(RECEIPT_TYPE, 0)
   words[2 * WORD_BYTES - 1] = receipt.version
-  words.set(constantText(receipt.network), 2 * WORD_BYTES)
-  words.set(text(receipt.resourceUrl), 3 * WORD_BYTES)
-  words.set(text(receipt.payer), 4 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.network), 2 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.resourceUrl), 3 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.payer), 4 * WORD_BYTES)
   words.writeBigUInt64BE(BigInt(receipt.issuedAt), 6 * WORD_BYTES - 8)
-  words.set(constantText(receipt.transaction), 6 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.transaction), 6 * WORD_BYTES)
   words.write(receipt.paymentId.slice(2), 7 * WORD_BYTES, WORD_BYTES, 'hex')
   words.write(receipt.taskHash.slice(2), 8 * WORD_BYTES, WORD_BYTES, 'hex')
   words.write(receipt.resultHash.slice(2), 9 * WORD_BYTES, WORD_BYTES, 'hex')
@@ -100,16 +99,4 @@ export function checkReceipt(sent: unknown, bought: Delivery & { payTo: string }
     return { status: 'wrong', note: `it is signed by ${signer}, not by the account that is paid` }
   }
   return { status: 'valid', receipt }
-}
-
-const constants = new Map<string, Uint8Array>()
-const CONSTANTS_MAX = 16
-
-/** The hash of a text that rarely changes: the network, and the empty transaction. */
-function constantText(value: string): Uint8Array {
-  const known = constants.get(value)
-  if (known !== undefined) return known
-  const made = text(value)
-  if (constants.size < CONSTANTS_MAX) constants.set(value, made)
-  return made
 }

@@ -1,5 +1,6 @@
 import { createECDH } from 'node:crypto'
 import { createRequire } from 'node:module'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { keccak256 } from './keccak.ts'
 
@@ -101,8 +102,19 @@ export function addressOfPublicKey(publicKey: Uint8Array): Hex {
   return checksumAddress(`0x${Buffer.from(keccak256(publicKey.subarray(1)).subarray(12)).toString('hex')}`)
 }
 
+/** Addresses that were spelled lately. Payees and payers come again, and each more than once in a call. */
+const spelled = new BoundedMap<Hex, Hex>(1_024)
+
 /** An address in the only spelling that is stored, compared and submitted (EIP-55, D49). Accepts any letter case. */
 export function checksumAddress(address: Hex): Hex {
+  const known = spelled.get(address)
+  if (known !== undefined) return known
+  const made = spell(address)
+  for (const each of [address, made]) spelled.set(each, made)
+  return made
+}
+
+function spell(address: Hex): Hex {
   const hex = address.slice(2).toLowerCase()
   const hash = keccak256(Buffer.from(hex, 'latin1'))
   let text = '0x'

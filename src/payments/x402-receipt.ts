@@ -4,11 +4,11 @@ import { sameAddress } from './assets.ts'
 import { recoverSigner, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
 import { addressOfPublicKey } from './secp256k1.ts'
+import { recurringTextHash, textHash } from './text-hash.ts'
 
 const WORD_BYTES = 32
 
-const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
-const TYPE = text(
+const TYPE = textHash(
   'Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction)',
 )
 
@@ -20,11 +20,11 @@ export function x402ReceiptDigest(receipt: X402Receipt): Uint8Array {
   const words = Buffer.alloc(7 * WORD_BYTES)
   words.set(TYPE, 0)
   words[2 * WORD_BYTES - 1] = receipt.version
-  words.set(text(receipt.network), 2 * WORD_BYTES)
-  words.set(text(receipt.resourceUrl), 3 * WORD_BYTES)
-  words.set(text(receipt.payer), 4 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.network), 2 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.resourceUrl), 3 * WORD_BYTES)
+  words.set(recurringTextHash(receipt.payer), 4 * WORD_BYTES)
   words.writeBigUInt64BE(BigInt(receipt.issuedAt), 6 * WORD_BYTES - 8)
-  words.set(text(receipt.transaction), 6 * WORD_BYTES)
+  words.set(textHash(receipt.transaction), 6 * WORD_BYTES)
   return typedDigest(x402ReceiptDomain, words)
 }
 
@@ -87,9 +87,9 @@ export function checkX402Receipt(sent: unknown, bought: Bought): ReceivedX402Rec
 
 function domain(): Uint8Array {
   const words = Buffer.alloc(4 * WORD_BYTES)
-  words.set(text('EIP712Domain(string name,string version,uint256 chainId)'), 0)
-  words.set(text('x402 receipt'), WORD_BYTES)
-  words.set(text('1'), 2 * WORD_BYTES)
+  words.set(textHash('EIP712Domain(string name,string version,uint256 chainId)'), 0)
+  words.set(textHash('x402 receipt'), WORD_BYTES)
+  words.set(textHash('1'), 2 * WORD_BYTES)
   words[4 * WORD_BYTES - 1] = 1
   return keccak256(words)
 }
