@@ -26,7 +26,9 @@ export function createSiteReader(proxies: readonly string[]) {
     isProxy: (remoteAddress: string | undefined) => isTrusted(plain(remoteAddress)),
     siteOf({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>): string {
       let address = plain(socket.remoteAddress)
-      const forwarded = [headers['x-forwarded-for']].flat().join(',').split(',')
+      const sent = headers['x-forwarded-for']
+      if (sent === undefined) return siteOf(address)
+      const forwarded = [sent].flat().join(',').split(',')
       for (const hop of forwarded.slice(-HOPS_MAX).toReversed()) {
         const next = plain(hop.trim())
         if (!isTrusted(address) || isIP(next) === 0) break
