@@ -34,3 +34,18 @@ test('T42 a payment that was never made here, and is over, takes no place of its
     expect(await sell(old, `${replay}`)).toMatchObject({ kind: 'refused' })
   expect(await sell(signed(seller.clock.now()), 'work')).toMatchObject({ kind: 'result' })
 })
+
+test('each sale has a caller of its own, and their names rise with time', async () => {
+  seller = await new TestSeller().start()
+  const sales = new DoorSales(seller.deps)
+  for (let sale = 0; sale < 10; sale++) {
+    const { envelope } = signed(seller.clock.now())
+    const sold = await sales.sell({ door: 'http', agentId, input: 'work', payment: envelope, boundTo: Buffer.from('') })
+    expect(sold).toMatchObject({ kind: 'result' })
+    seller.clock.advance(1)
+  }
+  const callers = seller.runs.map(({ callerId }) => callerId)
+  expect(new Set(callers).size).toBe(10)
+  expect(callers.every((caller) => caller.startsWith('http:'))).toBe(true)
+  expect(callers).toEqual(callers.toSorted())
+})
