@@ -34,20 +34,6 @@ test('writes of one turn share one commit, and one that throws takes no other wi
   expect(database.prepare('SELECT key FROM kv ORDER BY key').all()).toEqual([{ key: 'a' }, { key: 'c' }])
 })
 
-test('writes of the next turn share the commit of those before', async () => {
-  const path = scratch()
-  const database = openDatabase({ path })
-  const insert = (key: string) => database.write(() => database.prepare(put).run(key, '1').changes)
-  const reader = new DatabaseSync(path)
-  const seen: unknown[] = []
-  const first = insert('a').then(() => seen.push((reader.prepare(count).get() as { n: number }).n))
-  await new Promise(setImmediate)
-  await Promise.all([first, insert('b')])
-  expect(seen).toEqual([2])
-  reader.close()
-  await database.close()
-})
-
 test('close commits everything that waits', async () => {
   const path = scratch()
   const database = openDatabase({ path })

@@ -146,16 +146,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     })
   }
 
-  /**
-   * Commits after the next turn of the event loop. What the loop reads in that turn shares the commit, which costs more than
-   * the wait: a turn is short where there is little to do.
-   */
-  function flushSoon(): void {
-    setImmediate(() => setImmediate(flush))
-  }
-
   function write<T>(fn: () => T): Promise<T> {
-    if (!scheduled) flushSoon()
+    if (!scheduled) setImmediate(flush)
     scheduled = true
     return enqueue(fn)
   }
