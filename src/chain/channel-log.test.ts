@@ -30,7 +30,7 @@ test('a deposit whose receipt the RPC does not show is not passed over in silenc
   expect(found).toEqual({ terms: new Map(), older: [], isWhole: false })
 })
 
-test('what has left a channel is the sum of its refunds and withdrawals, back to where they make what is missing', async () => {
+test('T15: what has left a channel is the sum of its refunds and withdrawals, back to where they make what is missing', async () => {
   const id = `0x${'33'.repeat(32)}` as const
   const hash = `0x${'ab'.repeat(32)}` as const
   const log = (event: string, amount: number, changes = {}) => ({
