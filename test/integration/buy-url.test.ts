@@ -153,24 +153,27 @@ test('lists, books and receipts of the API show purchases over HTTP, and an appr
 test.each([
   ['behind', -10 * 60_000],
   ['ahead', 10 * 60_000],
-])('a seller that refuses the payment of a node whose clock is %s: the buyer is told of its clock', async (_, off) => {
-  const wrong = await startTestNode({
-    devnet,
-    walletKey: devnet.wallets.buyer.privateKey,
-    buyer: { privateOrigins: [express.origin, new URL(seller.publicUrl).origin] },
-    ports: { clock: { now: () => Date.now() + off, monotonic: () => performance.now() } },
-  })
-  onTestFinished(() => wrong.stop())
-  const told = expect.stringMatching(
-    /answered 402 .* says ".*(?:valid|expires).*": the clock of this node may be wrong \(stoa doctor/,
-  )
-  const { id } = await seller.node.registerAgent(
-    { name: `late ${off}`, description: 'Says it again', price: 10_000n },
-    { persist: false, run: async (task) => task },
-  )
-  for (const url of [express.url, `${seller.publicUrl}/x402/${id}`]) {
-    const bought = wrong.node.buyUrl({ url, task: 'late', maxPriceAtomic: 20_000n, signal: NEVER })
-    await expect(bought).rejects.toMatchObject({ code: 'RESULT_PENDING', message: told })
-  }
-  expect(asked).not.toContain('{"task":"late"}')
-})
+])(
+  'T16: a seller that refuses the payment of a node whose clock is %s: the buyer is told of its clock',
+  async (_, off) => {
+    const wrong = await startTestNode({
+      devnet,
+      walletKey: devnet.wallets.buyer.privateKey,
+      buyer: { privateOrigins: [express.origin, new URL(seller.publicUrl).origin] },
+      ports: { clock: { now: () => Date.now() + off, monotonic: () => performance.now() } },
+    })
+    onTestFinished(() => wrong.stop())
+    const told = expect.stringMatching(
+      /answered 402 .* says ".*(?:valid|expires).*": the clock of this node may be wrong \(stoa doctor/,
+    )
+    const { id } = await seller.node.registerAgent(
+      { name: `late ${off}`, description: 'Says it again', price: 10_000n },
+      { persist: false, run: async (task) => task },
+    )
+    for (const url of [express.url, `${seller.publicUrl}/x402/${id}`]) {
+      const bought = wrong.node.buyUrl({ url, task: 'late', maxPriceAtomic: 20_000n, signal: NEVER })
+      await expect(bought).rejects.toMatchObject({ code: 'RESULT_PENDING', message: told })
+    }
+    expect(asked).not.toContain('{"task":"late"}')
+  },
+)
