@@ -13,6 +13,7 @@ const LATENCY_MS_MAX = 20
 const SAMPLES = 7
 /** No further answer is timed after this time: those of a slow database differ little from one another. */
 const SAMPLING_MS_MAX = 1000
+const FIX_DISK = 'free some space on the disk of the data directory; the node goes on by itself'
 const FIX = 'see docs/operations.md, PostgreSQL; the node goes on when the database is back'
 
 export type DatabaseCheckDeps = {
@@ -31,7 +32,9 @@ type DatabaseLook = {
 /** Reads, and commits a change of nothing: that shows whether the ledger is still held. What needs room shows a full disk. */
 export function lookAtDatabase({ server, database, latency }: DatabaseCheckDeps): DatabaseLook {
   if (server === undefined) {
-    return { isThere: Promise.resolve(true), finding: Promise.resolve(skip('the ledger is in stoa.db')) }
+    const refused = latency?.()?.refused
+    const finding = refused === undefined ? skip('the ledger is in stoa.db') : fail(refusedText(refused), FIX_DISK)
+    return { isThere: Promise.resolve(true), finding: Promise.resolve(finding) }
   }
   const { times, first, reads } = timed(() => database.query(one('SELECT 1 AS one')))
   // At the same time: over a slow network they take long enough one by one.
@@ -41,7 +44,7 @@ export function lookAtDatabase({ server, database, latency }: DatabaseCheckDeps)
     const isDone = await within(DATABASE_MS_MAX, Promise.all([reads, changed]))
     if (times.length === 0) return fail(`${server} is away: no answer within ${DATABASE_MS_MAX / 1000} s`, FIX)
     const refused = latency?.()?.refused
-    if (refused !== undefined) return fail(`a change was refused within the last minute: ${refused.message}`, FIX)
+    if (refused !== undefined) return fail(refusedText(refused), FIX)
     const ms = medianOf(times)
     const text = `${server} answers in ${ms.toFixed(ms < 10 ? 1 : 0)} ms`
     if (!isDone) {
@@ -57,6 +60,10 @@ export function lookAtDatabase({ server, database, latency }: DatabaseCheckDeps)
     return fail(error.message, FIX)
   })
   return { isThere, finding }
+}
+
+function refusedText({ message }: StoreError): string {
+  return `a change was refused within the last minute: ${message}`
 }
 
 /** Times answers one after the other. One may have waited for a busy process, or for a new connection. */

@@ -157,6 +157,15 @@ test('a ledger in PostgreSQL says whether it answers and takes changes', async (
   })
 })
 
+test('T16: a disk that is full under stoa.db is told for a minute', async () => {
+  const full = new StoreError('STORE_WRITE_FAILED', 'the store could not write: database or disk is full')
+  expect((await found({ latency: () => ({ refused: full }) }))('database')).toMatchObject({
+    state: 'fail',
+    text: 'a change was refused within the last minute: the store could not write: database or disk is full',
+    fix: expect.stringContaining('free some space'),
+  })
+})
+
 test('how far the database is away is the middle of several answers, and its damage is not judged while it is away', async () => {
   let answers = 0
   const database = openDatabase({ path: ':memory:' })

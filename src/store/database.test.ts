@@ -106,4 +106,6 @@ test('a full disk rejects the write with a hint and keeps the store usable (T16)
     message: expect.stringContaining('free space'),
   })
   expect(await database.write(() => database.prepare(put).run('small', 'x').changes)).toBe(1)
+  // What needs room is refused still, so it goes on being told for a while.
+  expect(database.refused()).toMatchObject({ code: 'STORE_WRITE_FAILED' })
 })

@@ -4,6 +4,7 @@ import { DatabaseSync, type SQLInputValue, type StatementResultingChanges, type 
 import { reasonOf } from '../lib/errors.ts'
 import { codeOf, damagedError, newerError, openError } from './file-errors.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { LastRefusal } from './last-refusal.ts'
 import { migrations } from './migrations.ts'
 import { joinAlone } from './ownership.ts'
 import { nothing } from './query.ts'
@@ -42,6 +43,8 @@ export type Database = LedgerDatabase & {
   write<T>(fn: () => T): Promise<T>
   /** Like `write`, for writes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
   writeLater<T>(fn: () => T): Promise<T>
+  /** Why a write of the last minute could not be written. */
+  refused(): StoreError | undefined
   /** Marks the file as damaged, after a check found it. */
   condemn(reason: string): void
 }
@@ -74,6 +77,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const process = randomUUID()
   const sqlite = connect(options, process)
   let damaged: StoreError | undefined
+  const refusal = new LastRefusal()
   const statements = new Map<string, StatementSync>()
   let waiting: Job[] = []
   let scheduled = false
@@ -136,7 +140,9 @@ export function openDatabase(options: DatabaseOptions): Database {
       return values
     } catch (error) {
       if (sqlite.isTransaction) prepare('ROLLBACK').run()
-      throw asStoreError(error)
+      const told = asStoreError(error)
+      refusal.note(told)
+      throw told
     }
   }
 
@@ -176,6 +182,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     writeOne: (sql, ...values) => write(() => void run(sql, ...values)),
     writeLater,
     damage: () => damaged,
+    refused: () => refusal.current(),
     condemn: (reason) => void condemn(reason),
     async close() {
       flush()

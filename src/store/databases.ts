@@ -20,8 +20,8 @@ export type Databases = {
   localDatabase: Database
   /** The PostgreSQL database that holds the ledger, as it may be shown. */
   server: string | undefined
-  /** How long callers waited for PostgreSQL lately. */
-  latency(): LedgerLatency | undefined
+  /** How long callers waited for PostgreSQL lately, and what either engine could not write. */
+  latency(): LedgerLatency
   /** Other processes may use the ledger too. */
   isShared: boolean
   /** Aborts if others have taken over the work of this process. */
@@ -56,7 +56,7 @@ export async function openDatabases(
   const database = await openLedger(dataDir, { logger, adopt })
   return {
     ...{ database, localDatabase: database, server: undefined, isShared: false, lost: new AbortController().signal },
-    latency: () => undefined,
+    latency: () => ({ read: undefined, change: undefined, refused: database.refused() }),
     claim: async () => {},
     close: () => database.close(),
   }

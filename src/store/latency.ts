@@ -1,5 +1,6 @@
+import { LastRefusal } from './last-refusal.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { StoreError } from './store-error.ts'
+import type { StoreError } from './store-error.ts'
 
 /** How long callers waited: half of them at most `p50Ms`, 99 of 100 at most `p99Ms`. */
 export type Latency = { p50Ms: number; p99Ms: number; count: number }
@@ -8,18 +9,15 @@ export type LedgerLatency = { read: Latency | undefined; change: Latency | undef
 
 const KEPT_MAX = 512
 const LATELY_MS = 5 * 60_000
-/** A full disk refuses what needs room. A change that finds room in its page, such as a sign of life, is still written. */
-const REFUSED_MS = 60_000
 
 /** Measures how long callers wait for a ledger, their place in the line included. */
 export function measured(database: LedgerDatabase): { database: LedgerDatabase; latency(): LedgerLatency } {
   const [reads, changes] = [new Waits(), new Waits()]
-  let last: { error: StoreError; at: number } | undefined
+  const refusal = new LastRefusal()
   const note = (error: unknown): never => {
-    if (error instanceof StoreError && error.code === 'STORE_WRITE_FAILED') last = { error, at: performance.now() }
+    refusal.note(error)
     throw error
   }
-  const refused = () => (last !== undefined && performance.now() - last.at <= REFUSED_MS ? last.error : undefined)
   return {
     database: {
       ...database,
@@ -27,7 +25,7 @@ export function measured(database: LedgerDatabase): { database: LedgerDatabase; 
       commit: (change, ...noted) => changes.measure(database.commit(change, ...noted)).catch(note),
       commitLater: (change, ...noted) => database.commitLater(change, ...noted).catch(note),
     },
-    latency: () => ({ read: reads.latency(), change: changes.latency(), refused: refused() }),
+    latency: () => ({ read: reads.latency(), change: changes.latency(), refused: refusal.current() }),
   }
 }
 
