@@ -8,7 +8,8 @@ export class LastRefusal {
   #last: { error: StoreError; at: number } | undefined
 
   note(error: unknown): void {
-    if (error instanceof StoreError && error.code === 'STORE_WRITE_FAILED') this.#last = { error, at: performance.now() }
+    if (error instanceof StoreError && error.code === 'STORE_WRITE_FAILED')
+      this.#last = { error, at: performance.now() }
   }
 
   /** Why a change of the last minute could not be written. */
