@@ -196,8 +196,8 @@ export function asExecutionFailed(cause: unknown): never {
  * Claims an authorization.
  *
  * @returns whether it was new, and for a payment that is run first, the unsettled work of all processes with it
- * @throws PeerError if nothing of it is stored: OVERLOADED from a ledger that cannot be written now, such as on a full disk,
- * and EXECUTION_FAILED from one that does not take what the claim holds
+ * @throws PeerError if nothing of it is stored. EXECUTION_FAILED is the last word, so a peer can buy elsewhere at once. A client of
+ * a door would sign anew then: while the ledger cannot be written, such as on a full disk, it hears OVERLOADED
  */
 export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isClaimed: boolean; exposed?: Exposed }> {
   const { settler, payments, clock, logger } = deps
@@ -211,7 +211,7 @@ export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isC
     const isUnwritable = error instanceof StoreError && error.code === 'STORE_WRITE_FAILED'
     if (!isUnwritable && !isRefused(error)) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
-    if (isUnwritable)
+    if (isUnwritable && (claim.door ?? 'libp2p') !== 'libp2p')
       throw new PeerError('OVERLOADED', 'this seller cannot store payments now: it cannot write its ledger')
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')
   }

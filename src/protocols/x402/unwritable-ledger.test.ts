@@ -28,21 +28,14 @@ test('over HTTP and MCP a client is told to send the same again, and then it buy
   expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
 })
 
-test('a peer is told to come back, and the same payment then buys one run', async () => {
-  const seller = await start('STORE_WRITE_FAILED')
-  const peer = await seller.connect()
-  const { envelope } = signed(seller.clock.now())
-  const answer = await peer.request({ payment: envelope })
-  expect([told(answer), answer?.message.retryable]).toEqual(['OVERLOADED', true])
-  expect(told(await peer.askResult(envelope))).toBe('PAYMENT_REQUIRED')
-  expect(told(await peer.request({ payment: envelope }))).toBe('re: task')
-  expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
-})
-
-test('what the ledger does not take is the last word', async () => {
-  const seller = await start('STORE_REFUSED')
-  const peer = await seller.connect()
-  const { envelope } = signed(seller.clock.now())
-  expect(told(await peer.request({ payment: envelope }))).toBe('EXECUTION_FAILED')
-  expect(seller.runs).toHaveLength(0)
-})
+test.each(['STORE_WRITE_FAILED', 'STORE_REFUSED'] as const)(
+  'a peer hears the last word, and can buy elsewhere: %s',
+  async (code) => {
+    const seller = await start(code)
+    const peer = await seller.connect()
+    const { envelope } = signed(seller.clock.now())
+    expect(told(await peer.request({ payment: envelope }))).toBe('EXECUTION_FAILED')
+    expect(told(await peer.askResult(envelope))).toBe('PAYMENT_REQUIRED')
+    expect(seller.runs).toHaveLength(0)
+  },
+)
