@@ -3,7 +3,7 @@ import { modelsOf } from '../../agents/model-server.ts'
 import { apiOperations, openApiVersion } from '../../agents/services/openapi.ts'
 import { isObject, type JsonObject, wordsOnly } from '../../agents/services/plain-schema.ts'
 import { parseYamlValue } from '../../config/yaml-value.ts'
-import { reasonOf } from '../../lib/errors.ts'
+import { CodedError, reasonOf } from '../../lib/errors.ts'
 import { boundedText } from '../../lib/http.ts'
 import { parseJson, UNLIMITED } from '../../lib/json.ts'
 import { CliError, UsageError } from '../exit-code.ts'
@@ -33,7 +33,9 @@ export async function findService(target: Target, options: FindOptions, deps: Fi
   if ('program' in target) {
     if (options.as !== undefined && options.as !== 'mcp')
       throw new UsageError(`--as ${options.as}: a program after -- is an MCP server`)
-    return mcpService({ command: [...target.program] }, options, deps)
+    return mcpService({ command: [...target.program] }, options, deps).catch((error: unknown) => {
+      throw notServed(target.program, error, deps.signal)
+    })
   }
   if ('file' in target) return fromFile(target.file, options)
   return fromUrl(target.url, options, deps)
@@ -176,6 +178,18 @@ async function look(url: string, token: string | undefined, { fetch, signal }: F
   if (location === null) return { problem: `HTTP ${response.status}` }
   const to = wordsOnly(URL.parse(location, url)?.href ?? location, 200)
   return { problem: `it leads to ${to}: name that address, if you trust it`, location: to }
+}
+
+/** A program that does not start, or does not speak MCP, is a mistake of the command, mostly. */
+function notServed([program = '']: readonly string[], error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted || error instanceof CodedError) return error
+  const { code, syscall } = error as NodeJS.ErrnoException
+  const name = wordsOnly(program, 200)
+  if (syscall?.startsWith('spawn') === true) return new UsageError(`the program ${name} cannot be started: ${code}`)
+  return new UsageError(
+    `${name} is no MCP server: ${wordsOnly(reasonOf(error), 200)}. A program that reads the task on standard input ` +
+      'is sold by stoa agent config add --command',
+  )
 }
 
 /** A look that fails says why. Nobody there at all ends the search. */
