@@ -36,7 +36,8 @@ const PROXY =
 const HTTPS = 'put a proxy with TLS before it, and set public.url to its https address (docs/doors.md, Behind a proxy)'
 const AWAY =
   'see that the name, the proxy and the firewall lead to public.port; some routers do not let a machine reach its own public address'
-const CERTIFICATE = 'renew the certificate of the proxy, with the chain up to a known authority'
+const CERTIFICATE =
+  'renew the certificate of the proxy or of public.tls_cert, with the chain up to an authority that every client knows'
 
 /** Asks the addresses that this node gives to clients, as a client would. Pays nothing, and runs no agent. */
 export class DoorTests {

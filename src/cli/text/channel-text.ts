@@ -80,7 +80,7 @@ export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
     ['asset', channel.asset],
     ['withdraw delay', `${channel.withdraw_delay_seconds / 3600} h`],
     ['opened', channel.created_at],
-    ['last charge', channel.used_at],
+    ['last used', channel.used_at],
   ]
   const known = rows.flatMap(([name, value]) => (value === undefined ? [] : [[name, printableLine(value)]]))
   return columns(known, { gap: 2 })

@@ -70,7 +70,7 @@ function clockText(aheadMs: number | undefined): string {
 function workerTable(workers: Fleet['workers'], context: Context): string[] {
   const cells = workers.map(({ id, name, state, running, runs_max: max, agents }) => [
     ...[id, state, state === 'connected' ? `${running} of ${max}` : ''],
-    `${name}: ${agents.join(', ')}`,
+    agents.length === 0 ? name : `${name}: ${agents.join(', ')}`,
   ])
   return table(['WORKER', 'STATE', 'RUNS', 'NAME'], cells, context)
 }
