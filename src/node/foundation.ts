@@ -15,7 +15,7 @@ import { loadOrCreateIdentity } from '../p2p/identity.ts'
 import { assetOf } from '../payments/assets.ts'
 import { openFacilitator } from '../payments/open-facilitator.ts'
 import { createWallet } from '../payments/wallet.ts'
-import { loadOrCreateWalletKey } from '../payments/wallet-key.ts'
+import { isWalletMissing, loadOrCreateWalletKey, newWalletText } from '../payments/wallet-key.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { Databases } from '../store/databases.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
@@ -31,10 +31,12 @@ export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, databases: Databases) {
   const { database, localDatabase, server, latency, isShared, lost, close: closeDatabases } = databases
   const { clock = systemClock, logger = silentLogger } = ports
+  const isMissing = await isWalletMissing(config.dataDir, secrets)
   const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
   const asset = assetOf(config.network)!
   const wallet = createWallet(key, asset)
+  if (isMissing) logger.warn({ part: 'wallet' }, newWalletText(wallet.address))
   await databases.claim({ seller: identity.peerId, wallet: wallet.address, network: config.network })
   const datastore = new PeerDatastore({}, { database: localDatabase, logger })
   const version = stoaVersion()

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { modeOf } from '../store/secret-file.ts'
-import { loadOrCreateWalletKey, readWalletKey } from './wallet-key.ts'
+import { isWalletMissing, loadOrCreateWalletKey, readWalletKey } from './wallet-key.ts'
 
 const fromEnvironment = { walletKey: `0x${'1'.repeat(64)}` } as const
 const none = { walletKey: undefined }
@@ -21,6 +21,15 @@ test('a wallet key is made once, 0600, and kept (D3, D4)', async () => {
   expect(await loadOrCreateWalletKey(dir, none)).toEqual({ key, created: false })
   expect(await readWalletKey(dir, none)).toBe(key)
   if (process.platform !== 'win32') expect(await modeOf(join(dir, 'wallet.key'))).toBe(0o600)
+})
+
+test('a node that ran before and has no wallet any more is known by its identity', async () => {
+  expect(await isWalletMissing(dir, none)).toBe(false)
+  await writeFile(join(dir, 'identity.key'), 'any')
+  expect(await isWalletMissing(dir, none)).toBe(true)
+  expect(await isWalletMissing(dir, fromEnvironment)).toBe(false)
+  await loadOrCreateWalletKey(dir, none)
+  expect(await isWalletMissing(dir, none)).toBe(false)
 })
 
 test('a key from the environment is used and never written down', async () => {

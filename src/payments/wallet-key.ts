@@ -29,6 +29,20 @@ export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'wal
   return text === undefined ? undefined : parseKey(text, path)
 }
 
+/**
+ * Whether a node ran on this data directory and its wallet is not here: its key came from a variable that is not set
+ * now, or the file was lost. @throws as readWalletKey
+ */
+export async function isWalletMissing(dataDir: string, secrets: Pick<Secrets, 'walletKey'>): Promise<boolean> {
+  if ((await readWalletKey(dataDir, secrets)) !== undefined) return false
+  return (await readSecretFile(dataFile(dataDir, 'identity'))) !== undefined
+}
+
+/** What to tell where a new wallet takes the place of one that is missing. */
+export const newWalletText = (address: string): string =>
+  `this node ran before, and its wallet is not here: ${address} is a new one, without money. If the key of the wallet ` +
+  'came from a variable, set ETHEREUM_PRIVATE_KEY to it again; if wallet.key was lost, restore it'
+
 /** Stores the operator's own key. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten */
 export async function storeWalletKey(dataDir: string, key: Hex): Promise<void> {
   await writeSecretFile(dataFile(dataDir, 'wallet'), `${key}\n`, { replace: false })

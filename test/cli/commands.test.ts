@@ -278,10 +278,19 @@ test('wallet works without a node and a chain: it shows the address but not the 
   expect(run).toMatchObject({ code: 6, stdout: '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266  on eip155:84532  TEST\n' })
   expect(run.stderr).toMatch(/^error: the RPC cannot be reached/)
   const made = await cli(['wallet', 'address'], { dataDir: dataDir() })
+  expect(made.stderr).toBe('')
   expect(made.stdout).toMatch(/^0x[0-9a-fA-F]{40}\n$/)
   expect(await cli(['wallet', 'address'], { dataDir: dataDir() })).toEqual(made)
   const stored = (await readFile(join(dataDir(), 'wallet.key'), 'utf8')).trim()
   expect(JSON.stringify(run) + JSON.stringify(made)).not.toContain(stored.slice(2))
+})
+
+test('wallet tells when a node that ran with a key from a variable gets a new wallet', async () => {
+  await writeFile(join(dataDir(), 'identity.key'), '')
+  const made = await cli(['wallet', 'address'], { dataDir: dataDir() })
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0x/) })
+  expect(made.stderr).toMatch(/^this node ran before, and its wallet is not here: .* is a new one.* set ETHEREUM_PRIVATE_KEY/)
+  expect((await cli(['wallet', 'address'], { dataDir: dataDir() })).stderr).toBe('')
 })
 
 test('events prints one unbreakable line per event (T10), or JSON', async () => {

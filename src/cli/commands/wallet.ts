@@ -57,15 +57,18 @@ async function viewWallet(context: Context, config: Config, secrets: Secrets): P
     return { address, network, balance: () => running.node.balance({ signal }) }
   }
   await openDataDir(config.dataDir)
-  const address = await loadAddress(config, secrets)
+  const address = await loadAddress(context, config, secrets)
   return { address, network: config.network, balance: () => readBalance(address, config, context, signal) }
 }
 
-async function loadAddress(config: Config, secrets: Secrets): Promise<Hex> {
-  const { loadOrCreateWalletKey } = await import('../../payments/wallet-key.ts')
+async function loadAddress(context: Context, config: Config, secrets: Secrets): Promise<Hex> {
+  const { isWalletMissing, loadOrCreateWalletKey, newWalletText } = await import('../../payments/wallet-key.ts')
   const { walletAddress } = await import('../../payments/wallet.ts')
+  const isMissing = await isWalletMissing(config.dataDir, secrets)
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
-  return walletAddress(key)
+  const address = walletAddress(key)
+  if (isMissing) context.tell(newWalletText(address))
+  return address
 }
 
 /** Reads the USDC balance of an address from the RPC. @throws ChainError */
