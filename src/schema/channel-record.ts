@@ -72,7 +72,9 @@ export const ChannelRecord = z
     stopped: z.string().optional().meta({ description: 'why this node signs no more on it' }),
     owed_since: z.string().optional().meta({ description: 'only of a seller, if something is unclaimed' }),
     created_at: z.string(),
-    used_at: z.string().meta({ description: 'the last charge; at a seller also a refund; before any, when it was opened' }),
+    used_at: z
+      .string()
+      .meta({ description: 'the last charge; at a seller also a refund; before any, when it was opened' }),
   })
   .meta({ id: 'Channel', description: 'A payment channel of this node, as the node last read it on the chain.' })
 export type ChannelRecord = z.infer<typeof ChannelRecord>

@@ -289,7 +289,9 @@ test('wallet tells when a node that ran with a key from a variable gets a new wa
   await writeFile(join(dataDir(), 'identity.key'), '')
   const made = await cli(['wallet', 'address'], { dataDir: dataDir() })
   expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0x/) })
-  expect(made.stderr).toMatch(/^this node ran before, and its wallet is not here: .* is a new one.* set ETHEREUM_PRIVATE_KEY/)
+  expect(made.stderr).toMatch(
+    /^this node ran before, and its wallet is not here: .* is a new one.* set ETHEREUM_PRIVATE_KEY/,
+  )
   expect((await cli(['wallet', 'address'], { dataDir: dataDir() })).stderr).toBe('')
 })
 
