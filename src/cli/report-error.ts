@@ -17,16 +17,20 @@ export function reportError(error: unknown, { io, redactor, json, style }: Deps)
   const known = error instanceof CodedError
   const code = known ? error.code : 'INTERNAL'
   const message = redactor.redact(known ? reasonOf(error) : `unexpected failure: ${reasonOf(error)}`)
-  const { correlationId, retryable } = detailsOf(error)
+  const { correlationId, orderId, retryable } = detailsOf(error)
   if (json) {
     const details = {
       ...(correlationId !== undefined && { correlation_id: correlationId }),
+      ...(orderId !== undefined && { order_id: orderId }),
       ...(retryable !== undefined && { retryable }),
     }
     io.stderr.write(`${JSON.stringify({ error: { code, message, ...details } })}\n`)
     return exitCodeOf(error)
   }
   for (const line of message.split('\n')) io.stderr.write(`${style.red('error:')} ${printableLine(line, 2000)}\n`)
+  // Some messages say it themselves.
+  if (orderId !== undefined && !message.includes(orderId))
+    io.stderr.write(`${style.dim(`what became of it: stoa order show ${printableLine(orderId, 64)}`)}\n`)
   if (correlationId !== undefined)
     io.stderr.write(`${style.dim(`correlation id ${printableLine(correlationId, 64)}`)}\n`)
   // A bug in stoa: print the stack, which a bug report needs.
@@ -35,12 +39,15 @@ export function reportError(error: unknown, { io, redactor, json, style }: Deps)
 }
 
 /** The details that errors of the market and the API carry in addition to their code. */
-function detailsOf(error: unknown): { correlationId: string | undefined; retryable: boolean | undefined } {
-  const fields = (error ?? {}) as { correlationId?: unknown; retryable?: unknown; problem?: Record<string, unknown> }
+function detailsOf(error: unknown) {
+  type Fields = { correlationId?: unknown; orderId?: unknown; retryable?: unknown; problem?: Record<string, unknown> }
+  const fields = (error ?? {}) as Fields
   const correlationId = fields.correlationId ?? fields.problem?.correlation_id
+  const orderId = fields.orderId ?? fields.problem?.order_id
   const retryable = fields.retryable ?? fields.problem?.retryable
   return {
     correlationId: typeof correlationId === 'string' ? correlationId : undefined,
+    orderId: typeof orderId === 'string' ? orderId : undefined,
     retryable: typeof retryable === 'boolean' ? retryable : undefined,
   }
 }

@@ -92,13 +92,23 @@ test.each([
   ['INPUT_TOO_LARGE', 413, 2],
   ['INTERNAL', 500, 1],
 ] as const)('%s has its own exit status', async (code, httpStatus, exit) => {
-  const problem = { type: '/docs', title: 't', status: httpStatus, detail: 'what to do', code, correlation_id: 'c-1' }
+  const problem = {
+    type: '/docs',
+    title: 't',
+    status: httpStatus,
+    detail: 'what to do',
+    code,
+    correlation_id: 'c-1',
+    order_id: 'o-1',
+  }
   const { parts } = await runningNode(dataDir(), { execute: () => Promise.reject(new ApiError(problem)) })
   const run = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
   expect(run).toMatchObject({ code: exit, stdout: '' })
-  expect(run.stderr).toContain('error: what to do\ncorrelation id c-1\n')
+  expect(run.stderr).toContain('error: what to do\nwhat became of it: stoa order show o-1\ncorrelation id c-1\n')
   const json = await cli(execute('--task', 'x', '--json'), { dataDir: dataDir(), parts })
-  expect(JSON.parse(json.stderr)).toEqual({ error: { code, message: 'what to do', correlation_id: 'c-1' } })
+  expect(JSON.parse(json.stderr)).toEqual({
+    error: { code, message: 'what to do', correlation_id: 'c-1', order_id: 'o-1' },
+  })
 })
 
 test('without a running node, a temporary node finds the agent, pays and stops; it sells nothing and has no API', async () => {
