@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { listingFixture } from '../../test/support/fake-api.ts'
 import type { Listing } from '../schema/listing.ts'
-import { findByReference, type ReferenceDeps } from './agent-reference.ts'
+import { findByReference, pointsTo, type ReferenceDeps } from './agent-reference.ts'
 
 test('T19 a reference costs one search, however many slashes it holds', () => {
   const searched: string[] = []
@@ -42,4 +42,13 @@ test('T3: a stranger that calls its agent as the id of another begins is not tak
     expect.objectContaining({ code: 'AMBIGUOUS_AGENT' }),
   )
   expect(findByReference(reference, of([meant]))).toBe(meant)
+})
+
+test('T3: a short beginning of a peer id, which anybody may have, points to no agent whatever its price', () => {
+  const listing = listingFixture({ name: 'gpt-4o' })
+  const { id, seller_id: seller, seller_did: did } = listing
+  for (const beginning of [seller.slice(0, 8), seller.slice(0, 10), seller.slice(0, 15)])
+    expect(pointsTo(`${beginning}/gpt-4o`, listing)).toBe(false)
+  for (const whole of [id, `${seller}/gpt-4o`, `${seller.slice(0, 16)}/gpt-4o`, `${did}/gpt-4o`])
+    expect(pointsTo(whole, listing)).toBe(true)
 })
