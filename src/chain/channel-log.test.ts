@@ -33,9 +33,15 @@ test('a deposit whose receipt the RPC does not show is not passed over in silenc
 test('T15: what has left a channel is the sum of its refunds and withdrawals, back to where they make what is missing', async () => {
   const id = `0x${'33'.repeat(32)}` as const
   const hash = `0x${'ab'.repeat(32)}` as const
+  let place = 0
   const log = (event: string, amount: number, changes = {}) => ({
     ...{ address: batchSettlementAddress, topics: [event, id, `0x${'00'.repeat(32)}`], removed: false },
-    ...{ data: `0x${amount.toString(16).padStart(64, '0')}`, transactionHash: hash, logIndex: '0x0', ...changes },
+    ...{
+      data: `0x${amount.toString(16).padStart(64, '0')}`,
+      transactionHash: hash,
+      logIndex: `0x${(place++).toString(16)}`,
+      ...changes,
+    },
   })
   const { refunded, withdrawFinalized, deposited } = eventTopics
   const others = [
@@ -45,7 +51,12 @@ test('T15: what has left a channel is the sum of its refunds and withdrawals, ba
     log(refunded, 500, { removed: true }),
   ]
   let asked = 0
-  const logs = [[log(refunded, 3), ...others], [log(withdrawFinalized, 4)], [log(refunded, 5)]]
+  const first = log(refunded, 3)
+  const logs = [
+    [first, ...others],
+    [first, log(withdrawFinalized, 4)],
+    [first, log(refunded, 5)],
+  ]
   const request = async (method: string) => (method === 'eth_blockNumber' ? '0x2000' : (logs[asked++] ?? []))
   const find = (wanted: bigint) => {
     asked = 0

@@ -24,12 +24,19 @@ export async function findTakenOut(
   signal?: AbortSignal,
 ): Promise<TakenOut> {
   let amount = 0n
+  /** An RPC may answer with a log again, in another range. */
+  const seen = new Set<string>()
   const search = {
     address: batchSettlementAddress as Hex,
     topics: [[eventTopics.refunded, eventTopics.withdrawFinalized], id],
     ...{ blocksMax: days * BLOCKS_A_DAY, requestsMax: REQUESTS_MAX },
     see(logs: readonly Log[]) {
-      for (const log of logs) if (isOf(log, id)) amount += readWords(log.data, 1)[0]!
+      for (const log of logs) {
+        const place = `${log.transactionHash} ${log.logIndex}`
+        if (!isOf(log, id) || seen.has(place)) continue
+        seen.add(place)
+        amount += readWords(log.data, 1)[0]!
+      }
       return amount >= wanted
     },
   }

@@ -12,10 +12,11 @@ test('what is reserved is part of what is locked', () => {
   // The seller has given back what was free. Nothing can be claimed above what was charged.
   const emptied = payingChannelOf({
     onChain: { ...onChain, balance: 40_000n, totalClaimed: 40_000n },
-    ...{ charged: 40_000n, mark: 60_000n },
+    ...{ charged: 40_000n, mark: 60_000n, moved: { in: 100_000n, out: 60_000n } },
   })
   expect(payingSums([open, emptied])).toMatchObject({ locked: '0.09', reserved: '0.02', charged: '0.05' })
 
-  const opening = payingChannelOf({ onChain: { ...onChain, balance: 0n }, mark: 1n, deposit })
+  const moved = { in: 0n, out: 0n }
+  const opening = payingChannelOf({ onChain: { ...onChain, balance: 0n }, moved, mark: 1n, deposit })
   expect(payingSums([opening])).toMatchObject({ locked: '0.05', reserved: '0.000001' })
 })

@@ -44,11 +44,10 @@ test('T3: a stranger that calls its agent as the id of another begins is not tak
   expect(findByReference(reference, of([meant]))).toBe(meant)
 })
 
-test('T3: a short beginning of a peer id, which anybody may have, points to no agent whatever its price', () => {
+test('T3: the beginning of a peer id, which another key may have, points to no agent whatever its price', () => {
   const listing = listingFixture({ name: 'gpt-4o' })
   const { id, seller_id: seller, seller_did: did } = listing
-  for (const beginning of [seller.slice(0, 8), seller.slice(0, 10), seller.slice(0, 15)])
+  for (const beginning of [seller.slice(0, 8), seller.slice(0, 16), seller.slice(0, -1)])
     expect(pointsTo(`${beginning}/gpt-4o`, listing)).toBe(false)
-  for (const whole of [id, `${seller}/gpt-4o`, `${seller.slice(0, 16)}/gpt-4o`, `${did}/gpt-4o`])
-    expect(pointsTo(whole, listing)).toBe(true)
+  for (const whole of [id, `${seller}/gpt-4o`, `${did}/gpt-4o`]) expect(pointsTo(whole, listing)).toBe(true)
 })

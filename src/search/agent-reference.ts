@@ -6,8 +6,6 @@ const WHOLE_ID = /^[a-z2-7]{26,64}$/
 const ID_BEGINNING = /^[a-z2-7]{6,25}$/
 /** What stands before the slash of `seller/name`: a peer id or its beginning, or a DID. Such text is never read as a name. */
 const SELLER = /^(?:12D3KooW[0-9A-Za-z]*|did:peer:0[0-9A-Za-z]+)$/
-/** Characters of a peer id by which a person has chosen its seller. The first 8 are those of every peer id. */
-const CHOSEN_LENGTH_MIN = 16
 const SHOWN_MAX = 5
 
 export type ReferenceDeps = {
@@ -39,15 +37,14 @@ export function findByReference(reference: string, deps: ReferenceDeps): Listing
 }
 
 /**
- * True if a reference says whose agent is meant, whatever others list: a whole id, or `seller/name` with a DID or enough of a
- * peer id. Every peer id begins alike, and a few characters more are soon found by trying keys.
+ * True if a reference says whose agent is meant, whatever others list: a whole id, or `seller/name` with a whole peer id or DID.
+ * A key whose peer id begins like another is found by trying keys.
  */
 export function pointsTo(reference: string, listing: Listing): boolean {
   const text = reference.trim()
   const ofSeller = sellerAndName(text)
   if (ofSeller === undefined) return text === listing.id
-  const { seller } = ofSeller
-  return seller === listing.seller_id || (seller.length >= CHOSEN_LENGTH_MIN && isSoldBy(listing, seller))
+  return [listing.seller_id, listing.seller_did].includes(ofSeller.seller)
 }
 
 /** A seller has no slash, so everything after the first slash is the name. */
