@@ -86,7 +86,7 @@ try {
   const farRoundTripMs = servers && (await measureRoundTrip(servers.seller, farMs))
   for (const { name, measure } of variants) {
     note(`warming up: ${name}`)
-    await measure({ concurrent: loads.at(-1)!, durationMs: warmUpMs })
+    await measure({ concurrent: 16, durationMs: warmUpMs })
   }
   const samples: Sample[] = []
   const before = await useOf(servers)
