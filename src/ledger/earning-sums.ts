@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { getOr } from '../lib/get-or.ts'
 import type { Book } from '../schema/book.ts'
 import type { Door } from '../schema/door.ts'
 import type { ExecutionFact } from '../store/ledger-reader.ts'
@@ -156,13 +157,4 @@ function bookOf(direction: LedgerDirection, { state, proven, refunded }: SummedP
 function addTo(sum: { amount: bigint; payments: number }, { amount, payments }: SummedPayments): void {
   sum.amount += amount
   sum.payments += payments
-}
-
-function getOr<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  let value = map.get(key)
-  if (value === undefined) {
-    value = make()
-    map.set(key, value)
-  }
-  return value
 }

@@ -17,7 +17,7 @@ type ReportDeps = {
   workers: Pick<WorkerPool, 'links' | 'failing'>
   tail: Pick<Tail, 'lagMs'>
   trading: Pick<Trading, 'isStopped'>
-  latency(): LedgerLatency | undefined
+  latency(): LedgerLatency
   /** The rules of the budget, as this process has them in its configuration. */
   budget: BudgetRules
 }
@@ -26,7 +26,7 @@ type ReportDeps = {
 export function reportOn(deps: ReportDeps): Omit<OwnReport, 'isDraining'> {
   const { version, host, marketHost, registry, x402, workers, tail, trading } = deps
   const agents = registry.list()
-  const { read, change } = deps.latency() ?? {}
+  const { read, change } = deps.latency()
   return {
     version,
     addresses: host.addresses(),

@@ -117,7 +117,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const seen = { ...deps, catalog, network: config.network, walletAddress: wallet.address, name: config.nodeName }
   /** The alarms are derived from it. */
   const condition = () => {
-    const refused = deps.latency()?.refused
+    const { refused } = deps.latency()
     return {
       ...{ ...nodeCondition(seen, deps.uptime.ms), ...fleetStatus(deps.fleet.sight(), isShared) },
       ...(refused && { refused_change: refused.message }),

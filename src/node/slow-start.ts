@@ -12,7 +12,7 @@ export function toldStart<T>(work: Promise<T>, { server, latency, logger }: Slow
   if (server === undefined) return work
   let isTold = false
   const reason = () => {
-    const { read } = latency() ?? {}
+    const { read } = latency()
     if (isTold || read === undefined || read.p50Ms < SLOW_MS) return undefined
     isTold = true
     return `the start waits for ${server}, which is slow: it answers in ${read.p50Ms.toFixed(0)} ms, and a start asks many times; run the node near the database`

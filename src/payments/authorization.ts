@@ -3,14 +3,14 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Asset } from './assets.ts'
 import { keccak256 } from './keccak.ts'
 import { type Secp256k1, secp256k1 } from './secp256k1.ts'
+import { textHash } from './text-hash.ts'
 
 const WORD_BYTES = 32
 const ADDRESS_BYTES = 20
 const HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n
 
-const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
-const DOMAIN_TYPE = text('EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)')
-const AUTHORIZATION_TYPE = text(
+const DOMAIN_TYPE = textHash('EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)')
+const AUTHORIZATION_TYPE = textHash(
   'TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)',
 )
 
@@ -25,8 +25,8 @@ export function domainSeparator(domain: TypedDomain): Uint8Array {
   if (separator === undefined) {
     const words = Buffer.alloc(5 * WORD_BYTES)
     words.set(DOMAIN_TYPE, 0)
-    words.set(text(domain.name), WORD_BYTES)
-    words.set(text(domain.version), 2 * WORD_BYTES)
+    words.set(textHash(domain.name), WORD_BYTES)
+    words.set(textHash(domain.version), 2 * WORD_BYTES)
     writeUint(words, 3, BigInt(domain.chainId))
     writeAddress(words, 4, domain.address)
     separator = keccak256(words)

@@ -5,13 +5,14 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Asset } from './assets.ts'
 import { domainSeparator, type TypedDomain, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
+import { textHash } from './text-hash.ts'
 
 /*
  * The EIP-712 digests of payment channels (x402's `batch-settlement` scheme). The chain and the contract are part of each
  * digest, so no signature counts on another chain.
  */
 
-const text = (value: string) => toHex(keccak256(Buffer.from(value, 'utf8')))
+const text = (value: string) => toHex(textHash(value))
 const CLAIM_ENTRY = 'ClaimEntry(bytes32 channelId,uint128 maxClaimableAmount,uint128 totalClaimed)'
 const types = {
   channelConfig: text(

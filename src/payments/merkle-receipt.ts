@@ -5,17 +5,17 @@ import { recoverSigner, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
 import { leafHash, merkleTree, rootFrom } from './merkle-tree.ts'
 import { addressOfPublicKey } from './secp256k1.ts'
+import { textHash } from './text-hash.ts'
 
 const WORD_BYTES = 32
 /** Roots whose signers are remembered. The answers of one turn arrive close together. */
 const SIGNERS_MAX = 64
 
-const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
 /** The EIP-712 domain of what Stoa signs over receipts. It has no chain: receipts never go to one. */
 const DOMAIN = keccak256(
-  Buffer.concat([text('EIP712Domain(string name,string version)'), text('Stoa receipts'), text('1')]),
+  Buffer.concat([textHash('EIP712Domain(string name,string version)'), textHash('Stoa receipts'), textHash('1')]),
 )
-const ROOT_TYPE = text('ReceiptRoot(uint256 treeSize,bytes32 root)')
+const ROOT_TYPE = textHash('ReceiptRoot(uint256 treeSize,bytes32 root)')
 
 /** All that a seller signs for the receipts of one turn. */
 export type ReceiptRoot = { root: Hex; treeSize: number }
@@ -42,7 +42,7 @@ export function signTogether(receipts: readonly Receipt[], sign: (root: ReceiptR
   const signature = sign({ root, treeSize: receipts.length })
   const signed: MerkleReceipt[] = []
   for (const [leafIndex, { payload, at }] of sorted.entries()) {
-    const path = [...inclusions[leafIndex]!.path]
+    const { path } = inclusions[leafIndex]!
     signed[at] = { format: 'merkle', payload, leafIndex, treeSize: receipts.length, path, signature }
   }
   return signed

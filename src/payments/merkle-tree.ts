@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { BoundedMap } from '../lib/bounded-map.ts'
+import { getOr } from '../lib/get-or.ts'
 import type { Hex } from '../schema/primitives.ts'
 
 /*
@@ -14,7 +15,7 @@ import type { Hex } from '../schema/primitives.ts'
 const PARENTS_MAX = 1024
 
 /** The place of a leaf in a tree, and the neighbors on the way from it to the root, the lowest first. */
-type Inclusion = { index: number; size: number; path: readonly Hex[] }
+type Inclusion = { index: number; size: number; path: Hex[] }
 
 /** The hash of a leaf: SHA-256 of a zero byte and the content as UTF-8. */
 export function leafHash(content: string): Hex {
@@ -68,12 +69,7 @@ function levelAbove(level: readonly Hex[]): Hex[] {
 const parents = new BoundedMap<string, Hex>(PARENTS_MAX)
 
 function parentOf(left: Hex, right: Hex): Hex {
-  const children = left + right
-  const known = parents.get(children)
-  if (known !== undefined) return known
-  const parent = nodeHash(left, right)
-  parents.set(children, parent)
-  return parent
+  return getOr(parents, left + right, () => nodeHash(left, right))
 }
 
 function nodeHash(left: Hex, right: Hex): Hex {

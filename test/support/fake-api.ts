@@ -257,7 +257,7 @@ export function fakeDeps({
       workers: async () => [],
       agents: () => [ownAgentFixture],
       lagMs: () => 0,
-      latency: () => undefined,
+      latency: () => ({ read: undefined, change: undefined }),
       certificateDays: () => undefined,
       catalogs: () => [],
       channels: () => undefined,

@@ -144,17 +144,22 @@ const publicListener: Check = {
   },
 }
 
+/** Reads settings with their keys, as a start does. @param read says what it found */
+function asStarted(read: () => string): Finding {
+  try {
+    return ok(read())
+  } catch (error) {
+    return fail(`the node will not start: ${reasonOf(error)}`, 'set the variable, or name another one in config.yaml')
+  }
+}
+
 const catalogs: Check = {
   id: 'sources',
   title: 'Catalogs',
   async run({ config, secrets }) {
     if ((config.sources ?? []).length === 0) return skip('none: sources in config.yaml')
     const { configuredSources } = await import('../../node/sources.ts')
-    try {
-      return ok(`${configuredSources(config, secrets).length}, asked by a running node`)
-    } catch (error) {
-      return fail(`the node will not start: ${reasonOf(error)}`, 'set the variable, or name another one in config.yaml')
-    }
+    return asStarted(() => `${configuredSources(config, secrets).length}, asked by a running node`)
   },
 }
 
@@ -165,11 +170,7 @@ const webhooks: Check = {
     // A running node has their keys.
     if (running !== undefined || (config.webhooks ?? []).length === 0) return []
     const { configuredWebhooks } = await import('../../node/configured-webhooks.ts')
-    try {
-      return ok(`${configuredWebhooks(config, secrets).length} in config.yaml`)
-    } catch (error) {
-      return fail(`the node will not start: ${reasonOf(error)}`, 'set the variable, or name another one in config.yaml')
-    }
+    return asStarted(() => `${configuredWebhooks(config, secrets).length} in config.yaml`)
   },
 }
 

@@ -54,11 +54,8 @@ export const fleetFamilies: readonly Family[] = [
   ),
   gauge(
     'stoa_database_refuses',
-    '1 if the database could not write a change within the last minute, for example on a full disk. Only with PostgreSQL.',
-    ({ latency }) => {
-      const seen = latency()
-      return seen === undefined ? [] : one(seen.refused === undefined ? 0 : 1)
-    },
+    '1 if the database could not write a change within the last minute, for example on a full disk.',
+    ({ latency }) => one(latency().refused === undefined ? 0 : 1),
   ),
   gauge(
     'stoa_workers',
@@ -82,7 +79,7 @@ export const fleetFamilies: readonly Family[] = [
 ]
 
 function quantiles(latency: ReturnType<MetricSources['latency']>): Value[] {
-  const { read, change } = latency ?? {}
+  const { read, change } = latency
   return Object.entries({ read, change }).flatMap(([operation, waited]) => {
     if (waited === undefined) return []
     const { p50Ms, p99Ms } = waited

@@ -30,7 +30,7 @@ export type MetricSources = {
   agents(): readonly OwnAgent[]
   /** For how long this process may not know what others have changed. */
   lagMs(): number
-  latency(): LedgerLatency | undefined
+  latency(): LedgerLatency
   /** Until the certificate of the public listener expires. Undefined: it has none. */
   certificateDays(): number | undefined
   /** The catalogs of config.yaml, as they answered last. */

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { OnOutput } from '../../agents/runtime.ts'
 import { Lanes } from '../../lib/lane.ts'
+import { pooledBytes } from '../../lib/pooled-bytes.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { risingUuid } from '../../lib/rising-uuid.ts'
 import { pause } from '../../lib/wait.ts'
@@ -80,6 +81,7 @@ export class DoorSales {
   /** Stored results of one payer are read one after another: a request of a few bytes may ask for megabytes (T31). */
   readonly #reads = new Lanes()
   readonly #stopping = new AbortController()
+  readonly #random = pooledBytes(randomBytes)
 
   constructor(deps: PaidRunDeps, payers = new PayerLimits(deps)) {
     this.#deps = deps
@@ -202,7 +204,7 @@ export class DoorSales {
     return {
       peerId: doorCaller(door, payer.toLowerCase()),
       // Whoever pays with one account may be many: none of them is remembered. The name rises, since exchanges are found by it.
-      callerDid: doorCaller(door, risingUuid(this.#deps.clock.now(), randomBytes)),
+      callerDid: doorCaller(door, risingUuid(this.#deps.clock.now(), this.#random)),
       correlationId: randomUUID(),
       signal: this.#stopping.signal,
       awaitsSettlement: true,
