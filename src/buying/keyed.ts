@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Caller } from '../schema/caller.ts'
 import { type IdempotencyKeys, type KeyedRequest, KeyTaken, type KeyTarget } from '../store/idempotency.ts'
 
@@ -11,7 +11,7 @@ export function keyedRequest(
 ): KeyedRequest | undefined {
   if (key === undefined) return undefined
   const text = JSON.stringify(asked, (_name, value: unknown) => (typeof value === 'bigint' ? `${value}` : value))
-  return { tokenId, key, hash: createHash('sha256').update(text).digest(), at: keys.now() }
+  return { tokenId, key, hash: hash('sha256', text, 'buffer'), at: keys.now() }
 }
 
 /**

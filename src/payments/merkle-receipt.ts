@@ -1,15 +1,16 @@
 import { BoundedMap } from '../lib/bounded-map.ts'
+import { getOr } from '../lib/get-or.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { MerkleReceipt, Receipt } from '../schema/receipt.ts'
 import { recoverSigner, typedDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
-import { leafHash, merkleTree, rootFrom } from './merkle-tree.ts'
+import { KnownParents, leafHash, merkleTree, rootFrom } from './merkle-tree.ts'
 import { addressOfPublicKey } from './secp256k1.ts'
 import { textHash } from './text-hash.ts'
 
 const WORD_BYTES = 32
-/** Roots whose signers are remembered. The answers of one turn arrive close together. */
-const SIGNERS_MAX = 64
+/** Trees that are remembered. The answers of one turn arrive close together. */
+const TREES_MAX = 64
 
 /** The EIP-712 domain of what Stoa signs over receipts. It has no chain: receipts never go to one. */
 const DOMAIN = keccak256(
@@ -49,22 +50,25 @@ export function signTogether(receipts: readonly Receipt[], sign: (root: ReceiptR
 }
 
 /** The root that a receipt leads to. Undefined if its path does not fit its place. */
-function rootOf({ payload, leafIndex: index, treeSize: size, path }: MerkleReceipt): Hex | undefined {
-  return rootFrom(receiptLeaf(payload), { index, size, path: path as Hex[] })
+function rootOf({ payload, leafIndex: index, treeSize: size, path }: MerkleReceipt, parents: KnownParents) {
+  return rootFrom(receiptLeaf(payload), { index, size, path: path as Hex[] }, parents)
 }
 
-const signers = new BoundedMap<string, Hex | undefined>(SIGNERS_MAX)
+type SignedTree = { parents: KnownParents; root?: Hex; size?: number; signer?: Hex | undefined }
+
+/** By their signatures. */
+const trees = new BoundedMap<string, SignedTree>(TREES_MAX)
 
 /** The account that signed the root of a receipt. Receipts with the same root cost one recovery. */
 export function merkleSigner(receipt: MerkleReceipt): Hex | undefined {
-  const root = rootOf(receipt)
-  if (root === undefined) return undefined
   const { treeSize, signature } = receipt
-  const key = `${root} ${treeSize} ${signature}`
-  if (signers.has(key)) return signers.get(key)
+  const tree = getOr(trees, signature, (): SignedTree => ({ parents: new KnownParents() }))
+  const root = rootOf(receipt, tree.parents)
+  if (root === undefined) return undefined
+  if (tree.root === root && tree.size === treeSize) return tree.signer
   const recovered = recoverSigner(receiptRootDigest({ root, treeSize }), signature)
   const signer = recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
-  signers.set(key, signer)
+  Object.assign(tree, { root, size: treeSize, signer })
   return signer
 }
 

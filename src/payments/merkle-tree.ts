@@ -1,6 +1,4 @@
 import { hash } from 'node:crypto'
-import { BoundedMap } from '../lib/bounded-map.ts'
-import { getOr } from '../lib/get-or.ts'
 import type { Hex } from '../schema/primitives.ts'
 
 /*
@@ -11,8 +9,10 @@ import type { Hex } from '../schema/primitives.ts'
  * Nodes are 32 bytes as hex in lower case, as receipts carry them.
  */
 
-/** Nodes whose parents are remembered: the receipts of a turn arrive close together, and share most of their ways. */
+/** Parents that are remembered of one tree. */
 const PARENTS_MAX = 1024
+/** Places of a level of a tree are fewer. */
+const PLACES_MAX = 2 ** 32
 
 /** The place of a leaf in a tree, and the neighbors on the way from it to the root, the lowest first. */
 type Inclusion = { index: number; size: number; path: Hex[] }
@@ -38,18 +38,39 @@ export function merkleTree(leaves: readonly Hex[]): { root: Hex; inclusions: Inc
   return { root, inclusions }
 }
 
+type Parent = { left: Hex; right: Hex; hash: Hex }
+
+/**
+ * Parents that were hashed for one tree, by their places. The receipts of a turn arrive close together and share most of
+ * their ways, so a parent is hashed once. What is told of a tree may be false: two neighbors are compared before their
+ * parent is taken from here.
+ */
+export class KnownParents {
+  readonly #parents = new Map<number, Parent>()
+
+  of(left: Hex, right: Hex, at: { height: number; place: number }): Hex {
+    const key = at.height * PLACES_MAX + at.place
+    const known = this.#parents.get(key)
+    if (known?.left === left && known.right === right) return known.hash
+    const hash = nodeHash(left, right)
+    if (this.#parents.size < PARENTS_MAX) this.#parents.set(key, { left, right, hash })
+    return hash
+  }
+}
+
 /** The root of the tree that has this leaf at this place. Undefined if the path is not as long as the place wants it. */
-export function rootFrom(leaf: Hex, { index, size, path }: Inclusion): Hex | undefined {
+export function rootFrom(leaf: Hex, { index, size, path }: Inclusion, parents = new KnownParents()): Hex | undefined {
   if (index >= size) return undefined
   let node = leaf
   let used = 0
   let [place, last] = [index, size - 1]
-  while (last > 0) {
+  for (let height = 0; last > 0; height++) {
     const isAlone = place === last && place % 2 === 0
     if (!isAlone) {
       const neighbor = path[used++]
       if (neighbor === undefined) return undefined
-      node = place % 2 === 1 ? parentOf(neighbor, node) : parentOf(node, neighbor)
+      const [left, right] = place % 2 === 1 ? [neighbor, node] : [node, neighbor]
+      node = parents.of(left, right, { height, place: Math.floor(place / 2) })
     }
     place = Math.floor(place / 2)
     last = Math.floor(last / 2)
@@ -64,12 +85,6 @@ function levelAbove(level: readonly Hex[]): Hex[] {
     above.push(right === undefined ? left : nodeHash(left, right))
   }
   return above
-}
-
-const parents = new BoundedMap<string, Hex>(PARENTS_MAX)
-
-function parentOf(left: Hex, right: Hex): Hex {
-  return getOr(parents, left + right, () => nodeHash(left, right))
 }
 
 function nodeHash(left: Hex, right: Hex): Hex {

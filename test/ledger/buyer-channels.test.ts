@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { madePayment } from '../../src/ledger/payment-record.ts'
 import { countIntoSums } from '../../src/payments/channels/buyer-channel.ts'
+import { CallAmounts } from '../../src/payments/channels/call-amounts.ts'
 import type { Charge } from '../../src/schema/channel.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type BuyerChannels, createBuyerChannels, type StoredChannel } from '../../src/store/buyer-channels.ts'
@@ -94,7 +95,7 @@ onBothEngines((open) => {
     const onChain = { balance: amount, totalClaimed: 3n, withdrawal, refundNonce: 4n }
     const early = new Map([[3, { amount: 1n, total: 9n, seq: 3, call: randomHex() }]])
     const channel = await opened({ onChain, mark: amount, early, deposit: { amount, ...signed } })
-    const inFlight = new Map([[early.get(3)!.call, 1n]])
+    const inFlight = CallAmounts.of([[early.get(3)!.call, 1n]])
     expect(await channels.ofProcess()).toEqual([{ ...channel, inFlight }])
     const changed = { onChain: { ...onChain, withdrawal: undefined }, moved: { in: amount, out: 7n } }
     await channels.seen(channel.id, changed, now)
@@ -115,7 +116,7 @@ onBothEngines((open) => {
     const { id } = await opened()
     const call = await called(id)
     expect(await purchases.spentOn(day)).toBe(ASKED)
-    expect((await channels.get(id))!.inFlight).toEqual(new Map([[call.reservation.paymentId, ASKED]]))
+    expect([...(await channels.get(id))!.inFlight]).toEqual([[call.reservation.paymentId, ASKED]])
     await finish(call, { amount: 300n, total: 300n, seq: 1 })
     expect(await sumsOf(id)).toEqual({ charged: 300n, seq: 1, early: [], inFlight: 0, stopped: undefined })
     expect(await purchases.spentOn(day)).toBe(300n)

@@ -167,7 +167,7 @@ export class ChannelLine {
   /** Counts a call as in flight that was reserved, and may have been sent. */
   hold(call: string, asked: bigint): void {
     if (this.#channel.inFlight.has(call) || this.#counted.has(call)) return
-    this.#channel = { ...this.#channel, inFlight: new Map(this.#channel.inFlight).set(call, asked) }
+    this.#channel = { ...this.#channel, inFlight: this.#channel.inFlight.with(call, asked) }
   }
 
   /** Ends a call that was not charged. */

@@ -4,6 +4,7 @@ import type { ChannelConfig, Charge, SignedVoucher } from '../../schema/channel.
 import type { Pricing } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { falseCharge } from '../pricing.ts'
+import { CallAmounts } from './call-amounts.ts'
 import { spendableOf } from './seller-channel.ts'
 
 /*
@@ -40,7 +41,7 @@ export type BuyerChannel = {
   /** Charges up to this number are in `charged`, whoever they were for: the seller has stated the sum. On disk. */
   readonly statedSeq: number
   /** What each call in flight may cost, by its id. On disk with the order of the call. */
-  readonly inFlight: ReadonlyMap<string, bigint>
+  readonly inFlight: CallAmounts
   /** Charges that came before an earlier one, by their number. On disk with their orders. */
   readonly early: ReadonlyMap<number, EarlyCharge>
   /** Why the buyer signs no more here. */
@@ -56,7 +57,15 @@ export type StoredBuyerChannel = Omit<BuyerChannel, 'signed' | 'voucher'>
 export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelState): BuyerChannel {
   const { totalClaimed } = onChain
   const sums = { mark: totalClaimed, charged: totalClaimed, seq: 0, statedSeq: 0 }
-  return reopenAtBuyer({ id, config, onChain, ...sums, inFlight: new Map(), early: new Map(), stopped: undefined })
+  return reopenAtBuyer({
+    id,
+    config,
+    onChain,
+    ...sums,
+    inFlight: CallAmounts.none,
+    early: new Map(),
+    stopped: undefined,
+  })
 }
 
 /** A channel after a restart. @internal Exported for its test. */
@@ -102,8 +111,8 @@ export function sendCalls(
 ): BuyerChannel {
   const ceiling = voucher.maxClaimableAmount
   if (ceiling > channel.mark) throw new Error(`a ceiling of ${ceiling} was signed above the mark of ${channel.mark}`)
-  const inFlight = new Map(channel.inFlight)
-  for (const [call, asked] of calls) inFlight.set(call, (inFlight.get(call) ?? 0n) + asked)
+  let { inFlight } = channel
+  for (const [call, asked] of calls) inFlight = inFlight.with(call, (inFlight.get(call) ?? 0n) + asked)
   return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
 }
 
@@ -111,13 +120,13 @@ export function sendCalls(
 export function growCall(channel: BuyerChannel, call: string, asked: bigint): BuyerChannel {
   const before = channel.inFlight.get(call)
   if (before === undefined || before >= asked) return channel
-  return { ...channel, inFlight: new Map(channel.inFlight).set(call, asked) }
+  return { ...channel, inFlight: channel.inFlight.with(call, asked) }
 }
 
 /** Ends a call that the seller has refused or failed: nothing was charged for it. @internal Exported for its test. */
 export function dropCall(channel: BuyerChannel, call: string): BuyerChannel {
-  const inFlight = new Map(channel.inFlight)
-  return inFlight.delete(call) ? { ...channel, inFlight } : channel
+  const inFlight = channel.inFlight.without(call)
+  return inFlight === channel.inFlight ? channel : { ...channel, inFlight }
 }
 
 /**
@@ -171,26 +180,29 @@ const NOTHING: Omit<BuyerChannel, keyof Sums> = {
   id: '0x',
   config: {} as ChannelConfig,
   onChain: { balance: 0n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n },
-  ...{ mark: 0n, signed: 0n, voucher: undefined, inFlight: new Map() },
+  ...{ mark: 0n, signed: 0n, voucher: undefined, inFlight: CallAmounts.none },
 }
 
 /** Counts the charge with the next number, then those that wait for it, as far as none is missing. */
 function countNext(channel: BuyerChannel, first: EarlyCharge): BuyerChannel {
-  const inFlight = new Map(channel.inFlight)
-  const early = new Map(channel.early)
-  let { charged, seq } = channel
+  let { charged, seq, inFlight, early } = channel
   for (let next: EarlyCharge | undefined = first; next !== undefined; next = early.get(seq + 1)) {
     if (next.total !== charged + next.amount) {
-      early.set(next.seq, next)
       const why = `the seller states a sum of ${next.total} where its charges make ${charged + next.amount}`
-      return stop({ ...channel, charged, seq, inFlight, early }, why)
+      return stop({ ...channel, charged, seq, inFlight, early: new Map(early).set(next.seq, next) }, why)
     }
     charged += next.amount
     seq = next.seq
-    inFlight.delete(next.call)
-    early.delete(seq)
+    inFlight = inFlight.without(next.call)
+    if (early.has(seq)) early = without(early, seq)
   }
   return { ...channel, charged, seq, inFlight, early }
+}
+
+function without<K, V>(map: ReadonlyMap<K, V>, key: K): ReadonlyMap<K, V> {
+  const rest = new Map(map)
+  rest.delete(key)
+  return rest
 }
 
 /** What a seller states of its own records where a ceiling is too low. @internal Exported for its test. */
@@ -214,11 +226,11 @@ export function adoptStatement(channel: BuyerChannel, statement: Statement): Buy
   if (signed <= channel.mark || charged > signed || charged < channel.onChain.totalClaimed) return undefined
   if (charged <= channel.charged || seq <= channel.seq) return undefined
   const early = new Map(channel.early)
-  const inFlight = new Map(channel.inFlight)
+  let { inFlight } = channel
   for (const [number, { call }] of channel.early) {
     if (number > seq) continue
     early.delete(number)
-    inFlight.delete(call)
+    inFlight = inFlight.without(call)
   }
   return { ...channel, charged, seq, statedSeq: seq, signed, mark: signed, early, inFlight }
 }
@@ -240,7 +252,7 @@ export function seenByBuyer(channel: BuyerChannel, onChain: ChannelState): Buyer
 
 /** What the seller may hold at most for all that it was asked: the charges, and the calls in flight at their full price. @internal Exported for its test. */
 export function owedAtMost({ charged, inFlight }: Pick<BuyerChannel, 'charged' | 'inFlight'>): bigint {
-  return charged + sum(inFlight.values())
+  return charged + inFlight.sum
 }
 
 /** What the seller could take without having delivered it. @internal Exported for its test. */

@@ -113,8 +113,8 @@ class World {
     if (voucher.maxClaimableAmount > this.highestSigned) this.highestSigned = voucher.maxClaimableAmount
     this.buyer = sendCalls(this.buyer, new Map(isResend ? [] : calls), voucher)
     for (const [call, asked] of calls) this.orders.set(call, { asked, state: 'open' })
-    const inFlight = this.buyer.inFlight.values().reduce((a, b) => a + b, 0n)
-    if (inFlight > this.mostAtOnce) this.mostAtOnce = inFlight
+    const { sum } = this.buyer.inFlight
+    if (sum > this.mostAtOnce) this.mostAtOnce = sum
     this.buyerDisk = { ...this.buyerDisk, inFlight: this.buyer.inFlight }
     const { charged: total, seq } = this.buyer
     this.requests.push({ calls, voucher, count: { total, seq } })

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Hex } from '../../schema/primitives.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import type { Exchange, PaidResult, ServedAgent, WrappedRun, X402ServerDeps } from './exchange.ts'
@@ -71,7 +71,7 @@ function isHere(id: Hex, { running, wrappedRuns }: Pick<X402ServerDeps, 'wrapped
 }
 
 function digestOf({ peerId, agentId, task }: Sought): Buffer {
-  return createHash('sha256').update(`${peerId}\n${agentId}\n${task}`).digest()
+  return hash('sha256', `${peerId}\n${agentId}\n${task}`, 'buffer')
 }
 
 const keyOf = (awaited: Buffer) => awaited.toString('base64')
