@@ -32,6 +32,7 @@ import { type ListenFailure, noteFailures } from './libp2p-fixes/listen-failures
 import { dialFromPort, tryPortReuse } from './libp2p-fixes/port-reuse.ts'
 import { tellResets } from './libp2p-fixes/quic-resets.ts'
 import { createRelayTransport } from './libp2p-fixes/relay-transport.ts'
+import { readingOn } from './libp2p-fixes/short-reads.ts'
 import { keepInterfacesSteady } from './libp2p-fixes/steady-interfaces.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
 import type { Dns } from './named-peers.ts'
@@ -151,7 +152,7 @@ export async function createModules(options: ModulesOptions, deps: ModulesDeps) 
       announceFilter: announceable,
     },
     transports: [noted(createTcp), ...(quic === undefined ? [] : [noted(quic)]), relayed.transport],
-    connectionEncrypters: [batchingWrites(noise())],
+    connectionEncrypters: [batchingWrites(readingOn(noise()))],
     // A busy buyer opens many streams before this end is ready. libp2p drops the connection at its default of 10.
     streamMuxers: [() => takeBackAfterEnd(yamux({ maxEarlyStreams: 256 })())],
     // One failed listener must not stop the node: `checkListening` judges all of them.

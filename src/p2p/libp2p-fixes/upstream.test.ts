@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import os from 'node:os'
 import type { Stream } from '@libp2p/interface'
 import { defaultLogger } from '@libp2p/logger'
+import { noise } from '@libp2p/noise'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { AbstractMessageStream, getThinWaistAddresses, multiaddrConnectionPair } from '@libp2p/utils'
 import { yamux } from '@libp2p/yamux'
@@ -10,6 +11,7 @@ import { MemoryDatastore } from 'datastore-core/memory'
 import type { Key } from 'interface-datastore'
 import { createLibp2p } from 'libp2p'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { endOfRead, securedPair } from '../../../test/support/secured-pair.ts'
 
 const peer = peerIdFromString('12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5')
 
@@ -84,6 +86,12 @@ describe('the workaround is still needed', () => {
     await peerStore.merge(peer, { multiaddrs })
     vi.setSystemTime(1500)
     expect((await peerStore.get(peer)).addresses).toEqual([])
+  })
+
+  test('short-reads.ts: the end of what was read is a new error', async () => {
+    const { to } = await securedPair(noise())
+    expect(endOfRead(to)).toBeInstanceOf(RangeError)
+    expect(endOfRead(to)).not.toBe(endOfRead(to))
   })
 
   test('batched-writes.ts: the muxer sends each frame of a turn alone', async () => {
