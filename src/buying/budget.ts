@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Clock, isoTime } from '../lib/clock.ts'
+import { type Clock, utcDay } from '../lib/clock.ts'
 import { createLane } from '../lib/lane.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { didOfPeer } from '../p2p/did.ts'
@@ -106,7 +106,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     if (refusal !== undefined) throw new MarketError('SELLER_NOT_ALLOWED', refusal)
   }
 
-  const day = () => isoTime(clock.now()).slice(0, 10)
+  const day = () => utcDay(clock.now())
   async function view(): Promise<BudgetRecord> {
     const today = day()
     const { spent, held } = await purchases.spendingOn(today)

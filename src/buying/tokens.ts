@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
+import { type Clock, isoTime, type UnixMs, utcDay } from '../lib/clock.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
@@ -35,7 +35,7 @@ export interface Tokens {
 }
 
 export function createTokens({ clock, store, random }: TokensDeps): Tokens {
-  const day = () => isoTime(clock.now()).slice(0, 10)
+  const day = () => utcDay(clock.now())
   const record = async (id: string) => {
     const found = await store.spending(id, day())
     return found && view(found)

@@ -58,3 +58,13 @@ export class ClockJumps {
 export function isoTime(at: UnixMs): string {
   return new Date(at).toISOString()
 }
+
+const DAY_MS = 24 * 60 * 60 * 1000
+let lastDay = { number: Number.NaN, text: '' }
+
+/** The day of an instant in UTC, as `2026-01-31`. A day is written once: each purchase asks for it. */
+export function utcDay(at: UnixMs): string {
+  const number = Math.floor(at / DAY_MS)
+  if (number !== lastDay.number) lastDay = { number, text: isoTime(at).slice(0, 10) }
+  return lastDay.text
+}

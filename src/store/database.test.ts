@@ -5,9 +5,12 @@ import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { openDatabase } from './database.ts'
 import { openError } from './file-errors.ts'
+import { migrations } from './migrations.ts'
 
 const put = 'INSERT INTO kv (key, value) VALUES (?, ?)'
 const count = 'SELECT count(*) AS n FROM kv'
+/** Before this step, a check was a list. */
+const SHORT_CHECKS = migrations.findIndex((step) => step.includes('writable_schema'))
 const scratch = () => join(mkdtempSync(join(tmpdir(), 'stoa-store-')), 'stoa.db')
 
 test('a write resolves once it is committed and is there after reopening', async () => {
@@ -57,6 +60,37 @@ test('a new file has pages of 8 KiB, and one that was made with others keeps the
   before.exec('PRAGMA page_size = 4096; CREATE TABLE filler (a TEXT); DROP TABLE filler')
   before.close()
   expect(pageSize(path)).toEqual({ page_size: 4096 })
+})
+
+test('a statement that writes a row makes no table of the values that its column may have', async () => {
+  const path = scratch()
+  const before = new DatabaseSync(path)
+  for (const step of migrations.slice(0, SHORT_CHECKS)) before.exec(step)
+  const rows = (state: string) => `INSERT INTO orders (id, agent_id, price, status, created_at, updated_at)
+    VALUES ('of ${state}', 'agent', 1, '${state}', 1, 1)`
+  before.exec(`${rows('executing')}; PRAGMA user_version = ${SHORT_CHECKS}`)
+  const tables = (database: Pick<DatabaseSync, 'prepare'>, sql: string) =>
+    database
+      .prepare(`EXPLAIN ${sql}`)
+      .all()
+      .filter(({ opcode }) => opcode === 'OpenEphemeral').length
+  expect(tables(before, rows('failed'))).toBe(1)
+  before.close()
+
+  const database = openDatabase({ path })
+  expect(database.all('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
+  database.run(rows('failed'))
+  expect(database.all('SELECT status FROM orders')).toEqual([{ status: 'executing' }, { status: 'failed' }])
+  expect(() => database.run(rows('odd'))).toThrow('CHECK constraint failed')
+  for (const [table, column] of [
+    ['orders', 'status'],
+    ['authorizations', 'state'],
+    ['payments', 'state'],
+  ]) {
+    expect(tables(database, `UPDATE ${table} SET ${column} = ''`), table).toBe(0)
+  }
+  expect(() => database.run(`UPDATE sqlite_schema SET sql = ''`)).toThrow('may not be modified')
+  await database.close()
 })
 
 test('only its owner can read the database and its log (T21)', async () => {
