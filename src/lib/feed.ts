@@ -45,7 +45,8 @@ export class Feed<Topics extends object> {
   readonly #historyMax: number
   readonly #queueMax: number
   readonly #subscribersMax: number
-  readonly #history = new Map<number, Entry<Topics>>()
+  /** A ring: the place of an event is its number, modulo the length. */
+  readonly #history: Entry<Topics>[] = []
   readonly #subscribers = new Set<Subscriber<Topics>>()
   #last = 0
   /** Before this one, events of other processes were missed. */
@@ -73,8 +74,7 @@ export class Feed<Topics extends object> {
     if (this.#closed) return
     const no = ++this.#last
     const entry = { no, key, id: this.#idOf(no), type, origin, read } as unknown as Entry<Topics>
-    this.#history.set(no, entry)
-    this.#history.delete(no - this.#historyMax)
+    this.#history[no % this.#historyMax] = entry
     for (const subscriber of this.#subscribers) {
       if (!subscriber.wants(entry)) continue
       if (subscriber.queue.length < this.#queueMax) {
@@ -166,13 +166,14 @@ export class Feed<Topics extends object> {
   ): (FeedEvent<Topics> | FeedReset)[] {
     const seen = /^([0-9a-z]+)-([0-9]{1,15})$/.exec(after)
     const no = seen?.[1] === this.#life ? Number(seen[2]) : -1
-    const first = this.#history.keys().next().value
-    const oldest = first === undefined ? 0 : first - 1
+    const oldest = Math.max(0, this.#last - this.#historyMax)
     const isMissed = !hereOnly && no < this.#missedUntil
     if (no < oldest || no > this.#last || isMissed) return [{ id: this.last, type: 'reset' }]
     const latest = new Map<string, Entry<Topics>>()
-    for (const entry of this.#history.values()) {
-      if (entry.no <= no || !wants(entry)) continue
+    for (let next = no + 1; next <= this.#last; next++) {
+      const entry = this.#history[next % this.#historyMax]
+      // A reset has a number, and no entry.
+      if (entry?.no !== next || !wants(entry)) continue
       const name = `${String(entry.type)} ${entry.key}`
       latest.delete(name)
       latest.set(name, entry)

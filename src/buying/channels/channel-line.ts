@@ -128,7 +128,7 @@ export class ChannelLine {
     const planned = plan()
     if (!planned.ok) return this.#paymentOf(asked, this.forFunds().voucher)
     const voucher = 'voucher' in planned ? planned.voucher : this.#sign(planned.ceiling)
-    this.#channel = sendCalls(this.#channel, new Map(), voucher)
+    this.#channel = sendCalls(this.#channel, [], voucher)
     return this.#paymentOf(asked, voucher)
   }
 
@@ -140,7 +140,7 @@ export class ChannelLine {
       if (!plan.ok) throw new ChannelShort(plan.reason)
       if (!('mark' in plan) || plan.mark === undefined) {
         const voucher = 'voucher' in plan ? plan.voucher : this.#sign(plan.ceiling)
-        this.#channel = sendCalls(grown, new Map(), voucher)
+        this.#channel = sendCalls(grown, [], voucher)
         return voucher
       }
       await this.#raise(smallest(plan.mark + most - asked, spendableOf(this.#channel)))
@@ -275,7 +275,11 @@ export class ChannelLine {
       // Charges that came meanwhile do not raise it. What is above the mark waits for the next turn.
       const voucher = 'voucher' in plan ? plan.voucher : this.#sign(smallest(plan.ceiling, mark))
       faultPoint('buyer:call-signed')
-      this.#channel = sendCalls(this.#channel, new Map(calls.map(({ id, asked }) => [id, asked])), voucher)
+      this.#channel = sendCalls(
+        this.#channel,
+        calls.map(({ id, asked }) => [id, asked] as const),
+        voucher,
+      )
       for (const { asked, resolve } of calls) resolve(this.#paymentOf(asked, voucher))
     } catch (error) {
       for (const { reject } of calls) reject(error)

@@ -106,7 +106,7 @@ export function raiseMark(channel: BuyerChannel, mark: bigint): BuyerChannel {
 /** Counts calls as in flight under their voucher. Their orders are on disk, and so is the mark. @internal Exported for its test. */
 export function sendCalls(
   channel: BuyerChannel,
-  calls: ReadonlyMap<string, bigint>,
+  calls: Iterable<readonly [call: string, asked: bigint]>,
   voucher: SignedVoucher,
 ): BuyerChannel {
   const ceiling = voucher.maxClaimableAmount
