@@ -275,11 +275,7 @@ export class ChannelLine {
       // Charges that came meanwhile do not raise it. What is above the mark waits for the next turn.
       const voucher = 'voucher' in plan ? plan.voucher : this.#sign(smallest(plan.ceiling, mark))
       faultPoint('buyer:call-signed')
-      this.#channel = sendCalls(
-        this.#channel,
-        calls.map(({ id, asked }) => [id, asked] as const),
-        voucher,
-      )
+      this.#channel = sendCalls(this.#channel, calls, voucher)
       for (const { asked, resolve } of calls) resolve(this.#paymentOf(asked, voucher))
     } catch (error) {
       for (const { reject } of calls) reject(error)

@@ -106,13 +106,13 @@ export function raiseMark(channel: BuyerChannel, mark: bigint): BuyerChannel {
 /** Counts calls as in flight under their voucher. Their orders are on disk, and so is the mark. @internal Exported for its test. */
 export function sendCalls(
   channel: BuyerChannel,
-  calls: Iterable<readonly [call: string, asked: bigint]>,
+  calls: Iterable<{ id: string; asked: bigint }>,
   voucher: SignedVoucher,
 ): BuyerChannel {
   const ceiling = voucher.maxClaimableAmount
   if (ceiling > channel.mark) throw new Error(`a ceiling of ${ceiling} was signed above the mark of ${channel.mark}`)
   let { inFlight } = channel
-  for (const [call, asked] of calls) inFlight = inFlight.with(call, (inFlight.get(call) ?? 0n) + asked)
+  for (const { id, asked } of calls) inFlight = inFlight.with(id, (inFlight.get(id) ?? 0n) + asked)
   return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
 }
 

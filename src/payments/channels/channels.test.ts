@@ -111,7 +111,7 @@ class World {
     }
     const voucher = 'voucher' in plan ? plan.voucher : voucherOf(plan.ceiling)
     if (voucher.maxClaimableAmount > this.highestSigned) this.highestSigned = voucher.maxClaimableAmount
-    this.buyer = sendCalls(this.buyer, isResend ? [] : calls, voucher)
+    this.buyer = sendCalls(this.buyer, isResend ? [] : calls.map(([id, asked]) => ({ id, asked })), voucher)
     for (const [call, asked] of calls) this.orders.set(call, { asked, state: 'open' })
     const { sum } = this.buyer.inFlight
     if (sum > this.mostAtOnce) this.mostAtOnce = sum
@@ -375,7 +375,7 @@ function sellerWith(ceiling: bigint, balance = 100n): SellerChannel {
 /** A buyer with one call of 10 in flight, and a mark of 10. */
 function buyerInFlight(): BuyerChannel {
   const buyer = raiseMark(openAtBuyer(id, config, onChain(100n)), 10n)
-  return sendCalls(buyer, [['a', 10n]], voucherOf(10n))
+  return sendCalls(buyer, [{ id: 'a', asked: 10n }], voucherOf(10n))
 }
 
 describe('the seller', () => {
@@ -468,9 +468,9 @@ describe('the buyer', () => {
     expect(planCalls(buyer, [101n], 0n)).toEqual({ ok: false, reason: 'balance' })
     const marked = raiseMark(buyer, 50n)
     expect(planCalls(marked, [10n], 5n)).toEqual({ ok: true, ceiling: 15n, mark: undefined })
-    const sent = sendCalls(marked, [['a', 10n]], voucherOf(15n))
+    const sent = sendCalls(marked, [{ id: 'a', asked: 10n }], voucherOf(15n))
     expect(planCalls(sent, [5n], 5n)).toEqual({ ok: true, voucher: voucherOf(15n) })
-    expect(() => sendCalls(marked, [['a', 60n]], voucherOf(60n))).toThrow('above the mark')
+    expect(() => sendCalls(marked, [{ id: 'a', asked: 60n }], voucherOf(60n))).toThrow('above the mark')
     const leaving = seenByBuyer(sent, { ...onChain(100n), withdrawal: { amount: 90n, initiatedAt: 1 } })
     expect(planCalls(leaving, [1n], 0n)).toEqual({ ok: false, reason: 'balance' })
   })
@@ -495,7 +495,7 @@ describe('the buyer', () => {
   })
 
   test('counts charges in the order of their numbers', () => {
-    const two = sendCalls(raiseMark(buyerInFlight(), 20n), [['b', 10n]], voucherOf(20n))
+    const two = sendCalls(raiseMark(buyerInFlight(), 20n), [{ id: 'b', asked: 10n }], voucherOf(20n))
     const late = countCharge(two, { call: 'b', asked: 10n, charge: { amount: 4n, total: 7n, seq: 2 } })
     expect(late).toMatchObject({ charged: 0n, seq: 0, stopped: undefined })
     expect(late.inFlight.size).toBe(2)
