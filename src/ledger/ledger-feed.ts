@@ -31,16 +31,9 @@ export function publishLedger(
 export function ledgerFeed(feed: NodeFeed, records: FeedRecords, namesOf: NamesOf): LedgerListener {
   const { received, made, order } = readsOf(records, namesOf)
   return (change) => {
-    if (change.record === 'payment') {
-      const { id } = change
-      feed.publish('payment', id, () => received(id))
-    } else if (change.record === 'reservation') {
-      const { orderId } = change
-      feed.publish('payment', orderId, () => made(orderId))
-    } else if (change.record === 'order') {
-      const { id } = change
-      feed.publish('order', id, () => order(id))
-    }
+    if (change.record === 'payment') feed.publish('payment', change.id, received)
+    else if (change.record === 'reservation') feed.publish('payment', change.orderId, made)
+    else if (change.record === 'order') feed.publish('order', change.id, order)
   }
 }
 
@@ -49,9 +42,9 @@ function sharedFeed(feed: NodeFeed, records: FeedRecords, namesOf: NamesOf): Tai
   const { received, made, order } = readsOf(records, namesOf)
   return {
     changed({ record, id }) {
-      if (record === 'payment') feed.publish('payment', id, () => received(id), 'elsewhere')
-      else if (record === 'purchase') feed.publish('payment', id, () => made(id), 'elsewhere')
-      else if (record === 'order') feed.publish('order', id, () => order(id), 'elsewhere')
+      if (record === 'payment') feed.publish('payment', id, received, 'elsewhere')
+      else if (record === 'purchase') feed.publish('payment', id, made, 'elsewhere')
+      else if (record === 'order') feed.publish('order', id, order, 'elsewhere')
     },
     missed: () => feed.reset(),
   }

@@ -42,7 +42,7 @@ function listened() {
   const ledger = ledgerOf(openStored())
   const feed = new Feed<NodeEvents>({ life: 'x' })
   const events: { type: string; data: unknown }[] = []
-  feed.publish = (type, _key, read) => void events.push({ type, data: read() })
+  feed.publish = (type, key, read) => void events.push({ type, data: read(key) })
   ledger.listen(ledgerFeed(feed, ledger, () => undefined))
   return {
     ...ledger,

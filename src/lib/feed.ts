@@ -24,7 +24,39 @@ type SubscribeOptions<Topics> = {
   hereOnly?: boolean | undefined
 }
 
-type Entry<Topics> = FeedEvent<Topics> & { readonly no: number; readonly key: string }
+/** An event as it is kept. It holds no data and no function of its own: a busy node makes thousands a second. */
+class Entry<Topics> {
+  readonly no: number
+  readonly key: string
+  readonly type: keyof Topics
+  readonly origin: Origin
+  readonly #life: string
+  readonly #read: (key: string) => Read<Topics[keyof Topics]>
+
+  constructor(
+    { life, no }: { life: string; no: number },
+    of: { type: keyof Topics; key: string; origin: Origin },
+    read: (key: string) => Read<Topics[keyof Topics]>,
+  ) {
+    this.no = no
+    this.key = of.key
+    this.type = of.type
+    this.origin = of.origin
+    this.#life = life
+    this.#read = read
+  }
+
+  get id(): string {
+    return idOf(this.#life, this.no)
+  }
+
+  read(): Read<Topics[keyof Topics]> {
+    return this.#read(this.key)
+  }
+}
+
+const idOf = (life: string, no: number) => `${life}-${no}`
+const asEvent = <Topics>(entry: Entry<Topics>) => entry as unknown as FeedEvent<Topics>
 type Subscriber<Topics> = {
   wants(event: { type: keyof Topics; origin: Origin }): boolean
   types: ReadonlySet<keyof Topics> | undefined
@@ -69,16 +101,24 @@ export class Feed<Topics extends object> {
     return [...this.#subscribers].some(({ types }) => types?.has(type) ?? true)
   }
 
-  /** @param key the subject. Of several events about one subject, a late subscriber gets the last one. */
-  publish<T extends keyof Topics>(type: T, key: string, read: () => Read<Topics[T]>, origin: Origin = 'here'): void {
+  /**
+   * @param key the subject. Of several events about one subject, a late subscriber gets the last one.
+   * @param read reads the data of the subject
+   */
+  publish<T extends keyof Topics>(
+    type: T,
+    key: string,
+    read: (key: string) => Read<Topics[T]>,
+    origin: Origin = 'here',
+  ): void {
     if (this.#closed) return
     const no = ++this.#last
-    const entry = { no, key, id: this.#idOf(no), type, origin, read } as unknown as Entry<Topics>
+    const entry = new Entry<Topics>({ life: this.#life, no }, { type, key, origin }, read)
     this.#history[no % this.#historyMax] = entry
     for (const subscriber of this.#subscribers) {
       if (!subscriber.wants(entry)) continue
       if (subscriber.queue.length < this.#queueMax) {
-        subscriber.queue.push(entry)
+        subscriber.queue.push(asEvent(entry))
         subscriber.wake()
       } else {
         subscriber.queue = [{ id: entry.id, type: 'reset' }]
@@ -178,10 +218,10 @@ export class Feed<Topics extends object> {
       latest.delete(name)
       latest.set(name, entry)
     }
-    return [...latest.values()]
+    return [...latest.values()].map(asEvent)
   }
 
   #idOf(no: number): string {
-    return `${this.#life}-${no}`
+    return idOf(this.#life, no)
   }
 }

@@ -54,7 +54,8 @@ function rootOf({ payload, leafIndex: index, treeSize: size, path }: MerkleRecei
   return rootFrom(receiptLeaf(payload), { index, size, path: path as Hex[] }, parents)
 }
 
-type SignedTree = { parents: KnownParents; root?: Hex; size?: number; signer?: Hex | undefined }
+/** `met`: its receipts so far. What was hashed of it is kept until all have come. */
+type SignedTree = { parents: KnownParents; met: number; root?: Hex; size?: number; signer?: Hex | undefined }
 
 /** By their signatures. */
 const trees = new BoundedMap<string, SignedTree>(TREES_MAX)
@@ -62,9 +63,10 @@ const trees = new BoundedMap<string, SignedTree>(TREES_MAX)
 /** The account that signed the root of a receipt. Receipts with the same root cost one recovery. */
 export function merkleSigner(receipt: MerkleReceipt): Hex | undefined {
   const { treeSize, signature } = receipt
-  const tree = getOr(trees, signature, (): SignedTree => ({ parents: new KnownParents() }))
+  const tree = getOr(trees, signature, (): SignedTree => ({ parents: new KnownParents(), met: 0 }))
   const root = rootOf(receipt, tree.parents)
   if (root === undefined) return undefined
+  if (++tree.met === treeSize) tree.parents = new KnownParents()
   if (tree.root === root && tree.size === treeSize) return tree.signer
   const recovered = recoverSigner(receiptRootDigest({ root, treeSize }), signature)
   const signer = recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
