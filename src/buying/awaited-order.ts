@@ -46,8 +46,6 @@ export type AwaitedDeps = RunOrderDeps & {
   newId(): string
 }
 
-const NEVER = new AbortController().signal
-
 /**
  * Runs an order whose caller waits, or holds it for the operator's approval.
  *
@@ -73,7 +71,7 @@ export async function runAwaited(
     order,
     async (attendance) => {
       if (keyed !== undefined) await deps.orders.place(order, { request: keyed, kind: 'execute' })
-      const { cancel = NEVER, hops, awaitsSettlement = deps.awaitsSettlement } = request
+      const { cancel, hops, awaitsSettlement = deps.awaitsSettlement } = request
       const call = { signal: cancel, attendance, watch, hops, runId: runIdOf(keyed), awaitsSettlement }
       const result = await runOrder(order, sold, call, deps)
       return awaitsSettlement === true ? untilShown(result, deps, request.signal) : result

@@ -12,14 +12,15 @@ export class ResultOverdue extends Error {
 export class Deadline implements Disposable {
   readonly #controller = new AbortController()
   #timer: NodeJS.Timeout | undefined
-  readonly #outer: AbortSignal
-  readonly #onOuter = () => this.#controller.abort(this.#outer.reason)
+  readonly #outer: AbortSignal | undefined
+  readonly #onOuter = () => this.#controller.abort(this.#outer?.reason)
   passed = false
 
-  constructor(outer: AbortSignal, ms?: number) {
+  /** @param outer the caller's signal. Undefined: nobody can cancel from outside */
+  constructor(outer: AbortSignal | undefined, ms?: number) {
     this.#outer = outer
-    if (outer.aborted) this.#onOuter()
-    outer.addEventListener('abort', this.#onOuter, { once: true })
+    if (outer?.aborted === true) this.#onOuter()
+    outer?.addEventListener('abort', this.#onOuter, { once: true })
     if (ms !== undefined) this.limit(ms, () => new MarketError('DEADLINE', 'the seller did not answer in time'))
   }
 
@@ -43,6 +44,6 @@ export class Deadline implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer)
-    this.#outer.removeEventListener('abort', this.#onOuter)
+    this.#outer?.removeEventListener('abort', this.#onOuter)
   }
 }

@@ -46,7 +46,7 @@ export type RunOrderDeps = PurchaseDeps &
 
 type OrderCall = {
   /** Stops the order at any time, also at its seller. */
-  signal: AbortSignal
+  signal: AbortSignal | undefined
   /** The waiting callers. When all have left before the signature, the order is canceled. */
   attendance?: Attendance
   watch?: Watch | undefined
@@ -146,7 +146,7 @@ async function signedOrUnknown(
 async function perform(
   order: RunnableOrder,
   listing: Listing | WebSold,
-  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { onSigning(): void },
+  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { signal: AbortSignal; onSigning(): void },
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   // It was canceled before it could begin.
