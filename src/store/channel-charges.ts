@@ -17,7 +17,7 @@ import {
   type ReservationState,
 } from './reservation-row.ts'
 import { noteRevision } from './revisions.ts'
-import { addSpending, type Expense } from './spending.ts'
+import { addSpending, alike, byExpense, type Expense } from './spending.ts'
 
 /** The ends of calls on channels that brought no result. */
 export interface ChannelCharges {
@@ -168,13 +168,14 @@ function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
 
 /** Adds to each sum once. Always in one order: two changes that wait for each other's rows would both be stuck. */
 function sumsOf(expenses: readonly { expense: Expense; amount: bigint }[]): Query<unknown>[] {
-  const sums = new Map<string, { expense: Expense; amount: bigint }>()
-  for (const { expense, amount } of expenses) {
-    const key = `${expense.day} ${expense.sellerId} ${expense.tokenId}`
-    sums.set(key, { expense, amount: amount + (sums.get(key)?.amount ?? 0n) })
+  // Most calls cost what was reserved for them, so nothing changes.
+  const changed = expenses.filter(({ amount }) => amount !== 0n)
+  const sums = new Map<Expense, bigint>()
+  for (const [at, expense] of alike(changed.map(({ expense }) => expense)).entries()) {
+    sums.set(expense, (sums.get(expense) ?? 0n) + changed[at]!.amount)
   }
   return [...sums]
-    .filter(([, { amount }]) => amount !== 0n)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, { expense, amount }]) => addSpending(expense, amount))
+    .filter(([, amount]) => amount !== 0n)
+    .toSorted(([a], [b]) => byExpense(a, b))
+    .map(([expense, amount]) => addSpending(expense, amount))
 }

@@ -2,38 +2,44 @@ import type { Query } from './query.ts'
 import {
   addEach,
   type Expense,
-  exceeded,
+  firstExceeded,
   type LimitExceeded,
   type Place,
   placesOf,
   type SpendingLimits,
   type SumColumns,
-  type Sums,
 } from './spending.ts'
 
 type Sum = { place: Place; amount: bigint; raised: bigint; max: bigint | undefined }
 
-/** Sums of spending as they were read, while purchases raise them one after the other. Each is written once. */
+/**
+ * Sums of spending as they were read, while purchases raise them one after the other. Each is written once.
+ *
+ * Expenses are told apart as objects: those that are alike are one object (`alike`).
+ */
 export class RaisedSums {
   readonly #sums = new Map<string, Sum>()
+  readonly #of = new Map<Expense, Sum[]>()
 
   /** Takes in the sums that an expense belongs to, as they are stored. */
   read(spent: Expense, row: SumColumns): void {
-    for (const place of placesOf(spent)) {
-      const key = keyOf(place)
-      if (this.#sums.has(key)) continue
-      this.#sums.set(key, { place, amount: BigInt(row[place.name] ?? 0), raised: 0n, max: undefined })
-    }
+    const own = placesOf(spent).map((place) => {
+      const key = `${place.period} ${place.scope}`
+      const sum = this.#sums.get(key) ?? { place, amount: BigInt(row[place.name] ?? 0), raised: 0n, max: undefined }
+      this.#sums.set(key, sum)
+      return sum
+    })
+    this.#of.set(spent, own)
   }
 
   /** The first limit that an amount would exceed after what was raised. Undefined: it exceeds none. */
   exceeded(spent: Expense, amount: bigint, limits: SpendingLimits): LimitExceeded | undefined {
-    const sums: Sums = new Map(this.#of(spent).map(({ place, amount, raised }) => [place.name, amount + raised]))
-    return exceeded(spent, amount, { limits, sums })
+    const own = this.#of.get(spent)!
+    return firstExceeded(own, amount, { limits, sumAt: (at) => own[at]!.amount + own[at]!.raised })
   }
 
   raise(spent: Expense, amount: bigint, limits: SpendingLimits): void {
-    for (const sum of this.#of(spent)) {
+    for (const sum of this.#of.get(spent)!) {
       const max = limits[sum.place.name]
       sum.raised += amount
       if (max !== undefined && (sum.max === undefined || max < sum.max)) sum.max = max
@@ -49,10 +55,4 @@ export class RaisedSums {
     const raised = [...this.#sums.values()].filter(({ raised }) => raised > 0n)
     return addEach(raised.map(({ place, raised: amount, max }) => ({ place, amount, max })))
   }
-
-  #of(spent: Expense): Sum[] {
-    return placesOf(spent).map((place) => this.#sums.get(keyOf(place))!)
-  }
 }
-
-const keyOf = ({ period, scope }: Place) => `${period} ${scope}`

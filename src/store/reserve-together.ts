@@ -16,7 +16,15 @@ import {
   reserve,
   toStanding,
 } from './reserve.ts'
-import { type Expense, type SpendingLimits, SUM_COLUMNS, type SumColumns, sumKeys } from './spending.ts'
+import {
+  alike,
+  byExpense,
+  type Expense,
+  type SpendingLimits,
+  SUM_COLUMNS,
+  type SumColumns,
+  sumKeys,
+} from './spending.ts'
 import { RULES_TEXT } from './stored-rules.ts'
 import { type StoredToken, tokenNamed } from './tokens.ts'
 
@@ -65,19 +73,21 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
   return steps(function* () {
     if (new Set(asked.map(({ order }) => order.id)).size < asked.length)
       throw new LostRace('an order is asked for twice')
-    const expenses = distinct(asked.map(expenseOf))
+    const spent = alike(asked.map(expenseOf))
+    // In one order: two changes that wait for each other's sums would both be stuck.
+    const expenses = [...new Set(spent)].toSorted(byExpense)
     const tokenIds = [...new Set(expenses.flatMap(({ tokenId }) => tokenId ?? []))]
     const [columns, standings, tokens, kept] = yield* together(
-      together(...expenses.map((spent) => one<SumColumns>(`SELECT ${SUM_COLUMNS}`, ...sumKeys(spent)))),
+      together(...expenses.map((expense) => one<SumColumns>(`SELECT ${SUM_COLUMNS}`, ...sumKeys(expense)))),
       together(...asked.map(({ order }) => one<OrderStanding>(ORDER_STANDING, order.id))),
       together(...tokenIds.map(tokenNamed)),
       one<{ rules: string | null }>(`SELECT ${RULES_TEXT} AS rules`),
     )
     const sums = new RaisedSums()
-    for (const [at, spent] of expenses.entries()) sums.read(spent, columns[at]!)
+    for (const [at, expense] of expenses.entries()) sums.read(expense, columns[at]!)
     const named = new Map(tokenIds.map((id, at) => [id, tokens[at]]))
     const shared: Shared = { rules: kept!.rules, tokens: named, sums }
-    const decided = asked.map((each, at) => decideNext(each, standings[at]!, shared))
+    const decided = asked.map((each, at) => decideNext(each, { order: standings[at]!, spent: spent[at]! }, shared))
     const made = asked.filter((_, at) => decided[at] === MADE)
     const [isWithin, , inserted] = yield* together(
       sums.write(),
@@ -97,12 +107,15 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
 const MADE: Decided = { outcome: 'reserved' }
 
 /** Decides about one reservation after those before it, whose amounts are in the sums. */
-function decideNext(asked: AskedReservation, order: OrderStanding, { rules, tokens, sums }: Shared): Decided {
+function decideNext(
+  asked: AskedReservation,
+  { order, spent }: { order: OrderStanding; spent: Expense },
+  { rules, tokens, sums }: Shared,
+): Decided {
   const { reservation, allowance } = asked
   const { tokenId } = asked.order
   const token = tokenId === undefined ? undefined : tokens.get(tokenId)
   const standing = toStanding(token, { approved: order.approved, rules })
-  const spent = expenseOf(asked)
   const over = (limits: SpendingLimits) => sums.exceeded(spent, reservation.amount, limits)
   try {
     const decision = decide(reservation, allowance, { order, standing, over })
@@ -116,10 +129,4 @@ function decideNext(asked: AskedReservation, order: OrderStanding, { rules, toke
 
 function expenseOf({ order: { tokenId }, reservation: { sellerId }, allowance: { day } }: AskedReservation): Expense {
   return { day, sellerId, tokenId }
-}
-
-/** Each expense once, in one order: two changes that wait for each other's sums would both be stuck. */
-function distinct(expenses: readonly Expense[]): Expense[] {
-  const byKey = new Map(expenses.map((spent) => [`${spent.day} ${spent.sellerId} ${spent.tokenId}`, spent]))
-  return [...byKey].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, spent]) => spent)
 }

@@ -76,13 +76,41 @@ export function exceeded(
   amount: bigint,
   { limits, sums }: { limits: SpendingLimits; sums: Sums },
 ): LimitExceeded | undefined {
-  for (const place of placesOf(spent)) {
+  const places = placesOf(spent).map((place) => ({ place }))
+  return firstExceeded(places, amount, { limits, sumAt: (at) => sums.get(places[at]!.place.name) ?? 0n })
+}
+
+/** The same for places whose sums are at hand. `sumAt`: the sum of a place by its index. */
+export function firstExceeded(
+  places: readonly { place: Place }[],
+  amount: bigint,
+  { limits, sumAt }: { limits: SpendingLimits; sumAt(at: number): bigint },
+): LimitExceeded | undefined {
+  for (const [at, { place }] of places.entries()) {
     const max = limits[place.name]
     if (max === undefined) continue
-    const sum = sums.get(place.name) ?? 0n
+    const sum = sumAt(at)
     if (sum + amount > max) return { over: place.name, spent: sum, max }
   }
   return undefined
+}
+
+/** The same list, in which expenses that are alike are one object. A turn has few that differ. */
+export function alike(expenses: readonly Expense[]): Expense[] {
+  const known: Expense[] = []
+  return expenses.map((spent) => {
+    const before = known.find(
+      ({ day, sellerId, tokenId }) => sellerId === spent.sellerId && tokenId === spent.tokenId && day === spent.day,
+    )
+    if (before === undefined) known.push(spent)
+    return before ?? spent
+  })
+}
+
+/** Sorts expenses. Changes that wait for each other's sums take them in this order. */
+export function byExpense(a: Expense, b: Expense): number {
+  const [first, second] = [a, b].map(({ day, sellerId, tokenId }) => `${day} ${sellerId} ${tokenId}`)
+  return first! < second! ? -1 : 1
 }
 
 /** Adds an amount to every sum that it belongs to. A negative amount subtracts. */
