@@ -143,10 +143,12 @@ async function signedOrUnknown(
   }
 }
 
+type BegunCall = OrderCall & { signal: AbortSignal; onSigning(): void }
+
 async function perform(
   order: RunnableOrder,
   listing: Listing | WebSold,
-  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: OrderCall & { signal: AbortSignal; onSigning(): void },
+  { signal, watch, hops, runId = order.id, onSigning, awaitsSettlement }: BegunCall,
   deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   // It was canceled before it could begin.

@@ -2,6 +2,7 @@ import { largest } from '../lib/bigints.ts'
 import { isoTime, type UnixMs } from '../lib/clock.ts'
 import { defined } from '../lib/defined.ts'
 import { owedAtMost } from '../payments/channels/buyer-channel.ts'
+import { CallAmounts } from '../payments/channels/call-amounts.ts'
 import { spendableOf } from '../payments/channels/seller-channel.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { ChannelConfig } from '../schema/channel.ts'
@@ -16,7 +17,7 @@ type Names = { peer?: string | undefined; agent?: string | undefined }
 /** A channel by which this node pays, as people see it. */
 export function payingChannel(channel: LoadedChannel, names: Names = {}): ChannelRecord {
   const { sellerId, agentId, mark, seq, stopped, deposit, inFlight, leaving, closedAt } = channel
-  const left = spendableOf(channel) - owedAtMost(channel)
+  const left = spendableOf(channel) - owedAtMost({ ...channel, inFlight: CallAmounts.of(inFlight) })
   const free = stopped === undefined && leaving === undefined ? largest(left, 0n) : 0n
   return {
     ...common(channel, { role: 'buyer', peerId: sellerId, names, state: stateOf(channel), signed: mark, free }),

@@ -1,5 +1,4 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { CallAmounts } from '../payments/channels/call-amounts.ts'
 import type { ChannelConfig, Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type ChannelPlace, channelPage } from './channel-page.ts'
@@ -65,7 +64,7 @@ export type StoredChannel = ChannelSums & {
 }
 export type SeenChannel = Pick<StoredChannel, 'onChain' | 'moved'>
 /** `inFlight`: what each call may cost, by its id. */
-export type LoadedChannel = StoredChannel & { inFlight: CallAmounts }
+export type LoadedChannel = StoredChannel & { inFlight: ReadonlyMap<string, bigint> }
 
 /** The buyer's channels. Each belongs to one process, which alone signs its vouchers. */
 export interface BuyerChannels {
@@ -258,7 +257,7 @@ function withCalls(row: BuyerChannelRow, calls: readonly InFlightRow[]): LoadedC
   }
   // The orders of these calls have ended. Their charges wait for an earlier one.
   for (const { call, amount } of channel.early.values()) inFlight.set(call, amount)
-  return { ...channel, inFlight: CallAmounts.of(inFlight) }
+  return { ...channel, inFlight }
 }
 
 function toChannel(row: BuyerChannelRow): StoredChannel {

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementResultingChanges, type StatementSync } from 'node:sqlite'
 import { reasonOf } from '../lib/errors.ts'
-import { codeOf, damagedError, newerError, openError } from './file-errors.ts'
+import { codeOf, damagedError, openError } from './file-errors.ts'
 import { LastRefusal } from './last-refusal.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { migrations } from './migrations.ts'
+import { migrate } from './migrate.ts'
 import { joinAlone } from './ownership.ts'
 import { nothing } from './query.ts'
 import { runOnSqlite } from './sqlite-query.ts'
@@ -237,20 +237,6 @@ function proveAlone(sqlite: DatabaseSync, path: string): void {
     const fix = 'stop that one (another stoa?) or wait until it is done, then start again'
     throw new StoreError('STORE_IN_USE', `another process has ${path} open: ${fix}`, { cause: error })
   }
-}
-
-function migrate(sqlite: DatabaseSync, path: string): void {
-  const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number }
-  if (version > migrations.length) {
-    throw newerError(path, version)
-  }
-  // A step may change the text of a check, which Node.js forbids from 25.1 on unless it is told otherwise.
-  sqlite.enableDefensive?.(false)
-  for (const [index, step] of migrations.entries()) {
-    if (index < version) continue
-    sqlite.exec(`BEGIN IMMEDIATE; ${step}; PRAGMA user_version = ${index + 1}; COMMIT`)
-  }
-  sqlite.enableDefensive?.(true)
 }
 
 const inOrder = (args: unknown[]) => args

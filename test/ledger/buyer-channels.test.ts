@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { madePayment } from '../../src/ledger/payment-record.ts'
 import { countIntoSums } from '../../src/payments/channels/buyer-channel.ts'
-import { CallAmounts } from '../../src/payments/channels/call-amounts.ts'
 import type { Charge } from '../../src/schema/channel.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type BuyerChannels, createBuyerChannels, type StoredChannel } from '../../src/store/buyer-channels.ts'
@@ -95,7 +94,7 @@ onBothEngines((open) => {
     const onChain = { balance: amount, totalClaimed: 3n, withdrawal, refundNonce: 4n }
     const early = new Map([[3, { amount: 1n, total: 9n, seq: 3, call: randomHex() }]])
     const channel = await opened({ onChain, mark: amount, early, deposit: { amount, ...signed } })
-    const inFlight = CallAmounts.of([[early.get(3)!.call, 1n]])
+    const inFlight = new Map([[early.get(3)!.call, 1n]])
     expect(await channels.ofProcess()).toEqual([{ ...channel, inFlight }])
     const changed = { onChain: { ...onChain, withdrawal: undefined }, moved: { in: amount, out: 7n } }
     await channels.seen(channel.id, changed, now)

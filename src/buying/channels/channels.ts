@@ -8,7 +8,6 @@ import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { type Periodic, periodic } from '../../lib/periodic.ts'
 import { sameAddress } from '../../payments/assets.ts'
-import { CallAmounts } from '../../payments/channels/call-amounts.ts'
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
 import type { Sender } from '../../payments/sender.ts'
 import type { Wallet } from '../../payments/wallet.ts'
@@ -188,7 +187,7 @@ class ChannelBook implements Channels {
 
   async add(channel: StoredChannel): Promise<boolean> {
     const isNew = await this.#deps.store.putDeposit(channel, (all) => all.every(({ id }) => id !== channel.id))
-    if (isNew) this.#open({ ...channel, inFlight: CallAmounts.none })
+    if (isNew) this.#open({ ...channel, inFlight: new Map() })
     return isNew
   }
 
@@ -240,7 +239,7 @@ class ChannelBook implements Channels {
     return this.#locks.place(asked.payer, async (payer) => {
       const { stored, deposit } = await placeDeposit(offer, { ...asked, payer, line }, this.#options, this.#deps)
       faultPoint('buyer:deposit-stored')
-      if (line === undefined) this.#open({ ...stored, inFlight: CallAmounts.none })
+      if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
       else line.deposit = deposit
       this.#looks.soon()
       return stored.id

@@ -51,7 +51,9 @@ export type BuyerChannel = {
 type EarlyCharge = Charge & { call: string }
 
 /** What a restart finds on disk. @internal Exported for its test. */
-export type StoredBuyerChannel = Omit<BuyerChannel, 'signed' | 'voucher'>
+export type StoredBuyerChannel = Omit<BuyerChannel, 'signed' | 'voucher' | 'inFlight'> & {
+  inFlight: Iterable<readonly [call: string, asked: bigint]>
+}
 
 /** A channel that this buyer has never used. What has been claimed by it is gone. @internal Exported for its test. */
 export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelState): BuyerChannel {
@@ -70,7 +72,7 @@ export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelStat
 
 /** A channel after a restart. @internal Exported for its test. */
 export function reopenAtBuyer(stored: StoredBuyerChannel): BuyerChannel {
-  return { ...stored, signed: stored.mark, voucher: undefined }
+  return { ...stored, inFlight: CallAmounts.of(stored.inFlight), signed: stored.mark, voucher: undefined }
 }
 
 type Plan =
