@@ -7,6 +7,7 @@ import {
   type TaskStore,
 } from '@a2a-js/sdk/server'
 import { Changes } from '../lib/changes.ts'
+import { MarketError } from '../listings/market-error.ts'
 import { type Caller, isCallerSeen, isStranger, ownerSeen } from '../schema/caller.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
@@ -150,7 +151,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   cancel(running: RunningTask): boolean {
     if (!running.canCancel) return false
     running.isCanceled = true
-    running.controller.abort(new Error('canceled by the caller'))
+    running.controller.abort(new MarketError('ORDER_CANCELLED', 'canceled by the caller'))
     return true
   }
 

@@ -1,5 +1,6 @@
 import { CodedError } from '../lib/errors.ts'
 import { AGENT_TIMEOUT_SECONDS, type AgentDefinition } from '../schema/agent.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 
 /** Default output limit. Even as base64 in JSON, it fits a frame many times. The schema's maximum fits as well. */
 const OUTPUT_BYTES_MAX = 1024 * 1024
@@ -68,8 +69,6 @@ export type AgentErrorCode =
   | 'AGENT_OUTPUT_TOO_LARGE'
   | 'AGENT_NOT_RUNNABLE'
   | 'AGENT_CANCELLED'
-
-export const RUN_CANCELED = 'the task was canceled'
 
 /** Buyers read the message, so it contains no key, no path and no text of a provider or program. */
 export class AgentError extends CodedError<AgentErrorCode> {

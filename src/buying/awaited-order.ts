@@ -7,6 +7,7 @@ import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { KeyedRequest } from '../store/idempotency.ts'
 import { type BoughtFor, wishOf } from '../store/order-row.ts'
+import type { OrderStore } from '../store/orders.ts'
 import { type Approvals, approvalRequired } from './approvals.ts'
 import { Flight, type Flights, watchOf } from './flights.ts'
 import type { Orders } from './orders.ts'
@@ -23,7 +24,7 @@ export type Awaiting = {
   idempotencyKey?: string | undefined
   /** Aborts when the caller leaves. Before the signature this cancels the order; after it the order goes on. */
   signal: AbortSignal
-  /** Aborts when the caller cancels. This also stops the seller. */
+  /** Aborts when the caller cancels, with ORDER_CANCELLED. This also stops the seller. */
   cancel?: AbortSignal
   /** The run of an own agent that needs this call. */
   boughtFor?: BoughtFor | undefined
@@ -41,6 +42,7 @@ export type Awaiting = {
 
 export type AwaitedDeps = RunOrderDeps & {
   orders: Pick<Orders, 'place'>
+  orderStore: Pick<OrderStore, 'cancel'>
   approvals: Pick<Approvals, 'hold'>
   flights: Flights
   newId(): string
@@ -67,21 +69,37 @@ export async function runAwaited(
     throw error
   }
   const watch = request.onProgress && watchOf(order, request.onProgress)
+  const { cancel, hops, awaitsSettlement = deps.awaitsSettlement } = request
+  const onCancel = () => noteCanceled(order.id, cancel?.reason, deps)
   const flight = new Flight(
     order,
     async (attendance) => {
       if (keyed !== undefined) await deps.orders.place(order, { request: keyed, kind: 'execute' })
-      const { cancel, hops, awaitsSettlement = deps.awaitsSettlement } = request
       const call = { signal: cancel, attendance, watch, hops, runId: runIdOf(keyed), awaitsSettlement }
       const result = await runOrder(order, sold, call, deps)
       return awaitsSettlement === true ? untilShown(result, deps, request.signal) : result
     },
-    request.onSigning,
+    () => {
+      // Before the signature a cancellation ends the order at once. After it the seller has the last word.
+      cancel?.addEventListener('abort', onCancel, { once: true })
+      request.onSigning?.()
+    },
   )
   deps.flights.set(order.id, flight)
-  const end = () => void deps.flights.delete(order.id)
+  const end = () => {
+    cancel?.removeEventListener('abort', onCancel)
+    deps.flights.delete(order.id)
+  }
   flight.result.then(end, end).finally(close)
   return flight.attend(request.signal)
+}
+
+/** The ledger knows of a cancellation, so the order does not count as failed. A node that stops cancels nothing. */
+function noteCanceled(id: string, reason: unknown, { orderStore, clock, logger }: AwaitedDeps): void {
+  if (!(reason instanceof MarketError) || reason.code !== 'ORDER_CANCELLED') return
+  orderStore.cancel(id, clock.now()).catch((error: unknown) => {
+    logger.warn({ order_id: id, err: error }, 'the cancellation of an order could not be stored')
+  })
 }
 
 /** A repeated execution with the same key is the same run, even if the first order has ended. */

@@ -192,6 +192,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const flights: Flights = new Map()
   const executing: ExecuteDeps & BuyUrlDeps = {
     ...{ ...running, ...shared, payees, recovery, newId, orders, approvals, approvalStore, flights },
+    orderStore: ledger.orders,
     workerOf: ledger.orders.workerOf,
   }
   const agentPurchases = createAgentPurchases({

@@ -7,10 +7,16 @@ import { agentId, payTo, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { until } from '../../test/support/until.ts'
 import { createLedger, openRecords } from '../ledger/ledger.ts'
+import { ledgerMeters, meterNames } from '../ledger/ledger-meters.ts'
+import { systemClock } from '../lib/clock.ts'
 import { silentLogger } from '../lib/logger.ts'
+import { Meters } from '../lib/meters.ts'
+import { MarketError } from '../listings/market-error.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { type Database, openDatabase } from '../store/database.ts'
+import { createMeasureStore } from '../store/measures.ts'
+import { createMeasures } from '../trust/measures.ts'
 import type { Buyer, BuyerDeps } from './buyer.ts'
 
 type Run = { input: string; signal: AbortSignal; end(output: string): void; fail(error: Error): void }
@@ -239,7 +245,10 @@ describe('D18: canceling', () => {
 
 describe('D18, D32: canceling an order that was signed for', () => {
   /** A paid agent whose seller takes the payment and says nothing; `later` says what it answers when asked for the result. */
-  async function signedFor(later: (stream: ScriptedStream) => Promise<void>) {
+  async function signedFor(
+    later: (stream: ScriptedStream) => Promise<void>,
+    options: Parameters<typeof market>[0] = {},
+  ) {
     let reset = false
     const seller = new ScriptedSeller(async (stream) => {
       if (stream.index > 0) return later(stream)
@@ -250,7 +259,7 @@ describe('D18, D32: canceling an order that was signed for', () => {
       })
     })
     const listing = listingFixture({ id: agentId, price: 10_000n, pay_to: payTo, asset: usdc.address })
-    const on = await market({ listings: [listing], openStream: seller.open })
+    const on = await market({ listings: [listing], openStream: seller.open, ...options })
     const waitForPayment = () => until(() => seller.received.length >= 2)
     return { ...on, seller, waitForPayment, wasReset: () => reset }
   }
@@ -271,6 +280,55 @@ describe('D18, D32: canceling an order that was signed for', () => {
       'paid',
       'result',
     ])
+  })
+
+  /** The same seller, and what this node counts of it. */
+  async function countedFor() {
+    const database = openDatabase({ path: ':memory:' })
+    const measures = createMeasures({ store: createMeasureStore(database), clock: systemClock, logger: silentLogger })
+    const meters = new Meters()
+    const records = openRecords(database, { hasChain: false })
+    const ledger = createLedger(records, { logger: silentLogger, namesOf: () => undefined })
+    ledger.listen(ledgerMeters(meters, systemClock))
+    const on = await signedFor(failed, { database, measures, ledger })
+    const counted = () => ({ ...measures.counts(agentId), ended: meters.counts(meterNames.executions) })
+    return { ...on, counted }
+  }
+  const notCounted = {
+    ...{ calls: 0, success_rate: null },
+    ended: [{ labels: { side: 'ordered', result: 'cancelled' }, value: 1 }],
+  }
+
+  test('counts as no failure of the seller', async () => {
+    const { orders, waitForPayment, counted } = await countedFor()
+    const { id } = await orders.create(order(agentId, { task: 'x' }))
+    await waitForPayment()
+    expect(await orders.cancel(id)).toMatchObject({ status: 'cancelled', error: { code: 'EXECUTION_FAILED' } })
+    expect(counted()).toEqual(notCounted)
+  })
+
+  test('ends canceled, and is no failure of the seller, if the caller that waits cancels it', async () => {
+    const { orders, execute, waitForPayment, wasReset, counted } = await countedFor()
+    const canceling = new AbortController()
+    const { signal } = new AbortController()
+    const execution = execute({ agentId, input: 'x', signal, cancel: canceling.signal })
+    const told = expect(execution).rejects.toMatchObject({ code: 'RESULT_PENDING' })
+    await waitForPayment()
+    canceling.abort(new MarketError('ORDER_CANCELLED', 'canceled by the caller'))
+    await told
+    expect(wasReset()).toBe(true)
+    const ended = await until(async () =>
+      (await orders.list({ limit: 1 })).items.find((one) => one.status !== 'executing'),
+    )
+    expect(ended).toMatchObject({ status: 'cancelled', cancel_requested: true, error: { code: 'EXECUTION_FAILED' } })
+    expect(counted()).toEqual(notCounted)
+  })
+
+  test('counts an order that was canceled before it ran', async () => {
+    const { orders, counted } = await countedFor()
+    const { id } = await orders.create(order(agentId))
+    expect(await orders.cancel(id)).toMatchObject({ status: 'cancelled' })
+    expect(counted()).toEqual(notCounted)
   })
 
   test('keeps a result that was paid for', async () => {

@@ -2,6 +2,7 @@ import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Meters } from '../lib/meters.ts'
 import { isLocalCaller } from '../schema/caller.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import type { LedgerListener, PaymentChange, ReservationChange } from '../store/ledger-changes.ts'
 
@@ -58,6 +59,7 @@ function countMade({ from, to, isShown }: ReservationChange, meters: Meters): vo
 /** Counts runs for peers only. Tasks from this node's own API are counted as orders. */
 function countSold({ callerId, error, durationMs }: NewExchange, meters: Meters): void {
   if (isLocalCaller(callerId)) return
-  meters.count(meterNames.executions, { side: 'sold', result: error === undefined ? 'completed' : 'failed' })
+  const result = error === undefined ? 'completed' : error === RUN_CANCELED ? 'cancelled' : 'failed'
+  meters.count(meterNames.executions, { side: 'sold', result })
   meters.observe(meterNames.executionSeconds, durationMs / 1000)
 }

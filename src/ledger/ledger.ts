@@ -182,6 +182,12 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
     if (id !== undefined) events.emit({ record: 'order', id })
     return id
   }
+  /** The ledger knows whether somebody canceled it: then it has not failed. */
+  const asStored = async (order: Order): Promise<Order> => {
+    if (order.status !== 'failed') return order
+    const stored = await purchases.order(order.id).catch(() => undefined)
+    return stored?.status === 'cancelled' ? stored : order
+  }
   return {
     ...purchases,
     async reserve(order, reservation, budget) {
@@ -191,7 +197,7 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
     },
     async finish(order, paid) {
       const stored = await purchases.finish(withNames(order, namesOf), paid)
-      events.emit({ record: 'order', id: order.id, ended: order })
+      events.emit({ record: 'order', id: order.id, ended: await asStored(order) })
       if (paid === undefined) return undefined
       const counts = paid.onChannel !== undefined && stored !== undefined
       const counted = counts ? { isShown: true, paid: { agentId: order.agentId, amount: stored.amount } } : {}
@@ -234,7 +240,12 @@ function ordersOf(orders: OrderStore, events: LedgerEvents, namesOf: NamesOf): O
       if (order !== undefined) events.emit({ record: 'order', id: order.id, ended: order })
       return order
     },
-    cancel: async (...change) => changed(await orders.cancel(...change)),
+    async cancel(id, now) {
+      const order = await orders.cancel(id, now)
+      const ended = order?.status === 'cancelled' && order.updatedAt === now ? { ended: order } : {}
+      if (order !== undefined) events.emit({ record: 'order', id, ...ended })
+      return order
+    },
   }
 }
 

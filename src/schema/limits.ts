@@ -84,3 +84,6 @@ export const SESSION_DAYS = 30
 /** Entries of catalogs in one answer: the maximum and the default. */
 export const ENTRIES_MAX = 50
 export const ENTRIES_SHOWN = 20
+
+/** The error of a run that its caller has canceled, as it is stored. Such a run does not count as failed. */
+export const RUN_CANCELED = 'the task was canceled'

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { all, type Query, run, together, type Value } from './query.ts'
 
@@ -17,7 +18,7 @@ export interface AlarmStore {
   unpaidSince(error: string, since: UnixMs): Promise<FailedPayments | undefined>
   /** Owed payments whose attempts fail, grouped by error. */
   stuck(): Promise<FailedPayments[]>
-  /** The latest runs of all agents, grouped by agent. `after`: exchanges up to this number do not count. */
+  /** The latest runs of all agents that were not canceled, grouped by agent. `after`: exchanges up to this number do not count. */
   lateRuns(after: (agentId: string) => number): Promise<LateRuns[]>
   dismissals(): Promise<Map<string, StoredDismissal>>
   /** Durable when it resolves. */
@@ -42,11 +43,11 @@ const byReason = (where: string) =>
   `SELECT ${SUMS} FROM payments WHERE ${where} GROUP BY coalesce(error, '') ORDER BY newest DESC LIMIT ${GROUPS_MAX}`
 const UNPAID_SINCE = `SELECT ${SUMS} FROM payments WHERE ${UNPAID} AND coalesce(error, '') = ? AND updated_at > ?
   GROUP BY coalesce(error, '')`
-// Both queries avoid reading the texts of exchanges, which are large.
+// These queries avoid reading the texts of exchanges, which are large.
 const LATE = `SELECT id, agent_id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_LOOKED_AT}`
-const LATE_FAILED = `
-  SELECT id FROM exchanges
-  WHERE error IS NOT NULL AND id >= (SELECT coalesce(min(id), 0) FROM (SELECT id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_LOOKED_AT}) AS late)`
+const FIRST_LATE = `(SELECT coalesce(min(id), 0) FROM (SELECT id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_LOOKED_AT}) AS late)`
+const LATE_FAILED = `SELECT id FROM exchanges WHERE error IS NOT NULL AND id >= ${FIRST_LATE}`
+const LATE_CANCELED = `SELECT id FROM exchanges WHERE error = '${RUN_CANCELED}' AND id >= ${FIRST_LATE}`
 const DISMISSALS =
   'SELECT id, mark, dismissed_at AS at, coalesce(held_at, dismissed_at) AS "heldAt" FROM alarm_dismissals'
 const DISMISS = `
@@ -67,10 +68,14 @@ export function createAlarmStore(database: LedgerDatabase): AlarmStore {
     unpaidSince: async (error, since) => (await database.query(sums(UNPAID_SINCE, error, since)))[0],
     stuck: () => database.query(sums(byReason(STUCK))),
     async lateRuns(after) {
-      const [late, failed] = await database.query(
-        together(all<{ id: number; agent_id: string }>(LATE), all<{ id: number }>(LATE_FAILED)),
+      const [late, failed, canceled] = await database.query(
+        together(
+          all<{ id: number; agent_id: string }>(LATE),
+          all<{ id: number }>(LATE_FAILED),
+          all<{ id: number }>(LATE_CANCELED),
+        ),
       )
-      return runsOf(late, { failed: new Set(failed.map(({ id }) => id)), after })
+      return runsOf(late, { failed: idsOf(failed), canceled: idsOf(canceled), after })
     },
     async dismissals() {
       const rows = await database.query(all<StoredDismissal & { id: string }>(DISMISSALS))
@@ -95,13 +100,16 @@ function sums(sql: string, ...values: Value[]): Query<FailedPayments[]> {
   )
 }
 
-function runsOf(
-  late: readonly { id: number; agent_id: string }[],
-  { failed, after }: { failed: ReadonlySet<number>; after(agentId: string): number },
-): LateRuns[] {
+const idsOf = (rows: readonly { id: number }[]): ReadonlySet<number> => new Set(rows.map(({ id }) => id))
+
+type RunEnds = { failed: ReadonlySet<number>; canceled: ReadonlySet<number>; after(agentId: string): number }
+
+/** A run that its caller canceled says nothing about its agent. */
+function runsOf(late: readonly { id: number; agent_id: string }[], { failed, canceled, after }: RunEnds): LateRuns[] {
   const byAgent = new Map<string, LateRuns>()
   const newest = late[0]?.id ?? 0
   for (const { id, agent_id: agentId } of late) {
+    if (canceled.has(id)) continue
     const from = after(agentId)
     // Ids start again after the table was emptied.
     if (id <= from && from <= newest) continue

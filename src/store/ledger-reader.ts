@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Book } from '../schema/book.ts'
 import { a2aCaller, localCaller, ownerOfCaller } from '../schema/caller.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { BOOK_ROWS } from './book-rows.ts'
@@ -93,8 +94,10 @@ const EXECUTIONS = `
   SELECT e.id, e.agent_id AS agentId, e.caller_id AS callerId, e.correlation_id AS correlationId, e.input, e.output, e.error,
     p.id AS paymentId, e.created_at AS createdAt, e.duration_ms AS durationMs
   FROM exchanges e NOT INDEXED LEFT JOIN payments p ON p.no = e.payment_no`
+/** A run that its caller canceled has an error, and did not fail. */
+const FAILED = (of: string) => `(${of}error IS NOT NULL AND ${of}error <> '${RUN_CANCELED}')`
 const EXECUTION_FACTS = `
-  SELECT id AS no, agent_id AS agentId, caller_id AS callerId, error IS NOT NULL AS failed, created_at AS createdAt,
+  SELECT id AS no, agent_id AS agentId, caller_id AS callerId, ${FAILED('')} AS failed, created_at AS createdAt,
     duration_ms AS durationMs
   FROM exchanges WHERE id > ? ORDER BY id LIMIT ?`
 /** Executions requested by one token, over this API or over A2A. */
@@ -190,7 +193,7 @@ function executions({ agentId, ownerId, failed, limit, cursor, ...sought }: Exec
       'e.id < ?',
       ...(agentId === undefined ? [] : ['e.agent_id = ?']),
       ...(own === undefined ? [] : [OWNED]),
-      ...(failed === undefined ? [] : [`e.error IS ${failed ? 'NOT ' : ''}NULL`]),
+      ...(failed === undefined ? [] : [failed ? FAILED('e.') : `NOT ${FAILED('e.')}`]),
       ...found.terms,
     ]
     const values = [

@@ -213,6 +213,10 @@ export const migrations: readonly string[] = [
   ${comparing('authorizations', 'state', ['reserved', 'spent', 'released'])}
   PRAGMA writable_schema = RESET;
   `,
+  `
+  -- Runs that their callers canceled: among those with an error, they alone do not count as failed.
+  CREATE INDEX exchanges_canceled ON exchanges (id) WHERE error = 'the task was canceled';
+  `,
 ]
 
 /** Writes the check of a column with one comparison for each value, instead of a list. */

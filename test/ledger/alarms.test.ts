@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { RUN_CANCELED } from '../../src/schema/limits.ts'
 import { createAlarmStore } from '../../src/store/alarms.ts'
 import { createExchanges } from '../../src/store/exchanges.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
@@ -55,6 +56,10 @@ onBothEngines((open, openTwo) => {
     const [all] = await store.lateRuns(() => 0)
     expect(all).toMatchObject({ agentId, calls: 3, failed: 2 })
     expect(await store.lateRuns(() => all!.newest - 1)).toMatchObject([{ calls: 1, failed: 1 }])
+    // Its caller canceled it: that says nothing about the agent.
+    for (let canceled = 0; canceled < 3; canceled++) await run(RUN_CANCELED)
+    expect(await store.lateRuns(() => 0)).toMatchObject([{ agentId, calls: 3, failed: 2, newest: all!.newest }])
+    expect(await store.lateRuns(() => all!.newest)).toEqual([])
   })
 
   test('an alarm that was dismissed again since is not forgotten', async () => {

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { Book } from '../../src/schema/book.ts'
+import { RUN_CANCELED } from '../../src/schema/limits.ts'
 import type { Page } from '../../src/schema/page.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { createExchanges } from '../../src/store/exchanges.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createLedgerReader, type LedgerEntry, type LedgerQuery } from '../../src/store/ledger-reader.ts'
 import { createPayments } from '../../src/store/payments.ts'
@@ -106,6 +108,22 @@ onBothEngines((open) => {
     ])
     expect(await ledger.executionFacts(0, 9)).toMatchObject([{ failed: false }, { failed: false }])
     expect(await ledger.revisions()).toBe(0)
+  })
+
+  test('a run that its caller canceled did not fail', async () => {
+    const database = await open()
+    const { ledger } = setup(database)
+    const exchanges = createExchanges(database)
+    for (const ended of [{ output: 'y' }, { error: 'broke' }, { error: RUN_CANCELED }]) {
+      const task = { agentId: 'sold', callerId: 'did:peer:them', correlationId: 'c', input: 'x' }
+      await exchanges.record({ ...task, ...ended, createdAt: start, durationMs: 1 })
+    }
+    expect((await ledger.executionFacts(0, 9)).map(({ failed }) => failed)).toEqual([false, true, false])
+    const listed = async (failed?: boolean) =>
+      (await ledger.executions({ failed, limit: 9 })).items.map(({ output, error }) => output ?? error)
+    expect(await listed()).toEqual([RUN_CANCELED, 'broke', 'y'])
+    expect(await listed(true)).toEqual(['broke'])
+    expect(await listed(false)).toEqual([RUN_CANCELED, 'y'])
   })
 
   test('payments are summed up by kind and time: by hour, and before that by day', async () => {

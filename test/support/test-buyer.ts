@@ -103,6 +103,7 @@ export class TestBuyer {
       orders: {
         place: async (order, keyed) => void (await orders.place(order, { all: 1_000, perToken: 1_000 }, keyed)),
       },
+      orderStore: orders,
       approvalStore: { get: async () => undefined },
       flights: new Map(),
     }

@@ -21,8 +21,8 @@ const knownCounts: Record<string, Labels[]> = {
   [openAiMeters.spent]: [{}],
   [openAiMeters.running]: [{}],
   [meterNames.executions]: [
-    ...['completed', 'failed'].map((result) => ({ side: 'sold', result })),
-    ...['completed', 'failed'].map((result) => ({ side: 'ordered', result })),
+    ...['completed', 'failed', 'cancelled'].map((result) => ({ side: 'sold', result })),
+    ...['completed', 'failed', 'cancelled'].map((result) => ({ side: 'ordered', result })),
   ],
   [meterNames.payments]: [
     ...['authorized', 'owed', 'settled', 'voided', 'unsettled'].map((state) => ({ direction: 'in', state })),

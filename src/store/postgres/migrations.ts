@@ -211,4 +211,8 @@ export const migrations: readonly string[] = [
   -- noted yet, and what was last read of the balance was put in.
   ALTER TABLE buyer_channels ADD COLUMN moved text COLLATE "C";
   `,
+  `
+  -- Runs that their callers canceled: among those with an error, they alone do not count as failed.
+  CREATE INDEX exchanges_canceled ON exchanges (id) WHERE error = 'the task was canceled';
+  `,
 ]
