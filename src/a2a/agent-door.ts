@@ -10,8 +10,8 @@ import type { Rest } from './rest.ts'
 
 export type ServedAgent = {
   handler: A2ARequestHandler
-  /** Builds the card. `url` is the address where the caller found this node. */
-  cardAt(url: string): AgentCard
+  /** Builds the card of the agent with this id. `url` is the address where the caller found this node. */
+  cardAt(url: string, id: string): AgentCard
   changedAt: Date
   /** The HTTP+JSON binding. Loads with its first request. */
   rest?: Promise<Rest>
@@ -23,11 +23,11 @@ const CARD_AGE_SECONDS = 60
 /** The card, JSON-RPC, or HTTP+JSON. @throws CodedError NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE */
 export async function answerAgent(agent: ServedAgent, call: A2aCall, deps: { logger: Logger }): Promise<void> {
   const [path = '', query] = call.rest.split('?', 2)
-  const [, , place = '', ...below] = path.split('/')
+  const [, id = '', place = '', ...below] = path.split('/')
   const { method } = call.request
   if (place === '.well-known' && /^agent(?:-card)?\.json$/.test(below.join('/'))) {
     if (method !== 'GET' && method !== 'HEAD') throw notAllowed('GET, HEAD')
-    return sendCard(call, agent)
+    return sendCard(call, agent, id)
   }
   if (place === 'rest') {
     agent.rest ??= import('./rest.ts').then(({ createRest }) => createRest(agent.handler, deps))
@@ -40,8 +40,8 @@ export async function answerAgent(agent: ServedAgent, call: A2aCall, deps: { log
 }
 
 /** Version 1.x gets the plain card. Other versions also get the fields of A2A 0.3. */
-function sendCard({ request, response, url }: A2aCall, { cardAt, changedAt }: ServedAgent): void {
-  const card = cardAt(url.replace(/\/a2a$/, ''))
+function sendCard({ request, response, url }: A2aCall, { cardAt, changedAt }: ServedAgent, id: string): void {
+  const card = cardAt(url.replace(/\/a2a$/, ''), id)
   const isCurrent = String(request.headers['a2a-version'] ?? '').startsWith('1.')
   const body = JSON.stringify(isCurrent ? card : hybridCard(card))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`

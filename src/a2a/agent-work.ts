@@ -190,7 +190,7 @@ function asked(text: string, turn: Turn, { agent, requirements, description, x40
 }
 
 /** The outcome of a turn that failed before anything was claimed. @throws the error, if it does not pass */
-function notBegun(error: unknown): Outcome {
+export function notBegun(error: unknown): Outcome {
   if (isLedgerAway(error)) return { kind: 'not-begun', text: 'the ledger of this node is away' }
   if (error instanceof PeerError && error.code === 'OVERLOADED') return { kind: 'not-begun', text: error.message }
   throw error

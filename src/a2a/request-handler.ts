@@ -29,7 +29,7 @@ type HandlerDeps = {
   executor: AgentExecutor
   sent: SentMessages
   /** True: the agent is not for sale now. Its callers read and cancel their tasks, and begin nothing. */
-  isLeft?: boolean
+  isLeft?: () => boolean
 }
 
 /**
@@ -38,7 +38,7 @@ type HandlerDeps = {
  * (D38).
  */
 export function createRequestHandler(agentId: string, card: AgentCard, deps: HandlerDeps): A2ARequestHandler {
-  const { tasks, executor, sent, isLeft = false } = deps
+  const { tasks, executor, sent, isLeft = () => false } = deps
   const elsewhere = elsewhereOf(agentId, tasks)
   const inner = new DefaultRequestHandler(card, tasks.of(agentId), executor, tasks)
 
@@ -66,7 +66,7 @@ export function createRequestHandler(agentId: string, card: AgentCard, deps: Han
     const name = { agentId, owner, messageId: nameOf(messageId, owner), asked: [asked, metadata] }
     for (let lost: string | undefined; ; ) {
       const sending = await sent.send(name, lost)
-      if (sending.kind === 'first' && isLeft) {
+      if (sending.kind === 'first' && isLeft()) {
         sending.over()
         throw new UnsupportedOperationError('this agent is not for sale now: nothing was begun, and nothing charged')
       }

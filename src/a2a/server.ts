@@ -5,13 +5,14 @@ import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
 import { givenAt } from '../payments/receipt.ts'
+import { PeerError } from '../protocols/peer-error.ts'
 import type { Listing } from '../schema/listing.ts'
 import { AgentId } from '../schema/primitives.ts'
 import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { answerAgent, type ServedAgent } from './agent-door.ts'
-import { type AgentWorkDeps, agentWork } from './agent-work.ts'
+import { type AgentWorkDeps, agentWork, notBegun } from './agent-work.ts'
 import type { A2aCall } from './call.ts'
 import { type AgentCard, agentCard, type CardOptions, leftCard, MARKET_ID, marketCard } from './cards.ts'
 import { createExecutor, type Work } from './executor.ts'
@@ -60,7 +61,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   const agents = new WeakMap<Listing, ServedAgent>()
   const market = deps.market && serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
 
-  function handlerOf(id: string, card: CardMessage, { work, isLeft = false }: { work: Work; isLeft?: boolean }) {
+  function handlerOf(id: string, card: CardMessage, { work, isLeft }: { work: Work; isLeft?: () => boolean }) {
     const extensions = card.capabilities?.extensions.map(({ uri }) => uri) ?? []
     // Market orders are in the ledger, under their idempotency key.
     const messages = id === MARKET_ID ? undefined : deps.messages
@@ -68,7 +69,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
       ...{ clock: deps.clock, logger, tasks, work, extensions, messages },
       rest: (taskId, wait) => deps.messages.rest(taskId, wait),
     })
-    return createRequestHandler(id, card, { tasks, executor, sent, isLeft })
+    return createRequestHandler(id, card, { tasks, executor, sent, ...(isLeft && { isLeft }) })
   }
 
   function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
@@ -81,8 +82,12 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
 
   const gone = CardMessage.fromJSON(leftCard(options))
   const left: ServedAgent = {
-    handler: leftAgents(gone, (id) => handlerOf(id, gone, { work: noWork, isLeft: true })),
-    cardAt: unknownAgent,
+    handler: leftAgents(gone, (id) => handlerOf(id, gone, { work: noWork(id, deps), isLeft: () => isGone(id, deps) })),
+    cardAt(_url, id) {
+      // Throws if the agent will be here soon.
+      deps.agents.find(id)
+      return unknownAgent()
+    },
     changedAt: new Date(deps.clock.now()),
   }
 
@@ -111,8 +116,27 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   }
 }
 
-/** For agents whose callers begin nothing. */
-const noWork: Work = async () => ({ kind: 'rejected', text: 'this agent is not for sale now' })
+/** The work of an agent that the node will host soon: none. */
+const noWork =
+  (id: string, { agents }: Pick<AgentWorkDeps, 'agents'>): Work =>
+  async () => {
+    try {
+      agents.find(id)
+      return { kind: 'rejected', text: 'this agent is not for sale now' }
+    } catch (error) {
+      return notBegun(error)
+    }
+  }
+
+/** False: this node will have the agent soon. */
+function isGone(id: string, { agents }: Pick<AgentWorkDeps, 'agents'>): boolean {
+  try {
+    return agents.find(id) === undefined
+  } catch (error) {
+    if (error instanceof PeerError) return false
+    throw error
+  }
+}
 
 function unknownAgent(): never {
   throw new CodedError('UNKNOWN_AGENT', 'this node has no agent with this id')

@@ -14,10 +14,16 @@ export interface Registry {
   register(definition: AgentDefinition, options?: { keepBroken: boolean }): Promise<HostedAgent>
   /** Builds an agent that is ready to run, without registering it. @throws AgentError */
   sketch(definition: AgentDefinition): Promise<HostedAgent>
+  /** Names the agents that will be registered soon, instead of those that were named before. */
+  expect(definitions: readonly AgentDefinition[]): void
+  /** Those of them that were not registered since. */
+  expected(): ExpectedAgent[]
   remove(id: string): boolean
   get(id: string): HostedAgent | undefined
   list(): HostedAgent[]
 }
+
+type ExpectedAgent = { id: string; definition: AgentDefinition }
 
 type RegistryOptions = { sellerId: string; agentsMax: number }
 type RegistryDeps = {
@@ -29,6 +35,7 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
   const { agents = new Map<string, HostedAgent>() } = deps
   // The later registration of the same name wins, and the maximum is never exceeded.
   const inTurn = createLane()
+  const expected = new Map<string, AgentDefinition>()
 
   async function add(definition: AgentDefinition, keepBroken: boolean): Promise<HostedAgent> {
     const id = agentId(options.sellerId, definition.name)
@@ -41,6 +48,7 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
     })
     const agent = hostAgent(id, definition, runtime)
     agents.set(id, agent)
+    expected.delete(id)
     return agent
   }
 
@@ -50,6 +58,11 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
       const id = agentId(options.sellerId, definition.name)
       return hostAgent(id, definition, await deps.createRuntime(definition))
     },
+    expect(definitions) {
+      expected.clear()
+      for (const definition of definitions) expected.set(agentId(options.sellerId, definition.name), definition)
+    },
+    expected: () => [...expected].flatMap(([id, definition]) => (agents.has(id) ? [] : { id, definition })),
     remove: (id) => agents.delete(id),
     get: (id) => agents.get(id),
     list: () => [...agents.values()],

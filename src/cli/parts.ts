@@ -52,6 +52,7 @@ export interface OwnNode {
   readonly sources: { search(query: EntryQuery, signal: AbortSignal): Promise<SourceResults> }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean; stored?: boolean }): Promise<Listing>
   readonly ownAgents: {
+    expect(definitions: readonly AgentDefinition[]): void
     keep(definition: AgentDefinition, options: { stored: boolean }): Promise<Pick<OwnAgent, 'sold_elsewhere'>>
     reload(): Promise<unknown>
   }

@@ -29,6 +29,8 @@ type AgentProtocolsDeps = PaidRunDeps & {
   sources: Pick<Sources, 'search'>
   receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
+  /** True while the start has still to host agents. */
+  isStarting(): boolean
 }
 
 type AgentProtocolsOptions = CardOptions & {
@@ -99,11 +101,11 @@ export function createAgentProtocols(options: AgentProtocolsOptions, deps: Agent
 
 async function loadOpenAi(
   { dailyBudgetAtomic, ...options }: AgentProtocolsOptions['openai'],
-  { buyer, search, clock, logger, meters }: AgentProtocolsDeps,
+  { buyer, search, clock, logger, meters, isStarting }: AgentProtocolsDeps,
 ) {
   const { createDoor } = await import('../openai/door.ts')
   return createDoor(options, {
-    ...{ clock, logger, meters, search, execute: buyer.execute, again: buyer.again },
+    ...{ clock, logger, meters, search, isStarting, execute: buyer.execute, again: buyer.again },
     perCall: () => buyer.budget.perCall(),
     isAllowed: ({ id, seller_id }) => buyer.budget.allows({ agentId: id, sellerId: seller_id }),
     ownToken: () => buyer.tokens.ofPart({ ...OPENAI_TOKEN, perDay: dailyBudgetAtomic }),

@@ -139,7 +139,7 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const tasks = { messages, runTime, records: createTaskRecords(database), tail: base.tail }
   const protocols = createAgentProtocols(
     { version, did: identity.did, needsToken: needsToken(config.api), openai: config.openai },
-    { ...selling.x402, ...trust.api, ...tasks, ...bought },
+    { ...selling.x402, ...trust.api, ...tasks, ...bought, isStarting: () => registry.expected().length > 0 },
   )
   const served: ApiDeps = {
     ...{ clock, logger, version, ...books, market: market.search, sources, events: feed, buyer },

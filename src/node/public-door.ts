@@ -57,13 +57,10 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
     textOf: (id) => textOf(registry.get(id)?.definition),
   })
   const mounts = createPublicMounts({ ...deps, payers, doorSales, terms, url: () => listener.url })
-  /** Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. */
   function index(): PublicIndex {
-    const agents = registry.list().flatMap(({ id, definition, lacks }) => {
-      if (definition.paused === true || lacks !== undefined || definition.price === undefined) return []
-      const { name, description, tags } = textOf(definition)!
+    const agents = offeredBy(registry).map(({ id, price, text: { name, description, tags } }) => {
       const place = { url: `${listener.url}/x402/${id}`, method: 'POST' as const }
-      return { agent_id: id, name, description, tags, price_atomic: definition.price.toString(), ...place }
+      return { agent_id: id, name, description, tags, price_atomic: price.toString(), ...place }
     })
     return { network: asset.network, asset: asset.address, agents }
   }
@@ -124,11 +121,7 @@ function createPublicMounts(deps: MountsDeps): PublicMount[] {
       import('../mcp/agent-server.ts'),
       import('../mcp/agent-tools.ts'),
     ])
-    const agents = () =>
-      registry.list().flatMap(({ id, definition, lacks }) => {
-        if (definition.paused === true || lacks !== undefined || definition.price === undefined) return []
-        return { id, price: definition.price, text: textOf(definition)! }
-      })
+    const agents = () => offeredBy(registry)
     const endpoint = () => `${url()}/mcp`
     const tools = createAgentTools({ sales, doorSales, terms, signer: sales.receiptSigner, endpoint, agents })
     return createAgentMcp({ version }, { tools, logger })
@@ -180,6 +173,18 @@ function onDemand<T extends { stop(): Promise<void> }>(make: () => Promise<T>) {
       await (await making?.catch(() => undefined))?.stop()
     },
   }
+}
+
+/**
+ * Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. Agents that the start
+ * has still to host are named: who calls one is told to try again.
+ */
+function offeredBy(registry: Selling['registry']): { id: string; price: bigint; text: AgentText }[] {
+  const hosted = registry.list().filter(({ lacks }) => lacks === undefined)
+  return [...hosted, ...registry.expected()].flatMap(({ id, definition }) => {
+    if (definition.paused === true || definition.price === undefined) return []
+    return { id, price: definition.price, text: textOf(definition)! }
+  })
 }
 
 function textOf(definition: { name: string; description: string; tags?: readonly string[] | undefined } | undefined) {

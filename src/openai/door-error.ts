@@ -34,6 +34,12 @@ export function invalidRequest(param: string, message: string): DoorError {
   return new DoorError(message, { status: 400, type: 'invalid_request_error', code: 'invalid_value', param })
 }
 
+/** SDKs send the request again by themselves. @param reason what was not found */
+export function stillStarting(reason: string): DoorError {
+  const message = `${reason}; this node has just started, and does not have all of its agents yet: try again`
+  return new DoorError(message, { ...away, headers: { 'retry-after': '2' } })
+}
+
 export function unsupported(param: string, message: string): DoorError {
   return new DoorError(message, { status: 400, type: 'invalid_request_error', code: 'unsupported_parameter', param })
 }

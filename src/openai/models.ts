@@ -2,7 +2,7 @@ import { isoTime } from '../lib/clock.ts'
 import { formatPrice } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
 import { tagForm } from '../store/listing-text.ts'
-import { DoorError } from './door-error.ts'
+import { DoorError, stillStarting } from './door-error.ts'
 import { callable, profiles, type RoutingDeps, tagOf } from './routing.ts'
 
 /** Agents in the list. Menus of clients break on thousands. */
@@ -15,12 +15,13 @@ export function modelList(deps: RoutingDeps, now: number) {
   return { object: 'list', data: [...routes(now), ...tagRoutes(agents, now), ...agents.map(modelOf)] }
 }
 
-/** `GET /v1/models/{id}`. @throws DoorError 404 */
+/** `GET /v1/models/{id}`. @throws DoorError 404; 503 if the node has just started */
 export function oneModel(id: string, deps: RoutingDeps, now: number) {
   const route = routes(now).find((model) => model.id === id) ?? taggedRoute(id, deps, now)
   const listing = route === undefined ? deps.search.find(id) : undefined
   if (route !== undefined) return route
   if (listing !== undefined) return modelOf(listing)
+  if (deps.isStarting?.() === true) throw stillStarting(`no agent ${JSON.stringify(id.slice(0, 100))} is known here`)
   const message = `no agent ${JSON.stringify(id.slice(0, 100))} is known here. GET /v1/models lists what can be called`
   throw new DoorError(message, { status: 404, type: 'invalid_request_error', code: 'model_not_found', param: 'model' })
 }

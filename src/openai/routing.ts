@@ -5,7 +5,7 @@ import type { Listing } from '../schema/listing.ts'
 import { pointsTo } from '../search/agent-reference.ts'
 import type { Search } from '../search/search.ts'
 import { tagForm } from '../store/listing-text.ts'
-import { DoorError, doorErrorOf, invalidRequest } from './door-error.ts'
+import { DoorError, doorErrorOf, invalidRequest, stillStarting } from './door-error.ts'
 import type { KnownAgents } from './known-agents.ts'
 
 export const profiles = ['cheap', 'fast', 'best'] as const
@@ -18,6 +18,8 @@ export type RoutingDeps = {
   perCall(): bigint
   /** True if the operator's rules allow the seller and the agent. A free agent reads the prompt too. */
   isAllowed(listing: Listing): boolean
+  /** True if the node has just started, and does not have all of its own agents yet. */
+  isStarting?(): boolean
 }
 
 /** What a request asks for, and what it may cost. @internal Exported for its test. */
@@ -48,7 +50,7 @@ const TIME_SCALE_MS = 10_000
 /**
  * The agents that may serve a request, the best first. An agent that the client names is the only one for its name.
  *
- * @throws DoorError 404 if no name leads to an agent
+ * @throws DoorError 404 if no name leads to an agent; 503 if the node has just started
  */
 export function candidates(wish: Wish, deps: RoutingDeps): Candidate[] {
   const { names, asked, autoMaxPrice } = wish
@@ -65,6 +67,7 @@ export function candidates(wish: Wish, deps: RoutingDeps): Candidate[] {
     return sorted.map((listing) => ({ listing, maxPrice: asked ?? autoMaxPrice }))
   })
   if (found.length > 0) return unique(found)
+  if (deps.isStarting?.() === true) throw stillStarting(reasons.join('; '))
   const message = `${reasons.join('; ')}. GET /v1/models lists what can be called`
   throw new DoorError(message, { status: 404, type: 'invalid_request_error', code: 'model_not_found', param: 'model' })
 }

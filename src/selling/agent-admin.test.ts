@@ -17,7 +17,7 @@ test('a pause and changes at once all hold: what was paused does not sell on', a
   const operate = createOperateAgents({
     clock: new HandClock(),
     inTurn: createLane(),
-    registry: { get: () => agent, list: () => [agent] },
+    registry: { get: () => agent, list: () => [agent], expect: () => {} },
     agents: {
       // A model is asked for, a card is fetched: it takes its time.
       async register(changed) {
@@ -45,7 +45,7 @@ test('ADR-22 what a run may pay is changed and taken away, and only an agent wit
   const operate = createOperateAgents({
     clock: new HandClock(),
     inTurn: createLane(),
-    registry: { get: () => agent, list: () => [agent] },
+    registry: { get: () => agent, list: () => [agent], expect: () => {} },
     agents: {
       async register(changed) {
         agent = { ...agent, definition: changed }

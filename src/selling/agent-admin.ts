@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { HostedAgent } from '../agents/hosted-agent.ts'
+import type { Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { defined } from '../lib/defined.ts'
 import { CodedError } from '../lib/errors.ts'
@@ -11,6 +12,7 @@ import type { ReloadDeps } from './agents-reload.ts'
 import type { OwnAgents } from './hosted-agents.ts'
 
 type OperateAgentsDeps = ReloadDeps & {
+  registry: Pick<Registry, 'expect'>
   clock: Clock
   agents: Pick<OwnAgents, 'remove' | 'test' | 'tryOut'>
   /**
@@ -33,6 +35,11 @@ export interface OperateAgents {
    * @param options.stored the agent is in agents.yaml already (the default), so that `reload` follows its entry
    */
   keep(definition: AgentDefinition, options?: { stored: boolean }): Promise<OwnAgent>
+  /**
+   * Names the agents that will be hosted soon. Until then, and until the next call, whoever asks for one is told to try
+   * again.
+   */
+  expect(definitions: readonly AgentDefinition[]): void
   /**
    * Reads agents.yaml again and takes over what changed in it. Agents that did not come from the file stay.
    *
@@ -128,6 +135,7 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
         const id = await agents.register(definition, { persist: false, stored, keepBroken: true })
         return view(hosted(id))
       }),
+    expect: registry.expect,
     reload: () => inTurn(reload),
     get: (id) => view(hosted(id)),
     update: (id, change) => inTurn(() => update(id, change)),

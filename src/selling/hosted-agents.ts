@@ -262,8 +262,10 @@ export function createServedAgents(
           'no machine that runs this agent is connected to this process of its seller now: nobody was charged, try again later'
         throw new PeerError('OVERLOADED', reason)
       }
-      // After a crash, our listings are still published while agents register one by one.
-      if (agent === undefined && hosted === undefined && replica.get(id)?.seller_id === sellerId) {
+      // Agents register one by one after the doors are open. After a crash, our listings are still published then.
+      const isExpected = () =>
+        replica.get(id)?.seller_id === sellerId || registry.expected().some((one) => one.id === id)
+      if (agent === undefined && hosted === undefined && isExpected()) {
         throw new PeerError('OVERLOADED', 'this node has just started and does not offer this agent yet; try again')
       }
       return agent

@@ -184,6 +184,8 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     logger: undefined as Logger | undefined,
     calls: [] as string[],
     registered: [] as AgentDefinition[],
+    /** `after`: how many calls came before. */
+    expected: [] as { names: string[]; after: number }[],
     executed: [] as Parameters<OwnNode['execute']>[0][],
     bought: [] as Parameters<OwnNode['buyUrl']>[0][],
   }
@@ -213,6 +215,9 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
       return listing({ name, description, price, price_atomic: `${price}`, model, local: true })
     },
     ownAgents: {
+      expect(definitions) {
+        seen.expected.push({ names: definitions.map(({ name }) => name), after: seen.calls.length })
+      },
       async keep(definition) {
         seen.calls.push('keep')
         seen.registered.push(definition)

@@ -81,6 +81,23 @@ test('an agent that the node refuses is reported, and the node keeps running', a
   expect(JSON.parse(run.stdout)).toMatchObject({ agents: [], warnings: ['Echo is not on the market: at most 100'] })
 })
 
+test('the node knows the agents that it will offer before its doors open, and that no more come', async () => {
+  await writeFile(
+    join(dataDir(), 'agents.yaml'),
+    `agents:
+  - {name: Off, description: d, price: 0, model: builtin/echo, paused: true}
+  - {name: Sum, description: d, price: 0.002, model: builtin/summarize}
+`,
+  )
+  const { seen, parts } = fakeNode()
+  await startAndStop([...echo, '--json'], { parts })
+  expect(seen.calls).toEqual(['start', 'keep', 'register', 'register', 'stop'])
+  expect(seen.expected).toEqual([
+    { names: ['Sum', 'Echo'], after: 0 },
+    { names: [], after: 4 },
+  ])
+})
+
 test('a node whose agents are all off the market does not say that it has no agents', async () => {
   const { parts } = fakeNode({ registerAgent: () => Promise.reject(new CodedError('AGENTS_TOO_MANY', 'at most 100')) })
   const { stdout } = await startAndStop([...echo], { parts })
@@ -206,7 +223,9 @@ test('a data directory that is not a directory is refused first, with the fix', 
 test('an agent that cannot run here and that another process sells is no warning, and is said to be on sale there', async () => {
   const worker = 'agents:\n  - {name: Counter, description: d, price: 0, worker: true}\n'
   await writeFile(join(dataDir(), 'agents.yaml'), worker)
-  const { parts } = fakeNode({ ownAgents: { keep: async () => ({ sold_elsewhere: true }), reload: async () => {} } })
+  const { parts } = fakeNode({
+    ownAgents: { expect: () => {}, keep: async () => ({ sold_elsewhere: true }), reload: async () => {} },
+  })
   const { stdout } = await startAndStop([], { parts })
   expect(stdout).toContain('On sale at other processes of this seller: Counter')
   expect(stdout).not.toMatch(/not on the market|No agents/)

@@ -208,6 +208,8 @@ async function startAndList(
   { config, fromFile, definitions, broken, warnings }: Plan,
   logger: Logger,
 ): Promise<{ listings: Listing[]; elsewhere: ReadonlySet<AgentDefinition> }> {
+  const isOffered = (one: AgentDefinition) => one.paused !== true && !broken.has(one)
+  node.ownAgents.expect(definitions.filter(isOffered))
   await node.start()
   const listings: Listing[] = []
   /** Another process of this seller has a worker for them, for example. */
@@ -215,7 +217,7 @@ async function startAndList(
   for (const definition of definitions) {
     const stored = fromFile.includes(definition)
     try {
-      if (definition.paused === true || broken.has(definition)) {
+      if (!isOffered(definition)) {
         const { sold_elsewhere: isSold } = await node.ownAgents.keep(definition, { stored })
         if (isSold) elsewhere.add(definition)
       } else listings.push(await node.registerAgent(definition, { persist: false, stored }))
@@ -226,6 +228,7 @@ async function startAndList(
         await node.ownAgents.keep(definition, { stored })
     }
   }
+  node.ownAgents.expect([])
   await followFile(node, { config, fromFile, warnings })
   return { listings, elsewhere }
 }

@@ -63,6 +63,7 @@ const codes = {
   NOT_FOUND: 'NOT_FOUND',
   METHOD_NOT_ALLOWED: 'METHOD_NOT_ALLOWED',
   BODY_TOO_LARGE: 'BODY_TOO_LARGE',
+  OVERLOADED: 'BUSY',
 } as const
 
 /** Undefined for a fault of the node. */
