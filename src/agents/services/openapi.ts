@@ -70,7 +70,7 @@ function read(found: Found): ApiOperation {
     key: id === '' ? place : id,
     path: place,
     title: text(operation.summary, 80) || id || place,
-    description: [text(operation.summary), text(operation.description)].filter(Boolean).join('. ') || place,
+    description: sentences(text(operation.summary), text(operation.description)) || place,
     tags: (Array.isArray(operation.tags) ? operation.tags : []).flatMap((tag) => text(tag, 32) || []).slice(0, 4),
     server: serverOf([operation.servers, item.servers, document.servers], from),
     needsKey: false,
@@ -82,6 +82,11 @@ function read(found: Found): ApiOperation {
     if (!(error instanceof SchemaError)) throw error
     return { ...common, found: { problem: error.message } }
   }
+}
+
+function sentences(one: string, other: string): string {
+  if (one === '' || other === '') return one || other
+  return `${/[.!?…。]$/u.test(one) ? one : `${one}.`} ${other}`
 }
 
 function operationOf({ document, item, path, method, operation }: Found, key: Key | undefined) {

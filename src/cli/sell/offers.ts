@@ -25,7 +25,7 @@ export function mcpOffers(offer: McpOffer, runs: Omit<McpTool, 'tool' | 'input_s
       },
     ]
   })
-  const named = [offer.name, offer.version].filter(Boolean).join(' ')
+  const named = [titleOf(offer.name), offer.version].filter(Boolean).join(' ')
   const unsold = offer.tools.flatMap(({ tool, problem }) => (problem === undefined ? [] : [{ key: tool, problem }]))
   const count = offer.tools.length === 1 ? '1 tool' : `${offer.tools.length} tools`
   const what = `an MCP server${named === '' ? '' : `, ${named}`}, protocol ${offer.protocol}, with ${count}`
@@ -53,7 +53,7 @@ export function apiOffers(
     else offers.push(apiOffer(one, made.operation))
   }
   const info = isObject(document.info) ? document.info : {}
-  const named = [info.title, info.version].map((text) => wordsOnly(typeof text === 'string' ? text : '', 80)).join(' ')
+  const named = [info.title, info.version].map((text) => (typeof text === 'string' ? titleOf(text) : '')).join(' ')
   const count = operations.length === 1 ? '1 operation' : `${operations.length} operations`
   const servers = [...new Set(operations.flatMap((one) => given.server ?? one.server ?? []))].slice(0, 3)
   return {
@@ -101,7 +101,7 @@ function isExpected(server: string, from: string | undefined): boolean {
 export function a2aOffer(card: JsonObject, url: string): Service {
   const skills = (Array.isArray(card.skills) ? card.skills : []).filter(isObject)
   const text = (value: unknown, max: number) => (typeof value === 'string' ? wordsOnly(value, max) : '')
-  const title = text(card.name, NAME_LENGTH_MAX)
+  const title = typeof card.name === 'string' ? titleOf(card.name) : ''
   const example = skills
     .flatMap(({ examples }) => (Array.isArray(examples) ? examples : []))
     .find((one) => typeof one === 'string')
@@ -152,6 +152,13 @@ function describe(text: string, schema?: JsonObject): string {
 }
 
 function nameOf(title: string, instead: string): string {
-  const name = wordsOnly(title, NAME_LENGTH_MAX)
-  return /[\p{L}\p{N}]/u.test(name) ? name : wordsOnly(instead, NAME_LENGTH_MAX)
+  const name = titleOf(title)
+  return /[\p{L}\p{N}]/u.test(name) ? name : titleOf(instead)
+}
+
+/** Many titles are sentences, and a name has no full stop at its end. */
+function titleOf(text: string): string {
+  return wordsOnly(text, NAME_LENGTH_MAX)
+    .replace(/[.。]+$/u, '')
+    .trimEnd()
 }
