@@ -49,3 +49,7 @@ export function sendError(response: ServerResponse, error: DoorError, request: I
   if (!request.complete) response.setHeader('connection', 'close')
   sendJson(response, error.body, error.status)
 }
+
+export function refusalOf({ status, headers, body }: DoorError) {
+  return { status, headers, body: JSON.stringify(body) }
+}

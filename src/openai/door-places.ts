@@ -9,10 +9,14 @@ const CALLS = { burst: 60, perSecond: 2, keysMax: 2_000 }
 /** Calls that run at once: of all clients together, and of one token. One token cannot take the places of others. */
 const RUNNING_MAX = { all: 128, each: 64 }
 
-/** How many calls the door serves. */
+/** Bytes of answers that wait for their readers: of one token, and of all. An answer has 4 MiB at most. */
+const UNREAD_BYTES_MAX = { each: 32 * 1024 * 1024, all: 128 * 1024 * 1024 }
+
+/** How many calls the door serves, and how much of their answers may wait in memory. */
 export class DoorPlaces {
   readonly #rates = new TokenBuckets(CALLS)
   readonly #running = new Shares(RUNNING_MAX)
+  readonly #unread = new Shares(UNREAD_BYTES_MAX)
 
   /** Takes a place until the end of the block. @throws DoorError 429 */
   enter(tokenId: string, now: UnixMs): Hold {
@@ -23,6 +27,18 @@ export class DoorPlaces {
     place[Symbol.dispose]()
     throw tooMany('120 calls a minute with one key')
   }
+
+  /** Takes room for what a client has not read of its answer. @returns the limit that refuses, if one does */
+  room(tokenId: string, bytes: number): Hold | 'each' | 'all' {
+    return this.#unread.take(tokenId, bytes)
+  }
+}
+
+/** The SDKs send the request again by themselves. What was bought answers it, because no client has got it. */
+export function tooMuchUnread(): DoorError {
+  const message = 'too many answers wait to be read. Send the same request again: nothing is bought twice'
+  const headers = { 'retry-after': '2' }
+  return new DoorError(message, { status: 503, type: 'server_error', code: 'too_much_unread', headers })
 }
 
 function tooMany(limit: string): DoorError {

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { answerInRoom } from '../lib/answer-room.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
@@ -10,9 +11,9 @@ import type { Search } from '../search/search.ts'
 import { type AnswerForm, chatForm, responsesForm } from './answer-forms.ts'
 import { sendStream, sendWhole } from './answers.ts'
 import { DoorError, internalError, invalidRequest } from './door-error.ts'
-import { decode, readBody, sendError, sendJson, unknownPath } from './door-http.ts'
+import { decode, readBody, refusalOf, sendError, sendJson, unknownPath } from './door-http.ts'
 import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
-import { DoorPlaces } from './door-places.ts'
+import { DoorPlaces, tooMuchUnread } from './door-places.ts'
 import { GivenResults } from './given-results.ts'
 import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
@@ -25,6 +26,8 @@ import { JOIN_MS, SharedCalls } from './shared-calls.ts'
 export type DoorOptions = {
   /** The most that `auto` and `tag:` pay for one call unless the request allows more, in atomic units. */
   maxPriceAtomic: bigint
+  /** A client that reads nothing of a whole answer for this long loses its connection. Default: 60 s. */
+  stalledMs?: number
 }
 
 export type DoorDeps = Omit<ServeDeps, 'known' | 'search' | 'isGiven'> & {
@@ -45,12 +48,17 @@ export type DoorCall = {
   signal: AbortSignal
 }
 
+/** `isRefused`: there was no room in memory for the answer. */
+type CallInRoom = DoorCall & { isRefused(): boolean }
+
 export type Door = { handle(call: DoorCall): Promise<void>; stop(): void }
 
 /** Attempts of one request within this time have keys of one name. A result answers for as long, so it is never asked anew. */
 const KEY_MS = JOIN_MS
 /** How long a result answers a request of which an SDK says that it sends it again. */
 const SENT_AGAIN_MS = 10 * 60_000
+/** The same as for streams: see event-stream.ts. */
+const STALLED_MS = 60_000
 
 /** Agents behind the API that OpenAI's clients speak. */
 export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
@@ -75,17 +83,21 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const places = new DoorPlaces()
 
   async function handle(call: DoorCall): Promise<void> {
-    const { request, response, path } = call
+    const { request, response, path, caller } = call
     response.setHeader('x-request-id', randomUUID())
+    const { isRefused } = answerInRoom(request, response, {
+      take: (bytes) => places.room(caller.tokenId ?? '', bytes),
+      refusal: () => refusalOf(tooMuchUnread()),
+    })
     try {
-      await answer(call, path.split('?', 1)[0]!.replace(/\/$/, ''))
+      await answer({ ...call, isRefused }, path.split('?', 1)[0]!.replace(/\/$/, ''))
     } catch (error) {
       if (response.headersSent || response.destroyed) return void response.destroy()
       sendError(response, known(error), request)
     }
   }
 
-  async function answer(call: DoorCall, path: string): Promise<void> {
+  async function answer(call: CallInRoom, path: string): Promise<void> {
     const { request, response } = call
     const isPost = request.method === 'POST'
     if (!isPost && path === '/models') return sendJson(response, modelList(metered, clock.now()))
@@ -97,7 +109,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     await meter.measure(() => buy(call, kind))
   }
 
-  async function buy({ request, response, caller, signal }: DoorCall, kind: Kind): Promise<DoorOutcome> {
+  async function buy({ request, response, caller, signal, isRefused }: CallInRoom, kind: Kind): Promise<DoorOutcome> {
     const body = await readBody(request)
     const asked = kind.read(body)
     const bytes = Buffer.byteLength(asked.task)
@@ -110,12 +122,14 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
       request,
       response,
       caller,
+      isRefused,
       signal: AbortSignal.any([signal, stopping.signal]),
     })
   }
 
-  async function execute(asked: DoorRequest, form: AnswerForm, call: Omit<DoorCall, 'path'>): Promise<DoorOutcome> {
-    const { request, response, signal } = call
+  async function execute(asked: DoorRequest, form: AnswerForm, call: Omit<CallInRoom, 'path'>): Promise<DoorOutcome> {
+    const { request, response, signal, isRefused } = call
+    const onGiven = (served: Served) => (isRefused() ? undefined : given.note(served))
     const isOperator = call.caller.scope === 'admin'
     const caller = isOperator ? await deps.ownToken() : call.caller
     const live = new LiveCall()
@@ -134,14 +148,16 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     ended.catch(() => undefined)
     if (asked.ignored.length > 0) response.setHeader('x-stoa-ignored', asked.ignored.join(', '))
     const answering = { request: asked, form, now }
-    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven: given.note, known })
-    const outcome = await Promise.race([aborted(signal), ended.then(() => 'answered' as const, outcomeOf)])
+    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven, known })
+    const ending = await Promise.race([aborted(signal), ended.then(() => 'answered' as const, outcomeOf)])
+    const outcome = asked.stream && isRefused() ? 'limited' : ending
     if ((!isFirst || live.isTaken) && outcome !== 'left') meter.joined()
     if (asked.stream) return outcome
     const served = await ended
     sendWhole(answering, response, served)
-    if (outcome === 'answered') given.note(served)
-    return outcome
+    response.setTimeout(options.stalledMs ?? STALLED_MS, () => response.destroy())
+    if (outcome === 'answered') onGiven(served)
+    return isRefused() ? 'limited' : outcome
   }
 
   /** The error as a client may see it. A fault of the node is logged, and its details are hidden. */

@@ -1,5 +1,6 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { answerInRoom } from '../../lib/answer-room.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Meters } from '../../lib/meters.ts'
@@ -7,7 +8,6 @@ import { BODY_BYTES_MAX } from '../../schema/limits.ts'
 import { AgentId } from '../../schema/primitives.ts'
 import type { RequestHandler } from '../server/listener.ts'
 import type { AgentSale } from './agent-sale.ts'
-import { answerInRoom } from './answer-room.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
 import { isMuchUnread, LateRefusals } from './late-refusals.ts'
@@ -149,7 +149,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       if (entered === 'all') own.refusal = entered
       else if (entered !== undefined) own.holds.push(entered)
       held.set(request, own)
-      answerInRoom(request, response, (bytes) => limits.hold(site, bytes))
+      answerInRoom(request, response, { take: (bytes) => limits.hold(site, bytes), refusal: noRoom })
       response.once('close', () => {
         own.isClosed = true
         if (!own.isAtWork) release(own)
@@ -221,6 +221,11 @@ function take(own: Held, taken: Hold | Refusal): void {
 function refused(limit: Refusal): PublicError {
   if (limit === 'each') return tooManyRequests()
   return new PublicError('BUSY', 'this node has too many requests now', { retryAfterSeconds: 2 })
+}
+
+function noRoom(): PublicError {
+  const many = 'too many answers wait to be read: send the same request again, a payment with it buys nothing twice'
+  return new PublicError('BUSY', many, { retryAfterSeconds: 2 })
 }
 
 function isPaid({ headers }: Pick<IncomingMessage, 'headers'>): boolean {

@@ -1,7 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Hold } from '../../lib/hold.ts'
-import { PublicError } from './public-error.ts'
-import type { Refusal } from './public-limits.ts'
+import { Hold } from './hold.ts'
 
 /** What is not read yet of an answer takes no room up to this many bytes. */
 const SMALL_BYTES = 64 * 1024
@@ -15,16 +13,28 @@ type Writing = {
   end(chunk?: Chunk | (() => void), ...more: unknown[]): ServerResponse
 }
 
+/** What a client gets instead of an answer for which there is no room. */
+type Refusal = { status: number; headers: Readonly<Record<string, string>>; body: string }
+
+type RoomOptions = {
+  /** Takes room for so many bytes. Anything but a hold: there is not so much. */
+  take(bytes: number): unknown
+  /** A JSON text as the protocol has it. */
+  refusal(): Refusal
+}
+
 /**
  * Takes room for what a client has not read of its answer, which stays in memory: whoever writes it, at once or piece by
  * piece. Without room the client gets a refusal instead, or loses its connection if the answer has begun. Nothing is lost:
  * what was paid for is stored, and the same request gets it.
+ *
+ * @returns whether the answer was refused or cut off
  */
 export function answerInRoom(
   request: Pick<IncomingMessage, 'complete'>,
   response: ServerResponse,
-  take: (bytes: number) => Hold | Refusal,
-): void {
+  { take, refusal }: RoomOptions,
+): { isRefused(): boolean } {
   const writing = response as unknown as Writing
   const original: Writing = {
     writeHead: writing.writeHead.bind(response),
@@ -60,7 +70,7 @@ export function answerInRoom(
     head = undefined
     if (!request.complete && !response.headersSent) response.setHeader('connection', 'close')
     if (response.headersSent) response.destroy()
-    else refuse(response, original)
+    else refuse(response, original, refusal())
     return false
   }
 
@@ -86,15 +96,16 @@ export function answerInRoom(
   } satisfies Writing)
   response.on('drain', () => room.release())
   response.once('close', () => room.release())
+  return { isRefused: () => isRefused }
 }
 
 /** The room that one answer has. */
 class Room {
-  readonly #take: (bytes: number) => Hold | Refusal
+  readonly #take: (bytes: number) => unknown
   #held = 0
   #parts: Hold[] = []
 
-  constructor(take: (bytes: number) => Hold | Refusal) {
+  constructor(take: (bytes: number) => unknown) {
     this.#take = take
   }
 
@@ -114,10 +125,8 @@ class Room {
   }
 }
 
-function refuse(response: ServerResponse, { writeHead, end }: Writing): void {
+function refuse(response: ServerResponse, { writeHead, end }: Writing, { status, headers, body }: Refusal): void {
   for (const name of ['content-length', 'content-encoding', 'etag']) response.removeHeader(name)
-  const many = 'too many answers wait to be read: send the same request again, a payment with it buys nothing twice'
-  const { status, headers, body } = new PublicError('BUSY', many, { retryAfterSeconds: 2 })
   writeHead(status, { ...headers, 'content-type': 'application/json' })
   end(body)
 }
