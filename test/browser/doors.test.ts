@@ -72,6 +72,43 @@ test('each agent has an address for each kind of client, with what the test foun
   await close()
 })
 
+test('tests of a door that found the same are one line, with their addresses behind it', async () => {
+  const { page, close } = await visit(browser, open.url)
+  await openDoors(page, open)
+  const line = page.getByRole('listitem').filter({ hasText: '2 agents over x402: answers 402' })
+  await line.waitFor()
+  expect(await page.locator('.door-tests > li').count()).toBe(4)
+  const { id } = open.node.listings().find(({ name }) => name === 'Summarizer')!
+  const address = line.getByText(`${open.publicUrl}/x402/${id}`)
+  expect(await address.isVisible()).toBe(false)
+  await line.getByText('2 addresses').press('Enter')
+  await address.waitFor()
+  await line.getByText('Summarizer', { exact: true }).waitFor()
+  await close()
+})
+
+test('an agent whose test found something else has a line of its own', async () => {
+  const { page, close } = await visit(browser, open.url)
+  const ids = open.node.listings().map(({ id }) => id)
+  const test = (id: string | undefined, state: string, text: string) => {
+    return { door: 'http', from: 'here', agent_id: id, url: `${open.publicUrl}/x402/${id}`, state, text }
+  }
+  const tests = [test(ids[0], 'ok', 'answers'), test(ids[1], 'fail', 'is broken'), test('gone', 'ok', 'answers')]
+  await page.route('**/api/doors', async (route) => {
+    const response = await route.fetch()
+    const json = { ...(await response.json()), tests: { at: new Date().toISOString(), tests } }
+    await route.fulfill({ response, json })
+  })
+  await openDoors(page, open)
+  const lines = page.locator('.door-tests > li')
+  await page.getByText('2 agents over x402: answers.').waitFor()
+  expect(await lines.count()).toBe(2)
+  await lines.getByText(/(Translator|Summarizer) over x402: is broken\./).waitFor()
+  await page.getByText('2 addresses').click()
+  await page.getByText('An agent', { exact: true }).waitFor()
+  await close()
+})
+
 test('a test that fails is told with what to do, and a refused test with its reason', async () => {
   const { page, close } = await visit(browser, open.url)
   await page.route('**/api/doors/test', (route) =>
@@ -112,7 +149,11 @@ test.each([
   for (const node of [open, closed]) {
     const { page, close } = await visit(browser, node.url, { viewport, colorScheme })
     await openDoors(page, node)
-    if (node === open) await page.getByText('Translator over x402').waitFor()
+    if (node === open) {
+      await page.getByText('2 agents over x402').waitFor()
+      // The addresses of two doors, opened, must fit too.
+      for (const one of await page.getByText('2 addresses').all()) await one.click()
+    }
     expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
     await close()
   }

@@ -54,7 +54,7 @@ export function TestRuns({ known: { tests, doors }, onTested }: { known: Doors; 
     void test()
   }, [])
 
-  const nameOf = (id: string | undefined) =>
+  const nameOf: NameOf = (id) =>
     doors.flatMap(({ agents }) => agents).find(({ agent_id }) => agent_id === id)?.agent_name
   return (
     <Section
@@ -79,19 +79,13 @@ export function TestRuns({ known: { tests, doors }, onTested }: { known: Doors; 
         error === undefined && <Empty title={busy ? 'The addresses are being tested' : 'Not tested yet'} />
       ) : (
         <ul className="lines door-tests">
-          {tests.tests.map((one, place) => (
-            <li key={`${one.from} ${one.door} ${one.url}`}>
-              <Badge state={one.state} tone={tones[one.state]}>
-                {words[one.state]}
-              </Badge>{' '}
-              {titleOf(one, nameOf(one.agent_id))}: {ended(one.text)}
-              {one.fix !== undefined && one.fix !== tests.tests[place - 1]?.fix && (
-                <span className="figure-note">What to do: {ended(one.fix)}</span>
-              )}
-              <span className="figure-note">
-                <Id value={one.url} ends={0} what="address" />
-              </span>
-            </li>
+          {grouped(tests.tests).map((same, place, all) => (
+            <Finding
+              key={keyOf(same[0]!)}
+              same={same}
+              nameOf={nameOf}
+              isNewFix={same[0]?.fix !== all[place - 1]?.[0]?.fix}
+            />
           ))}
         </ul>
       )}
@@ -99,9 +93,51 @@ export function TestRuns({ known: { tests, doors }, onTested }: { known: Doors; 
   )
 }
 
+/** What was found at one address, or alike at several of a door. A seller with many agents has two for each. */
+function Finding({ same, nameOf, isNewFix }: { same: DoorTest[]; nameOf: NameOf; isNewFix: boolean }) {
+  const [one] = same as [DoorTest]
+  const addresses = same.map(({ agent_id, url }) => (
+    <li key={url}>
+      {same.length > 1 && <span>{nameOf(agent_id) ?? 'An agent'}</span>}
+      <Id value={url} ends={0} what="address" />
+    </li>
+  ))
+  return (
+    <li>
+      <Badge state={one.state} tone={tones[one.state]}>
+        {words[one.state]}
+      </Badge>{' '}
+      {titleOf(same, nameOf)}: {ended(one.text)}
+      {one.fix !== undefined && isNewFix && <span className="figure-note">What to do: {ended(one.fix)}</span>}
+      {same.length === 1 ? (
+        <ul className="figure-note">{addresses}</ul>
+      ) : (
+        <details className="figure-note">
+          <summary>{same.length} addresses</summary>
+          <ul className="lines tested">{addresses}</ul>
+        </details>
+      )}
+    </li>
+  )
+}
+
+type NameOf = (agentId: string | undefined) => string | undefined
+
+const keyOf = ({ from, door, state, text, fix }: DoorTest) => JSON.stringify([from, door, state, text, fix])
+
+/** Tests of one door that found the same, in the order of the first of each. */
+function grouped(tests: readonly DoorTest[]): DoorTest[][] {
+  const groups = new Map<string, DoorTest[]>()
+  for (const one of tests) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
+  return [...groups.values()]
+}
+
 const doorWords: Record<DoorTest['door'], string> = { libp2p: 'peer to peer', http: 'x402', mcp: 'MCP', a2a: 'A2A' }
 
-function titleOf({ door, from }: DoorTest, name: string | undefined): string {
+function titleOf(same: DoorTest[], nameOf: NameOf): string {
+  const [{ door, from, agent_id }] = same as [DoorTest]
   if (from === 'peers') return 'From outside'
+  const name = nameOf(agent_id)
+  if (same.length > 1) return `${same.length} agents over ${doorWords[door]}`
   return name === undefined ? doorWords[door] : `${name} over ${doorWords[door]}`
 }
