@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ChannelConfig, Charge } from '../schema/channel.ts'
 import type { Hex } from '../schema/primitives.ts'
+import { parse, textOf } from './amounts-json.ts'
 import { type ChannelPlace, channelPage } from './channel-page.ts'
 import { toHex } from './hex.ts'
 import { type Leaving, leavingText, readLeaving } from './leaving.ts'
@@ -28,8 +29,13 @@ type OnChain = {
 }
 type EarlyCharge = Charge & { call: string }
 
-/** Money of a channel by this node's own count: what it has put in, and what the log of the chain shows to have left. */
-export type Moved = { in: bigint; out: bigint }
+/** A deposit that the chain has shown. It can be sent until `validBefore`, in Unix seconds, and happens once. */
+type LandedDeposit = Pick<DepositUnderWay, 'amount' | 'salt' | 'validBefore'>
+/**
+ * Money of a channel by this node's own count: what it has put in, and what the log of the chain shows to have left.
+ * `deposits`: the latest that were put in. A reorganization may take one back.
+ */
+export type Moved = { in: bigint; out: bigint; deposits?: readonly LandedDeposit[] }
 
 /** What a channel's charges change: see payments/channels/buyer-channel.ts. */
 export type ChannelSums = {
@@ -286,14 +292,3 @@ function toChannel(row: BuyerChannelRow): StoredChannel {
 
 const depositText = (deposit: DepositUnderWay | undefined) => (deposit === undefined ? null : textOf(deposit))
 const earlyText = (early: StoredChannel['early']) => textOf([...early.values()])
-
-/** JSON in which an amount is its digits and an `n`, so that it reads back as an amount. */
-function textOf(value: unknown): string {
-  return JSON.stringify(value, (_, field: unknown) => (typeof field === 'bigint' ? `${field}n` : field))
-}
-
-function parse<T>(text: string): T {
-  const revive = (_: string, field: unknown) =>
-    typeof field === 'string' && /^[0-9]+n$/.test(field) ? BigInt(field.slice(0, -1)) : field
-  return JSON.parse(text, revive) as T
-}

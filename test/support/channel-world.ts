@@ -2,6 +2,7 @@ import { generatePrivateKey } from 'viem/accounts'
 import { expect } from 'vitest'
 import type { Devnet } from '../../devnet/devnet.ts'
 import { createChannels } from '../../src/buying/channels/channels.ts'
+import { lockedIn } from '../../src/buying/channels/deposits.ts'
 import { channelCalls } from '../../src/chain/batch-settlement.ts'
 import { findTakenOut } from '../../src/chain/channel-outflow.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
@@ -65,12 +66,14 @@ export class ChannelWorld {
     return this.#parts.devnet.chain
   }
 
-  async start(): Promise<this> {
+  /** @param options `snapshot`: `reorganize` takes back the deposit of the first call too */
+  async start({ snapshot = false } = {}): Promise<this> {
     // Worlds before this one have moved the time of the chain.
     const { timestamp } = await this.#chain.client.getBlock()
     for (const clock of Object.values(this.clocks)) clock.set(Number(timestamp) * 1000)
     await this.#chain.fundGas(this.#payer.address)
     await this.#chain.mint(this.#payer.address, 100_000_000n)
+    if (snapshot) await this.snapshot()
     await this.#startSeller()
     await this.#startBuyer()
     // A first call opens the channel.
@@ -280,6 +283,18 @@ export class ChannelWorld {
 
   async #lines() {
     return (await this.#bought()).flatMap(({ id }) => this.buyer.deps.channels!.line(id) ?? [])
+  }
+
+  /** What the buyer has put in and has not seen leave, and what its node last read in its channel. */
+  async held(): Promise<{ locked: bigint; shown: bigint }> {
+    const [channel] = await this.#bought()
+    return { locked: lockedIn([channel!], CHANNEL_ASSET.network), shown: channel!.onChain.balance }
+  }
+
+  /** Lets time pass for all, and on the chain. */
+  async pass(ms: number): Promise<void> {
+    for (const clock of Object.values(this.clocks)) clock.advance(ms)
+    await this.#parts.channels.wait(Math.ceil(ms / 1000))
   }
 
   #bought = () => createBuyerChannels(this.buyer.database).list()

@@ -18,7 +18,7 @@ export const testTerms: ChannelTerms = {
 
 const noSender = () => Promise.reject(new Error('this test has no chain'))
 const DAY_MS = 24 * 60 * 60 * 1000
-type Reader = Pick<ChannelReader, 'channels'> & { takenOut?: MissingDeps['takenOut'] }
+type Reader = Pick<ChannelReader, 'channels'> & Partial<Pick<MissingDeps, 'takenOut'> & MissingDeps['chain']>
 type Seller = Pick<ChannelScript, 'open'> & { reader: Reader }
 /** What the chain shows to have gone has left. */
 const honest: MissingDeps['takenOut'] = async ({ wanted }) => ({ amount: wanted, isWhole: true })
@@ -27,7 +27,8 @@ const honest: MissingDeps['takenOut'] = async ({ wanted }) => ({ amount: wanted,
 export async function scriptedMarket(seller: Seller, { price, calls = 0 }: { price: bigint; calls?: number }) {
   const buyer = new TestBuyer({ open: seller.open })
   const store = createBuyerChannels(buyer.database)
-  const authorizationAt = async () => ({ use: { state: 'unused' } as const, timeMs: buyer.clock.now() })
+  const unused = async () => ({ use: { state: 'unused' } as const, timeMs: buyer.clock.now() })
+  const authorizationAt = seller.reader.authorizationAt ?? unused
   const channels = createChannels(
     { mode: 'auto', aheadCalls: 10, depositMax: 1_000_000n, idleMs: DAY_MS },
     {

@@ -20,6 +20,8 @@ const BACKDATE_SECONDS = 60n
 const MARGIN_SECONDS = 30n
 /** A block this far past the window shows that the deposit will never happen. */
 const FINAL_MARGIN_MS = 30_000
+/** Deposits of a channel that are remembered: more than a reorganization takes back. */
+const LANDED_KEPT = 8
 
 /** Signs a deposit. The caller has it on disk before it leaves, and signs no second one while the chain may take it. */
 export function signedDeposit(
@@ -72,7 +74,9 @@ export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promi
   const { wallet, chain, reader, clock } = deps
   const read = async () => (await reader.channels([line.id]))[0]!
   const landed = (onChain: ChannelState): DepositEnd => {
-    const moved = { ...line.moved, in: line.moved.in + deposit.amount }
+    const { amount, salt, validBefore } = deposit
+    const deposits = [...(line.moved.deposits ?? []), { amount, salt, validBefore }].slice(-LANDED_KEPT)
+    const moved = { ...line.moved, in: line.moved.in + amount, deposits }
     return { onChain, moved, hasLanded: true }
   }
   const isShown = ({ balance }: ChannelState) => balance >= deposit.balanceBefore + deposit.amount

@@ -17,12 +17,17 @@ async function marketOf(lie: (truth: ChannelState) => ChannelState) {
   let lies = false
   let takenOut = 0n
   let isWhole = true
+  let isUsed = true
   const reader = {
     channels: async (ids: readonly Hex[]) => {
       const states = await seller.reader.channels(ids)
       return lies ? states.map(lie) : states
     },
     takenOut: async () => ({ amount: takenOut, isWhole }),
+    authorizationAt: async () => ({
+      use: isUsed ? { state: 'used' as const, txHash: undefined } : { state: 'unused' as const },
+      timeMs: market.buyer.clock.now(),
+    }),
   }
   const market = await scriptedMarket({ open: seller.open, reader }, { price: PRICE })
   const { buyer, line, store } = market
@@ -50,6 +55,10 @@ async function marketOf(lie: (truth: ChannelState) => ChannelState) {
       takenOut = amount
       isWhole = whole
     },
+    /** USDC has not seen the deposit. */
+    undo() {
+      isUsed = false
+    },
     async close(): Promise<void> {
       await market.channels.exits!.leave((await line()).id, { why: 'asked', way: 'withdraw' })
     },
@@ -72,6 +81,42 @@ test('a channel that the RPC shows as empty still counts with what was put in', 
   await market.wanted()
   expect(market.deposits()).toBe(MOST)
   expect(market.failure()).toMatch(/hold 1 USDC and buyer.channel_deposit_max is 1 USDC/)
+})
+
+test('an RPC that hides for days what lies in a channel, and its log, leads to no second deposit', async () => {
+  const market = await marketOf(empty)
+  market.lie()
+  for (let hours = 0; hours < 72; hours++) {
+    market.buyer.clock.advance(60 * 60_000)
+    await until(async () => (await market.line()).channel.onChain.balance === 0n)
+    if (hours % 24 === 0) await market.wanted()
+  }
+  expect([market.deposits(), (await market.stored()).moved.in]).toEqual([MOST, MOST])
+})
+
+test('a deposit that a reorganization took back counts until it can never happen again', async () => {
+  const market = await marketOf(empty)
+  market.lie()
+  market.undo()
+  await market.readAgain(0n)
+  // The window is over. The chain may take one more step back.
+  await market.wanted()
+  expect([market.deposits(), (await market.stored()).moved.in]).toEqual([MOST, MOST])
+  market.buyer.clock.advance(60 * 60_000)
+  await until(async () => (await market.stored()).moved.in === 0n)
+  await market.wanted()
+  expect(market.deposits()).toBe(2n * MOST)
+})
+
+test('a channel whose only deposit was taken back is closed when it can never happen again', async () => {
+  const market = await marketOf(empty)
+  market.lie()
+  market.undo()
+  await market.close()
+  await until(async () => (await market.stored()).leaving?.trouble !== undefined, { timeoutMs: 5_000 })
+  expect((await market.stored()).closedAt).toBeUndefined()
+  market.buyer.clock.advance(80 * 60_000)
+  await until(async () => (await market.stored()).closedAt !== undefined, { timeoutMs: 5_000 })
 })
 
 test('a channel that the RPC shows as claimed counts with what was not signed for', async () => {
