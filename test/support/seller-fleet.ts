@@ -6,6 +6,7 @@ import { reasonOf } from '../../src/lib/errors.ts'
 import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { all } from '../../src/store/query.ts'
+import { channelChain, readSellerChannels } from './channel-trade.ts'
 import { askServer } from './ledger-engine.ts'
 import { discover, type TestNode, testDir } from './loopback-node.ts'
 import { type NodeProcess, startNodeProcess } from './node-process.ts'
@@ -114,11 +115,13 @@ export async function openSellerFleet(
         },
       }
     },
-    /** The runs and the money, when all is settled. `paid`: calls that the chain shows as paid. */
+    /** The runs and the money, when all is settled. `paid`: calls that the chain shows as paid, or that channels owe. */
     async account(): Promise<{ runs: number; different: number; paid: number }> {
       await until(async () => (await askServer(database.address(), UNSETTLED))[0]!.n === 0, WAIT)
       const lines = (await readFile(runs, 'utf8').catch(() => '')).split('\n').filter(Boolean)
-      const paid = Number((await devnet.chain.balanceOf(account)) / PRICE)
+      const charged = (await readSellerChannels(database.address())).reduce((sum, one) => sum + one.charged, 0n)
+      const { totalSettled } = await channelChain(devnet).receiver(account)
+      const paid = Number(((await devnet.chain.balanceOf(account)) + charged - totalSettled) / PRICE)
       return { runs: lines.length, different: new Set(lines).size, paid }
     },
     async schema(): Promise<number> {
