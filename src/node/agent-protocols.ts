@@ -61,6 +61,7 @@ export function createAgentProtocols(options: AgentProtocolsOptions, deps: Agent
       approval: (id) => buyer.approvals.get(id),
       receipts: deps.receipts,
       balance,
+      isStarting: deps.isStarting,
     })
   const a2a = a2aMount(async () => {
     const [{ createA2aServer }, { marketWork }, tools] = await Promise.all([

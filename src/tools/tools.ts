@@ -4,6 +4,7 @@ import type { UrlPurchase } from '../buying/web/buy-url.ts'
 import type { Receipts } from '../ledger/receipts.ts'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError } from '../listings/market-error.ts'
+import { PeerError } from '../protocols/peer-error.ts'
 import { formatPrice, parsePrice } from '../schema/amount.ts'
 import type { ExecutionResult, WalletBalance } from '../schema/api.ts'
 import type { ApprovalRecord } from '../schema/approval.ts'
@@ -43,6 +44,8 @@ export type MarketToolsDeps = {
   approval(id: string): Promise<ApprovalRecord>
   receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
+  /** True while the start has still to host agents of this node. */
+  isStarting(): boolean
 }
 
 /** The result of a tool: its JSON, and the part that another party wrote. */
@@ -164,10 +167,21 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
   return {
     async call(name, args, by) {
       const { scope } = marketTools[name]
-      if (permits(by.caller.scope, scope)) return tools[name](args, by)
-      throw new CodedError('SCOPE_TOO_LOW', `${name} needs a token of the scope ${scope}`)
+      if (!permits(by.caller.scope, scope)) {
+        throw new CodedError('SCOPE_TOO_LOW', `${name} needs a token of the scope ${scope}`)
+      }
+      try {
+        return await tools[name](args, by)
+      } catch (error) {
+        throw deps.isStarting() && error instanceof CodedError && error.code === 'UNKNOWN_AGENT' ? notYet() : error
+      }
     },
   }
+}
+
+function notYet(): PeerError {
+  const reason = 'this node has just started and does not have all of its agents yet; nothing was paid: try again'
+  return new PeerError('OVERLOADED', `no agent with this id is known here; ${reason}`)
 }
 
 export function isMarketTool(name: string): name is MarketToolName {

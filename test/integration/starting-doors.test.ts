@@ -68,6 +68,21 @@ test('a call of an agent that the node will host says to try again, at every doo
   }
 })
 
+test('the tools of the node for its own programs say so too', async () => {
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  clients.push(client)
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${seller.url}/mcp`)))
+  for (const [name, args] of [
+    ['execute_agent', { agent_id: id, task: 'hi', max_price: '0' }],
+    ['quote_agent', { agent_id: id }],
+    ['get_agent', { agent_id: id }],
+  ] as const) {
+    const { isError, _meta } = await client.callTool({ name, arguments: args })
+    const error = { code: 'OVERLOADED', message: expect.stringMatching(/just started/), retryable: true }
+    expect([name, isError, _meta]).toEqual([name, true, { 'stoa/error': error }])
+  }
+})
+
 test('an A2A message to it is refused without a task that has failed', async () => {
   const { json } = await send(`${seller.publicUrl}/a2a/${id}`, {
     headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
