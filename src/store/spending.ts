@@ -10,7 +10,7 @@ export type LimitExceeded = { over: LimitName; spent: bigint; max: bigint }
 export type Expense = { day: string; sellerId: string; tokenId: string | undefined }
 
 /** The sums that a purchase belongs to, as they were read. */
-export type Sums = ReadonlyMap<LimitName, bigint>
+type Sums = ReadonlyMap<LimitName, bigint>
 export type Place = { name: LimitName; period: string; scope: string }
 
 const ADD = `
