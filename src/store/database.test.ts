@@ -37,6 +37,16 @@ test('writes of one turn share one commit, and one that throws takes no other wi
   expect(database.prepare('SELECT key FROM kv ORDER BY key').all()).toEqual([{ key: 'a' }, { key: 'c' }])
 })
 
+test('what a statement of a write keeps aside stays in memory, and what is read may be sorted in files', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const store = () => database.one('PRAGMA temp_store')
+  expect(await database.write(store)).toEqual({ temp_store: 2 })
+  expect(store()).toEqual({ temp_store: 1 })
+  const fails = () => database.run('INSERT INTO nothing VALUES (1)')
+  await expect(database.write(fails)).rejects.toThrow('nothing')
+  expect(store()).toEqual({ temp_store: 1 })
+})
+
 test('close commits everything that waits', async () => {
   const path = scratch()
   const database = openDatabase({ path })

@@ -134,6 +134,9 @@ export function openDatabase(options: DatabaseOptions): Database {
     // A write to a damaged file may damage it further, and the reads it relies on may be wrong.
     if (damaged !== undefined) throw damaged
     try {
+      // A statement that may fail midway copies each page before it changes it, into a file from the eighth page on: the open,
+      // the writes and the close take longer than the statement. What is read may be large, so it sorts in files.
+      sqlite.exec('PRAGMA temp_store = MEMORY')
       prepare('BEGIN IMMEDIATE').run()
       const values = jobs.map((job) => job.run())
       prepare('COMMIT').run()
@@ -143,6 +146,8 @@ export function openDatabase(options: DatabaseOptions): Database {
       const told = asStoreError(error)
       refusal.note(told)
       throw told
+    } finally {
+      sqlite.exec('PRAGMA temp_store = FILE')
     }
   }
 

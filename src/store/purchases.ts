@@ -151,7 +151,9 @@ const UNEARNED_FOR = `
 const SPEND = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL
-  WHERE ${ofOrder()} AND state <> 'released' RETURNING confirmed_at`
+  WHERE ${ofOrder()} AND state <> 'released'`
+/** A statement of its own: SQLite takes twice as long for one that changes a row and returns it. */
+const SPENT = `SELECT confirmed_at FROM authorizations WHERE ${ofOrder()}`
 const SPEND_RELEASED = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL, look_at = NULL
@@ -203,9 +205,9 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       if (paid.onChannel !== undefined) return finishOnChannel({ order, onChannel: paid.onChannel, receipt })
       const spent: readonly Value[] = [named!, ...receipt, order.updatedAt, order.id]
       // SPEND comes first: it locks the authorization, so that nobody releases it before the order ends.
-      const held = together(one<SpentRow>(SPEND, ...spent), putHeldOrder(order, process))
-      const [row] = await database.commit(held, ...noted)
-      if (row !== undefined) return { state: 'spent', confirmation: confirmationOf(row, hasChain), amount: paid.amount }
+      const held = together(run(SPEND, ...spent), one<SpentRow>(SPENT, order.id), putHeldOrder(order, process))
+      const [isSpent, row] = await database.commit(held, ...noted)
+      if (isSpent === 1) return { state: 'spent', confirmation: confirmationOf(row!, hasChain), amount: paid.amount }
       return void (await database.commit(finishLate(putOrder(order, process), spent), ...noted))
     },
     setTxHash: ({ orderId }, txHash, now) => change(orderId, one(SET_TX_HASH, toBytes(txHash), now, orderId)),
