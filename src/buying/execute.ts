@@ -2,7 +2,7 @@ import type { Catalog } from '../listings/catalog.ts'
 import { unknownAgent } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { OPERATOR } from '../schema/caller.ts'
-import type { IdempotencyKeys, KeyedRequest } from '../store/idempotency.ts'
+import type { IdempotencyKeys, KeyedRequest, RequestName } from '../store/idempotency.ts'
 import { type AwaitedDeps, type Awaiting, executingOrder, givenUp, runAwaited } from './awaited-order.ts'
 import type { Budget } from './budget.ts'
 import { type AgainDeps, executeAgain } from './execute-again.ts'
@@ -14,6 +14,8 @@ export type ExecuteRequest = Awaiting & {
   input: string
   /** Highest price of this call, in atomic units. The node's own limit also applies. */
   maxPriceAtomic?: bigint
+  /** Where requests have more than one idempotency key: what this one is called. */
+  named?: RequestName | undefined
 }
 
 export type ExecuteDeps = AgainDeps &
@@ -32,7 +34,8 @@ export type ExecuteDeps = AgainDeps &
  */
 export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promise<ExecutionResult> {
   const { agentId, input, maxPriceAtomic, caller = OPERATOR, signal } = request
-  const keyed = keyedRequest(request.idempotencyKey, caller, ['execute', agentId, input, maxPriceAtomic], deps.keys)
+  const asked = keyedRequest(request.idempotencyKey, caller, ['execute', agentId, input, maxPriceAtomic], deps.keys)
+  const keyed = asked && { ...asked, named: request.named }
   return once(
     keyed,
     deps,

@@ -19,7 +19,7 @@ import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
 import { type DoorRequest, readChat, readResponses } from './request.ts'
-import { KeysInUse, type RequestKeys } from './request-keys.ts'
+import type { RequestKeys } from './request-keys.ts'
 import { answeringAgain, answerTo, type ServeDeps, type Served, serve } from './serve.ts'
 import { JOIN_MS, SharedCalls } from './shared-calls.ts'
 
@@ -68,7 +68,6 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const stopping = new AbortController()
   const meter = new DoorMeter(deps.meters, clock)
   const given = new GivenResults()
-  const keysInUse = new KeysInUse()
   /** What is answered from an order that was made before is not spent again. */
   const metered: ServeDeps = {
     ...deps,
@@ -135,7 +134,6 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     const live = new LiveCall()
     const now = clock.now()
     const { name, keys } = keysOf(asked, caller, request, now)
-    using _key = keysInUse.enter(caller.tokenId ?? '', keys)
     const autoMaxPrice = options.maxPriceAtomic
     let isFirst = false
     const ended = calls.join(name, signal, async (left) => {
@@ -195,9 +193,12 @@ const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailab
 function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: IncomingMessage, now: UnixMs) {
   const given = givenKey(headers)
   if (given !== undefined) {
-    const prefix = `openai:${createHash('sha256').update(given).digest('hex').slice(0, 40)}:`
+    const name = createHash('sha256').update(given).digest('hex').slice(0, 40)
+    const prefix = `openai:${name}:`
     const key = `${prefix}${digest.slice(0, 40)}`
-    const keys: RequestKeys = { key, prefix, answersMs: Number.POSITIVE_INFINITY, isGiven: true }
+    // No key of a client has a space.
+    const named = { key: `openai ${name}`, hash: Buffer.from(digest, 'hex') }
+    const keys: RequestKeys = { key, prefix, answersMs: Number.POSITIVE_INFINITY, named }
     return { name: `${tokenId} ${key}`, keys }
   }
   const prefix = `openai:${digest.slice(0, 40)}:`

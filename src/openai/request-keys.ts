@@ -1,5 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
-import { Hold } from '../lib/hold.ts'
+import type { RequestName } from '../store/idempotency.ts'
 
 /** The idempotency keys of a request. */
 export type RequestKeys = {
@@ -9,31 +9,8 @@ export type RequestKeys = {
   prefix: string
   /** How long a result that was given answers the request when it is sent again. */
   answersMs: number
-  /** True if the client has named the request: the name is for no other one. */
-  isGiven?: boolean
-}
-
-type Use = { key: string; requests: number }
-
-/**
- * The Idempotency-Keys of requests that run. The ledger knows the request of a key once it has an order: until then another
- * request with this key would be bought too.
- */
-export class KeysInUse {
-  readonly #uses = new Map<string, Use>()
-
-  /** Marks the key until the end of the block. @throws CodedError IDEMPOTENCY_CONFLICT if another request has it now */
-  enter(tokenId: string, { prefix, key, isGiven }: RequestKeys): Hold | undefined {
-    if (isGiven !== true) return undefined
-    const name = `${tokenId} ${prefix}`
-    const use = this.#uses.get(name) ?? { key, requests: 0 }
-    if (use.key !== key) throw usedByAnother()
-    this.#uses.set(name, use)
-    use.requests++
-    return new Hold(() => {
-      if (--use.requests === 0) this.#uses.delete(name)
-    })
-  }
+  /** Set if the client has named the request: the name is for no other one, at whatever process it comes. */
+  named?: RequestName | undefined
 }
 
 export function usedByAnother(): CodedError<'IDEMPOTENCY_CONFLICT'> {

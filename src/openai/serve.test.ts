@@ -83,7 +83,11 @@ test.each([
 const result = (output: string) => ({ output, payment: null }) as ExecutionResult
 const paid = { payment: {} }
 const sentAgain: RequestKeys = { ...keys, answersMs: 600_000 }
-const given: RequestKeys = { ...keys, answersMs: Number.POSITIVE_INFINITY, isGiven: true }
+const given: RequestKeys = {
+  ...keys,
+  answersMs: Number.POSITIVE_INFINITY,
+  named: { key: 'openai x', hash: Buffer.alloc(32) },
+}
 
 test.each<[string, object, number, RequestKeys, 'the order' | 'a new one']>([
   ['runs, for however long', { status: 'executing', ...paid }, 3_600_000, keys, 'the order'],

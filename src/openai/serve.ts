@@ -145,7 +145,8 @@ async function attempt(
       input: request.task,
       ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
     }
-    const result = await deps.execute({ ...asked, caller, idempotencyKey, signal, onSigning, onProgress })
+    const { named } = call.keys
+    const result = await deps.execute({ ...asked, caller, idempotencyKey, named, signal, onSigning, onProgress })
     return { agentId: listing.id, result, attempts: number }
   } catch (error) {
     // The guard may have refused right before the signature. An order that cannot be read counts as signed.
@@ -173,9 +174,7 @@ async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: Se
   if (found === undefined) return undefined
   const at = found.key.lastIndexOf('.')
   const key = found.key.slice(0, at)
-  if (keys.isGiven === true && key !== keys.key) {
-    throw usedByAnother()
-  }
+  if (keys.named !== undefined && key !== keys.key) throw usedByAnother()
   return { key, attempt: Number(found.key.slice(at + 1)), order: found.order }
 }
 

@@ -9,8 +9,19 @@ import { RUN_TIME_APART_MS, type RunTime } from './run-time.ts'
 /** How long a key names the same request (D38). Measured in run time, so setting the clock drops no key early. */
 const KEY_LIFE_MS = KEY_HOURS * 60 * 60 * 1000 + RUN_TIME_APART_MS
 
+/**
+ * What a client has called a request whose attempts have keys of their own, and the SHA-256 of its contents. No other request
+ * gets an order under that name.
+ */
+export type RequestName = { key: string; hash: Uint8Array }
 /** A request that must run at most once: its token, its key, the SHA-256 of its contents, and its run time. */
-export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array; at: number }
+export type KeyedRequest = {
+  tokenId: string | undefined
+  key: string
+  hash: Uint8Array
+  at: number
+  named?: RequestName | undefined
+}
 /** What a request created. `execute`: an order whose caller waits; `order`: an order in the background. */
 export type KeyTarget = { kind: 'execute' | 'order' | 'workflow'; id: string }
 
@@ -71,6 +82,12 @@ const PUT = `
   ON CONFLICT (key, token_id) DO UPDATE SET hash = excluded.hash, kind = excluded.kind, target = excluded.target,
     created_at = excluded.created_at, run_ms = excluded.run_ms
   WHERE k.run_ms <= ? OR ${GIVEN_UP}`
+/** A name stays with its contents, whatever becomes of their orders. */
+const NAME = `
+  INSERT INTO idempotency_keys AS k (key, token_id, hash, kind, target, created_at, run_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (key, token_id) DO UPDATE SET hash = excluded.hash, run_ms = excluded.run_ms,
+    target = CASE WHEN k.hash = excluded.hash THEN k.target ELSE excluded.target END
+  WHERE k.hash = excluded.hash OR k.run_ms <= ?`
 
 /** Keys are compared byte by byte, so those with a prefix follow each other. */
 const BEGINNING = "k.key >= ?1 AND k.key < ?2 AND k.token_id IN (?3, ?4) AND k.kind <> 'workflow'"
@@ -112,10 +129,12 @@ export function createIdempotencyKeys(database: LedgerDatabase, runTime: RunTime
  * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
  */
 export function bindKey(request: KeyedRequest, target: KeyTarget, now: UnixMs): Query<void> {
-  const { key, tokenId = '', hash, at } = request
+  const { key, tokenId = '', hash, at, named } = request
+  const values = [target.kind, target.id, now, at, at - KEY_LIFE_MS] as const
   return steps(function* () {
+    if (named !== undefined && (yield* run(NAME, named.key, tokenId, named.hash, ...values)) === 0) throw conflict()
     for (;;) {
-      const bound = yield* run(PUT, key, tokenId, hash, target.kind, target.id, now, at, at - KEY_LIFE_MS)
+      const bound = yield* run(PUT, key, tokenId, hash, ...values)
       if (bound === 1) return
       const known = yield* find(request)
       if (known !== undefined) throw new KeyTaken(known)
@@ -124,9 +143,15 @@ export function bindKey(request: KeyedRequest, target: KeyTarget, now: UnixMs): 
   })
 }
 
-/** Frees the key of a request that the same change refuses. */
-export function freeKey({ key, tokenId = '' }: KeyedRequest): Query<number> {
-  return run('DELETE FROM idempotency_keys WHERE key = ? AND token_id = ?', key, tokenId)
+/** Frees the key of a request that the same change refuses. @param target what it would have created */
+export function freeKey({ key, tokenId = '', named }: KeyedRequest, target: string): Query<number> {
+  const keys = [key, named?.key ?? key]
+  return run(
+    'DELETE FROM idempotency_keys WHERE key IN (?, ?) AND token_id = ? AND target = ?',
+    ...keys,
+    tokenId,
+    target,
+  )
 }
 
 /** True if an order that has failed, with nothing signed, leaves its key free. */
@@ -154,9 +179,11 @@ function find({ key, tokenId = '', hash, at }: KeyedRequest): Query<KeyTarget | 
     const row = yield* one<KeyRow>(FIND, key, tokenId, at - KEY_LIFE_MS)
     if (row === undefined) return undefined
     if (Buffer.compare(row.hash, hash) === 0) return { kind: row.kind, id: row.target }
-    throw new CodedError(
-      'IDEMPOTENCY_CONFLICT',
-      `this idempotency key was sent with another request in the last ${KEY_HOURS} hours: send each request with a key of its own`,
-    )
+    throw conflict()
   })
+}
+
+function conflict(): CodedError<'IDEMPOTENCY_CONFLICT'> {
+  const why = `this idempotency key was sent with another request in the last ${KEY_HOURS} hours`
+  return new CodedError('IDEMPOTENCY_CONFLICT', `${why}: send each request with a key of its own`)
 }

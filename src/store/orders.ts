@@ -136,7 +136,7 @@ function place(
     )
     const refusal = open!.n >= limits.all ? 'full' : own !== undefined && own.n >= limits.perToken ? 'share' : undefined
     if (refusal !== undefined) {
-      if (keyed !== undefined) yield* freeKey(keyed.request)
+      if (keyed !== undefined) yield* freeKey(keyed.request, id)
       return refusal
     }
     yield* putOrder(order, process)
@@ -152,7 +152,7 @@ function giveTask(
   return steps(function* () {
     if (keyed !== undefined) yield* bindKey(keyed.request, { kind: keyed.kind, id }, now)
     const order = yield* oneOrder(GIVE_TASK, task, tokenId ?? null, now, id)
-    if (order === undefined && keyed !== undefined) yield* freeKey(keyed.request)
+    if (order === undefined && keyed !== undefined) yield* freeKey(keyed.request, id)
     return order
   })
 }

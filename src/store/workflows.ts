@@ -178,7 +178,7 @@ function create(
     const refusal =
       open.n >= limits.all ? 'full' : tokenId !== undefined && open.own >= limits.perToken ? 'share' : undefined
     if (refusal !== undefined) {
-      if (request !== undefined) yield* freeKey(request)
+      if (request !== undefined) yield* freeKey(request, id)
       return refusal
     }
     yield* together(

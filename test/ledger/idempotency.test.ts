@@ -102,6 +102,39 @@ onBothEngines((open, openTwo) => {
     expect(await place(database, order(), request(2))).toBe(again.id)
   })
 
+  test('D38, T25: a name is for one request, at whatever process it comes, and whatever becomes of its attempts', async () => {
+    const [one, two] = await openTwo()
+    const attempt = (asked: string, number: number, at = 0): KeyedRequest => {
+      const { hash } = request(at, asked)
+      return { ...request(at, `${asked} at ${number}`), key: `${asked}.${number}`, named: { key: 'a name', hash } }
+    }
+    const orders = [order({ status: 'executing' }), order({ status: 'executing' })]
+    const asked = ['this', 'that'] as const
+    const first = await Promise.all([
+      place(one, orders[0]!, attempt('this', 1)),
+      place(two, orders[1]!, attempt('that', 1)),
+    ])
+    expect(first.toSorted()).toEqual(['IDEMPOTENCY_CONFLICT', 'placed'])
+    const won = first.indexOf('placed')
+    const [mine, other] = won === 0 ? asked : asked.toReversed()
+    const error = { code: 'STORE_AWAY', message: 'why', retryable: true }
+    await one.commit(putOrder({ ...orders[won]!, status: 'failed', error }, one.process))
+    expect(await place(two, order(), attempt(other!, 1))).toBe('IDEMPOTENCY_CONFLICT')
+    // Its next attempt, and one more at the same instant.
+    const next = [order(), order()]
+    const outcomes = await Promise.all([
+      place(one, next[0]!, attempt(mine!, 2, 1)),
+      place(two, next[1]!, attempt(mine!, 2, 1)),
+    ])
+    expect(outcomes.toSorted()).toEqual(['placed', next[outcomes.indexOf('placed')]!.id].toSorted())
+    expect(await place(two, order(), attempt(other!, 1, LIFE_MS))).toBe('IDEMPOTENCY_CONFLICT')
+    expect(await place(two, order(), attempt(other!, 1, LIFE_MS + 1))).toBe('placed')
+    // A key of another token is another one.
+    expect(await place(one, order({ tokenId: 't' }), { ...attempt(mine!, 9, LIFE_MS + 1), tokenId: 't' })).toBe(
+      'placed',
+    )
+  })
+
   test('D38 a refused request leaves its key free', async () => {
     const database = await open()
     const full = createOrderStore(database).place(
@@ -111,6 +144,23 @@ onBothEngines((open, openTwo) => {
     )
     expect(await full).toBe('full')
     expect(await place(database, order(), request(1, 'another'))).toBe('placed')
+    const named = (asked: string) => ({
+      ...request(0, asked),
+      key: asked,
+      named: { key: 'n', hash: Buffer.from(asked) },
+    })
+    const keyed = { request: named('this'), kind: 'execute' as const }
+    expect(await createOrderStore(database).place(order(), { all: 0, perToken: 0 }, keyed)).toBe('full')
+    expect(await place(database, order(), named('that'))).toBe('placed')
+    // What is refused frees no name that it has not taken.
+    expect(
+      await createOrderStore(database).place(
+        order(),
+        { all: 0, perToken: 0 },
+        { ...keyed, request: { ...named('that'), key: 'x' } },
+      ),
+    ).toBe('full')
+    expect(await place(database, order(), named('this'))).toBe('IDEMPOTENCY_CONFLICT')
   })
 
   test('old keys are removed by the run time of the process that has run longest', async () => {
