@@ -28,14 +28,14 @@ const unused: ServeDeps = {
   isGiven: () => true,
 }
 
-type Asking = { of?: RequestKeys; isOperator?: boolean; maxPrice?: bigint | undefined }
+type Asking = { of?: RequestKeys; isOperator?: boolean; maxPrice?: bigint | undefined; signal?: AbortSignal }
 
-function ask(deps: Partial<ServeDeps>, { of = keys, isOperator = false, maxPrice }: Asking = {}) {
+function ask(deps: Partial<ServeDeps>, asking: Asking = {}) {
+  const { of = keys, isOperator = false, maxPrice, signal = new AbortController().signal } = asking
   let isTaken = false
   const following = { onAttempt() {}, onBound() {}, onOutput() {}, onTaken: () => (isTaken = true) }
   const request = { models: ['tag:any'], maxPrice, task: 'x', stream: false } as unknown as DoorRequest
   const caller = { scope: 'spend', tokenId: 't' } as const
-  const { signal } = new AbortController()
   const call = { request, caller, isOperator, autoMaxPrice: 10n, keys: of, now: NOW, following, signal }
   return serve(call, { ...unused, ...deps }).then(
     ({ result: { output } }) => ({ output, isTaken, error: undefined, message: undefined }),
@@ -135,6 +135,26 @@ test.each([
   const again = async () => result('the order')
   const deps = { lastOrder, again, isGiven: () => false, execute: async () => result('a new one') }
   expect((await ask(deps)).output).toBe(answered)
+})
+
+test('T25: a client that waits for an order of another process, whose own client has left, gets one of its own', async () => {
+  const order = {
+    id: 'o',
+    agent_id: 'gone',
+    status: 'executing',
+    updated_at: new Date(NOW).toISOString(),
+  } as OrderRecord
+  const bought: unknown[] = []
+  const execute: ServeDeps['execute'] = async ({ idempotencyKey }) => {
+    bought.push(idempotencyKey)
+    return result('a new one')
+  }
+  const again = async () => 'given up' as const
+  const deps = { lastOrder: async () => ({ key: 'openai:x:2.3', order }), again, execute }
+  expect(await ask(deps)).toMatchObject({ output: 'a new one', error: undefined })
+  expect(bought).toEqual(['openai:x:2.4'])
+  expect(await ask(deps, { signal: AbortSignal.abort(new Error('it has left')) })).toMatchObject({ error: 'canceled' })
+  expect(bought).toHaveLength(1)
 })
 
 test('a key that a client has given to another request is refused', async () => {

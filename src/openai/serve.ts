@@ -97,7 +97,10 @@ const elsewhere: ReadonlySet<string> = new Set([
 export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> {
   const { request, caller, autoMaxPrice, isOperator } = call
   const before = await earlierAttempt(call, deps)
-  if (before !== undefined && answers(before.order, call, deps)) return takeUp(before.order, before.attempt, call, deps)
+  if (before !== undefined && answers(before.order, call, deps)) {
+    const taken = await takeUp(before.order, before.attempt, call, deps)
+    if (taken !== undefined) return taken
+  }
   const { models: names, maxPrice: asked } = request
   const found = candidates({ names, asked, autoMaxPrice, isOperator, maySpend: permits(caller.scope, 'spend') }, deps)
   // The keys of attempts that are over name them for ever.
@@ -190,36 +193,57 @@ function answers(order: OrderRecord, { keys, now }: RoutedCall, { isGiven }: Ser
   return now - Date.parse(order.updated_at) < answersMs
 }
 
-/** Waits for an order that runs, or answers from the ledger. Nothing is bought again. @throws CallFailed */
-async function takeUp(order: OrderRecord, attempts: number, call: RoutedCall, deps: ServeDeps): Promise<Served> {
+/**
+ * Waits for an order that runs, or answers from the ledger. Nothing is bought again.
+ *
+ * @returns undefined if nothing was bought, because all who waited for it at another process have left, and this one has not
+ * @throws CallFailed
+ */
+async function takeUp(
+  order: OrderRecord,
+  attempts: number,
+  call: RoutedCall,
+  deps: ServeDeps,
+): Promise<Served | undefined> {
   const { id: orderId, agent_id: agentId } = order
   call.following.onTaken()
   call.following.onAttempt(agentId, attempts, orderId)
   call.following.onBound()
-  return againOf({ agentId, attempts, isSigned: isBound(order), orderId }, call.signal, deps)
+  const made = { agentId, attempts, isSigned: isBound(order), orderId }
+  const taken = await outcomeOf(made, call.signal, deps)
+  if (taken === undefined && call.signal.aborted) throw givenUp(made)
+  return taken
 }
 
-/** The outcome of an order that was made before. @throws CallFailed */
-async function againOf(
-  made: Made & { orderId: string },
-  signal: AbortSignal,
-  deps: Pick<ServeDeps, 'again'>,
-): Promise<Served> {
+type MadeOrder = Made & { orderId: string }
+type OutcomeDeps = Pick<ServeDeps, 'again'>
+
+/** The outcome of an order that was made before. Undefined: it was given up before anything was signed. @throws CallFailed */
+async function outcomeOf(made: MadeOrder, signal: AbortSignal, deps: OutcomeDeps): Promise<Served | undefined> {
   const { agentId, attempts, orderId } = made
   try {
     const result = await deps.again(orderId, { signal })
-    if (result !== 'given up') return { agentId, attempts, result }
-    throw new CodedError('ORDER_CANCELLED', 'the client left before the payment was signed; nothing was paid')
+    return result === 'given up' ? undefined : { agentId, attempts, result }
   } catch (error) {
     throw new CallFailed(error, made)
   }
 }
 
+function givenUp(made: Made): CallFailed {
+  const message = 'the client left before the payment was signed; nothing was paid'
+  return new CallFailed(new CodedError('ORDER_CANCELLED', message), made)
+}
+
 /** How a call that has ended answers the same request: from its order. What cost nothing may run again. */
-export function answeringAgain(deps: Pick<ServeDeps, 'again'>) {
+export function answeringAgain(deps: OutcomeDeps) {
   const from = (made: Made) => {
     const { orderId } = made
-    return orderId === undefined ? undefined : (signal: AbortSignal) => againOf({ ...made, orderId }, signal, deps)
+    if (orderId === undefined) return undefined
+    return async (signal: AbortSignal) => {
+      const served = await outcomeOf({ ...made, orderId }, signal, deps)
+      if (served === undefined) throw givenUp(made)
+      return served
+    }
   }
   return {
     afterResult: ({ agentId, attempts, result: { order_id: orderId, payment } }: Served) =>
