@@ -36,3 +36,27 @@ test('two changes at once both hold: no limit is lost to the other', async () =>
   expect(await budget.view()).toMatchObject({ deny: ['a-thief'], per_day: '2' })
   expect(await rules.load()).toMatchObject({ deny: { is: ['a-thief'] }, perDay: { is: '2' } })
 })
+
+const account = `0x${'0'.repeat(39)}1`
+
+test.each([
+  ['seller.example', 'https://seller.example', true],
+  ['Seller.Example..', 'https://seller.example', true],
+  ['seller.example:443', 'https://seller.example', true],
+  ['seller.example.:8443', 'https://seller.example:8443', true],
+  ['seller.example', 'https://seller.example:8443', true],
+  ['seller.example:443', 'https://seller.example:8443', false],
+  ['seller.example', 'https://other.seller.example', false],
+  ['nas.lan:80', 'http://nas.lan', true],
+  ['nas.lan:443', 'http://nas.lan', false],
+  ['2606:4700:0:0:0:0:0:1111', 'https://[2606:4700::1111]', true],
+  ['1.1.257', 'https://1.1.1.1', true],
+  [account.toUpperCase().replace('X', 'x'), 'https://seller.example', true],
+  ['12D3KooWseller', 'https://seller.example', false],
+])('T41: the rule %s is about %s: %s', (party, origin, isAbout) => {
+  const sellerId = `${origin}#${account}`
+  const purchases = createPurchases(openDatabase({ path: ':memory:' }))
+  const allows = (rules: object) =>
+    testBudget(rules, { clock: new HandClock(), purchases }).allows({ agentId: `${origin}/run`, sellerId })
+  expect([allows({ deny: [party] }), allows({ allow: [party] })]).toEqual([!isAbout, isAbout])
+})

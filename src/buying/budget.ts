@@ -22,6 +22,7 @@ import {
   type StoredRules,
 } from './budget-rules.ts'
 import { isHeld } from './tokens.ts'
+import { namedOnWeb, namesOnWeb } from './web/seller-names.ts'
 
 type BudgetDeps = {
   clock: Clock
@@ -69,8 +70,9 @@ function partiesRefused(
 ): string | undefined {
   if (deny.length === 0 && allow.length === 0) return undefined
   const names = [agentId, sellerId, didOrNothing(sellerId)]
-  const onWeb = webNames(sellerId)
-  const isNamed = (party: string) => names.includes(party) || onWeb.includes(party.toLowerCase())
+  const onWeb = namesOnWeb(sellerId)
+  const isOnWeb = (party: string) => onWeb.length > 0 && namedOnWeb(party).some((name) => onWeb.includes(name))
+  const isNamed = (party: string) => names.includes(party) || isOnWeb(party)
   if (deny.some(isNamed)) return 'the budget denies this seller or agent (stoa budget)'
   if (allow.length === 0 || allow.some(isNamed)) return undefined
   return 'the budget allows other sellers and agents only (stoa budget)'
@@ -245,12 +247,6 @@ function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {
 function least(one: bigint | undefined, other: bigint | undefined): bigint | undefined {
   if (one === undefined || other === undefined) return one ?? other
   return one < other ? one : other
-}
-
-/** A seller over HTTP is named by its host, and by the account that it is paid by. */
-function webNames(sellerId: string): readonly string[] {
-  const url = sellerId.includes('://') ? new URL(sellerId) : undefined
-  return url === undefined ? [] : [url.host, url.hostname, url.hash.slice(1)]
 }
 
 /** A peer id without an Ed25519 key has no DID. */

@@ -1,0 +1,20 @@
+import { isIPv6 } from 'node:net'
+
+const DEFAULT_PORTS = { 'https:': '443', 'http:': '80' } as const
+
+/** What rules may call a seller over HTTP: its host, its host and port, and the account that it is paid by. */
+export function namesOnWeb(sellerId: string): readonly string[] {
+  const url = sellerId.includes('://') ? new URL(sellerId) : undefined
+  if (url === undefined) return []
+  const { hostname, port, protocol, hash } = url
+  const known = DEFAULT_PORTS[protocol as keyof typeof DEFAULT_PORTS]
+  return [hostname, `${hostname}:${port || known}`, hash.slice(1)]
+}
+
+/** What a rule says, as `namesOnWeb` spells it. A rule in a spelling that no URL keeps would hold for nobody. */
+export function namedOnWeb(party: string): readonly string[] {
+  const port = isIPv6(party) ? '' : (/:[0-9]+$/.exec(party)?.[0] ?? '')
+  const host = party.slice(0, party.length - port.length).replace(/\.+$/, '')
+  const spelled = URL.parse(`https://${isIPv6(host) ? `[${host}]` : host}`)?.hostname
+  return [party.toLowerCase(), ...(spelled === undefined ? [] : [spelled + port])]
+}
