@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { madePayment } from '../../src/ledger/payment-record.ts'
-import { countIntoSums } from '../../src/payments/channels/buyer-channel.ts'
+import { adoptStatement, countIntoSums, reopenAtBuyer } from '../../src/payments/channels/buyer-channel.ts'
 import type { Charge } from '../../src/schema/channel.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type BuyerChannels, createBuyerChannels, type StoredChannel } from '../../src/store/buyer-channels.ts'
@@ -157,6 +157,26 @@ onBothEngines((open) => {
     ])
     expect(await sumsOf(id)).toMatchObject({ charged: 20n, seq: 2, stopped: 'why' })
     expect((await channels.get(id))!.mark).toBe(100_000n)
+  })
+
+  test('what a seller proves is taken over beside the charges on disk, and lowers no mark', async () => {
+    const { id, config } = await opened()
+    const [early, late] = [await called(id), await called(id)]
+    await finish(early, { amount: 500n, total: 30_500n, seq: 5 })
+    const signature = randomHex(65)
+    const voucher = { channelId: id, maxClaimableAmount: 35_000n, signature }
+    const statement = { charged: 30_000n, seq: 4, voucher }
+    // The mark rises after the statement has come. What is counted next is stored in the same turn.
+    const take = (channel: StoredChannel) =>
+      adoptStatement(reopenAtBuyer({ ...channel, inFlight: new Map() }), statement, 20_000n)
+    await Promise.all([
+      channels.raiseMark(id, 40_000n),
+      channels.adopt(id, take),
+      finish(late, { amount: 700n, total: 31_200n, seq: 6 }),
+    ])
+    expect(await sumsOf(id)).toEqual({ charged: 31_200n, seq: 6, early: [], inFlight: 0, stopped: undefined })
+    expect(await channels.get(id)).toMatchObject({ mark: 40_000n, statedSeq: 4, config })
+    expect(await channels.adopt(id, take)).toBe(false)
   })
 
   test('a charge that comes early waits on disk for the one before it', async () => {

@@ -1,6 +1,7 @@
 import { largest, smallest } from '../../lib/bigints.ts'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
+import { createLane } from '../../lib/lane.ts'
 import {
   adoptStatement,
   type BuyerChannel,
@@ -16,12 +17,12 @@ import {
 } from '../../payments/channels/buyer-channel.ts'
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
 import { spendableOf } from '../../payments/channels/seller-channel.ts'
-import { checkVoucher } from '../../payments/voucher.ts'
 import type { ChannelPayment, ChannelStatement, SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { BuyerChannels, DepositUnderWay, LoadedChannel, Moved } from '../../store/buyer-channels.ts'
 import type { Leaving } from '../../store/leaving.ts'
 import { ChannelShort } from './channel-short.ts'
+import { provenStatement } from './proven-statement.ts'
 import { signCeiling } from './sign-ceiling.ts'
 import type { WaitingCall, WantedCall } from './wanted-call.ts'
 
@@ -60,7 +61,8 @@ export class ChannelLine {
   /** The number of each call's charge. A result that could not be stored is asked for again, and comes with its charge. */
   readonly #counted = new BoundedMap<string, number>(COUNTED_MAX)
   #isTurning = false
-  #marking: Promise<void> = Promise.resolve()
+  /** One after the other: a lower mark that reaches the disk last would leave it below what was signed. */
+  readonly #marking = createLane()
   /** Whether the seller has answered for this channel, so that it knows its terms. */
   #isKnown = false
 
@@ -189,16 +191,18 @@ export class ChannelLine {
   }
 
   /** Takes over the seller's count, if a voucher above the mark proves that this node has lost records. */
-  async adopt({ counted, voucher }: ChannelStatement): Promise<boolean> {
-    if (counted === undefined || voucher === undefined) return false
-    const verdict = checkVoucher(this.#channel.config, voucher, this.#deps.chainId)
-    if (!verdict.ok) return false
-    const statement = { charged: counted.total, seq: counted.seq, voucher: verdict.voucher }
-    const adopted = adoptStatement(this.#channel, statement)
-    if (adopted === undefined) return false
-    await this.#deps.store.adopt(adopted)
-    this.#channel = adoptStatement(this.#channel, statement) ?? this.#channel
-    return true
+  async adopt(said: ChannelStatement): Promise<boolean> {
+    const { mark, config } = this.#channel
+    const statement = provenStatement(said, config, this.#deps.chainId)
+    if (statement === undefined) return false
+    const take = (channel: BuyerChannel) => adoptStatement(channel, statement, mark)
+    return this.#marking(async () => {
+      if (take(this.#channel) === undefined) return false
+      // Charges may be here that are not on disk yet: each counts on as it is.
+      await this.#deps.store.adopt(this.id, (stored) => take(reopenAtBuyer({ ...stored, inFlight: new Map() })))
+      this.#set(take(this.#channel) ?? this.#channel)
+      return true
+    })
   }
 
   /** True if what the seller states cannot come from calls of this node. */
@@ -232,16 +236,13 @@ export class ChannelLine {
     this.#sendAll(reserved.flat())
   }
 
-  /** One after the other: a lower mark that reaches the disk last would leave it below what was signed. */
   #raise(mark: bigint): Promise<void> {
-    const raised = this.#marking.then(async () => {
+    return this.#marking(async () => {
       if (mark <= this.#channel.mark) return
       await this.#deps.store.raiseMark(this.id, mark)
       faultPoint('buyer:mark-raised')
       this.#channel = raiseMark(this.#channel, mark)
     })
-    this.#marking = raised.catch(() => {})
-    return raised
   }
 
   /** The calls that the deposits cover, in their order. The others are refused. */

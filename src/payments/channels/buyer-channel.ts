@@ -220,12 +220,16 @@ export type Statement = {
  * has: a buyer that has all its records believes them, or a seller could state its way up to each ceiling. Undefined:
  * the statement proves nothing.
  *
+ * @param mark the mark when the statement came. It may have risen since
  * @internal Exported for its test.
  */
-export function adoptStatement(channel: BuyerChannel, statement: Statement): BuyerChannel | undefined {
-  const { charged, seq, voucher } = statement
-  const signed = voucher.maxClaimableAmount
-  if (signed <= channel.mark || charged > signed || charged < channel.onChain.totalClaimed) return undefined
+export function adoptStatement(
+  channel: BuyerChannel,
+  { charged, seq, voucher }: Statement,
+  mark = channel.mark,
+): BuyerChannel | undefined {
+  const stated = voucher.maxClaimableAmount
+  if (stated <= mark || charged > stated || charged < channel.onChain.totalClaimed) return undefined
   if (charged <= channel.charged || seq <= channel.seq) return undefined
   const early = new Map(channel.early)
   let { inFlight } = channel
@@ -234,7 +238,11 @@ export function adoptStatement(channel: BuyerChannel, statement: Statement): Buy
     early.delete(number)
     inFlight = inFlight.without(call)
   }
-  return { ...channel, charged, seq, statedSeq: seq, signed, mark: signed, early, inFlight }
+  const signed = largest(stated, channel.signed)
+  const above = { signed, mark: largest(stated, channel.mark) }
+  const adopted = { ...channel, ...above, charged, seq, statedSeq: seq, early, inFlight }
+  const next = early.get(seq + 1)
+  return next === undefined ? adopted : countNext(adopted, next)
 }
 
 /**

@@ -57,9 +57,11 @@ const voucherOf = (ceiling: bigint): SignedVoucher => ({
   ...{ channelId: id, maxClaimableAmount: ceiling, signature: `0x${'5a'.repeat(65)}` },
 })
 
-type Order = { asked: bigint; state: 'open' | 'dropped' | 'done' }
-type Request = { calls: [string, bigint][]; voucher: SignedVoucher; count: { total: bigint; seq: number } }
-type Answer = { call: string; charge: Charge | undefined }
+/** `sent`: the number of the request that it was sent by last. */
+type Order = { asked: bigint; state: 'open' | 'dropped' | 'done'; sent: number }
+type Request = { no: number; calls: [string, bigint][]; voucher: SignedVoucher; count: { total: bigint; seq: number } }
+/** `to`: the request that it answers. */
+type Answer = { call: string; charge: Charge | undefined; to: number }
 
 /** A buyer, a seller and the contract, with a network that loses and reorders, and disks that survive. */
 class World {
@@ -79,6 +81,9 @@ class World {
   seller: SellerChannel
   sellerDisk: SellerChannel
   readonly running = new Map<string, bigint>()
+  /** By which request each call was begun. */
+  readonly begunBy = new Map<string, number>()
+  #requests = 0
   /** What the seller has delivered, with its charge. On its disk. */
   readonly results = new Map<string, Charge>()
   readonly requests: Request[] = []
@@ -112,47 +117,58 @@ class World {
     const voucher = 'voucher' in plan ? plan.voucher : voucherOf(plan.ceiling)
     if (voucher.maxClaimableAmount > this.highestSigned) this.highestSigned = voucher.maxClaimableAmount
     this.buyer = sendCalls(this.buyer, isResend ? [] : calls.map(([id, asked]) => ({ id, asked })), voucher)
-    for (const [call, asked] of calls) this.orders.set(call, { asked, state: 'open' })
+    for (const [call, asked] of calls) this.orders.set(call, { asked, state: 'open', sent: 0 })
+    const no = this.#number(calls)
     const { sum } = this.buyer.inFlight
     if (sum > this.mostAtOnce) this.mostAtOnce = sum
     this.buyerDisk = { ...this.buyerDisk, inFlight: this.buyer.inFlight }
     const { charged: total, seq } = this.buyer
-    this.requests.push({ calls, voucher, count: { total, seq } })
+    this.requests.push({ no, calls, voucher, count: { total, seq } })
     return true
   }
 
+  /** Only the answer to the last request with a call is waited for. */
+  #number(calls: [string, bigint][]): number {
+    const no = ++this.#requests
+    for (const [call] of calls) this.orders.get(call)!.sent = no
+    return no
+  }
+
   /** A request arrives. */
-  arrive({ calls, voucher, count }: Request): void {
+  arrive({ no, calls, voucher, count }: Request): void {
     this.seller = takeCount(takeVoucher(this.seller, voucher), count)
     for (const [call, asked] of calls) {
       const charge = this.results.get(call)
-      if (charge !== undefined) this.answers.push({ call, charge })
+      if (charge !== undefined) this.answers.push({ call, charge, to: no })
       else if (this.running.has(call)) continue
       else if (shortageOf(this.seller, asked) === undefined) {
         this.seller = reserveCall(this.seller, asked)
         this.running.set(call, asked)
-      } else this.answers.push({ call, charge: undefined })
+        this.begunBy.set(call, no)
+      } else this.answers.push({ call, charge: undefined, to: no })
     }
   }
 
   finish(call: string, part: number): void {
     const asked = this.running.get(call)!
+    const to = this.begunBy.get(call)!
     this.running.delete(call)
     if (part < 0) {
       this.seller = releaseCall(this.seller, asked)
-      this.answers.push({ call, charge: undefined })
+      this.answers.push({ call, charge: undefined, to })
       return
     }
     const { channel, charge } = chargeCall(this.seller, { asked, amount: (asked * BigInt(part)) / 10n })
     this.seller = channel
     this.sellerDisk = { ...channel, asked: 0n }
     this.results.set(call, charge)
-    this.answers.push({ call, charge })
+    this.answers.push({ call, charge, to })
   }
 
-  hear({ call, charge }: Answer): void {
+  hear({ call, charge, to }: Answer): void {
     const order = this.orders.get(call)!
-    if (order.state === 'done') return
+    // A buyer asks for a call again after it has lost the answer of before. That a call was refused then says nothing of now.
+    if (order.state === 'done' || (charge === undefined && to !== order.sent)) return
     if (charge === undefined) {
       this.buyer = dropCall(this.buyer, call)
       order.state = 'dropped'
@@ -263,7 +279,8 @@ class World {
       if (lost.length === 0) return
       const calls = lost.map(([call, { asked }]): [string, bigint] => [call, asked])
       // An open call is asked for again. If it was given up and ran all the same, its result is asked for.
-      if (!this.send(calls, true)) this.arrive({ calls, voucher: voucherOf(0n), count: { total: 0n, seq: 0 } })
+      if (!this.send(calls, true))
+        this.arrive({ no: this.#number(calls), calls, voucher: voucherOf(0n), count: { total: 0n, seq: 0 } })
     }
     expect.unreachable('something stays open')
   }
@@ -515,6 +532,13 @@ describe('the buyer', () => {
     // One that came early, and is in that sum, is not in flight any more.
     const early = countCharge(buyer, { call: 'a', asked: 10n, charge: { amount: 9n, total: 29n, seq: 3 } })
     expect(adoptStatement(early, { charged: 30n, seq: 4, voucher: voucherOf(35n) })!.inFlight.size).toBe(0)
+    // One that came early, and is the next after that sum, is counted, and so are those after it.
+    const next = countCharge(buyer, { call: 'a', asked: 10n, charge: { amount: 2n, total: 32n, seq: 5 } })
+    const after = adoptStatement(next, { charged: 30n, seq: 4, voucher: voucherOf(35n) })!
+    expect(after).toMatchObject({ charged: 32n, seq: 5, statedSeq: 4, stopped: undefined })
+    expect([after.inFlight.size, after.early.size]).toEqual([0, 0])
+    const later = countCharge(after, { call: 'b', asked: 10n, charge: { amount: 1n, total: 33n, seq: 6 } })
+    expect(later).toMatchObject({ charged: 33n, seq: 6 })
     // All that this buyer has signed is within its mark: it has all its records.
     expect(adoptStatement(buyer, { charged: 10n, seq: 4, voucher: voucherOf(10n) })).toBeUndefined()
     expect(adoptStatement(buyer, { charged: 36n, seq: 4, voucher: voucherOf(35n) })).toBeUndefined()
