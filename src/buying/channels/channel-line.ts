@@ -194,8 +194,7 @@ export class ChannelLine {
   async adopt(said: ChannelStatement): Promise<boolean> {
     const { mark, config } = this.#channel
     const statement = provenStatement(said, config, this.#deps.chainId)
-    if (statement === undefined) return false
-    const take = (channel: BuyerChannel) => adoptStatement(channel, statement, mark)
+    const take = (channel: BuyerChannel) => statement && adoptStatement(channel, statement, mark)
     return this.#marking(async () => {
       if (take(this.#channel) === undefined) return false
       // Charges may be here that are not on disk yet: each counts on as it is.
