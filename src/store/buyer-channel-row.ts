@@ -53,6 +53,8 @@ export type StoredChannel = ChannelSums & {
   sellerId: string
   network: string
   deposit: DepositUnderWay | undefined
+  /** The tokens whose calls have asked for deposits into it. */
+  tokenIds: readonly string[]
   /** An agent of its seller, by which the seller is found. Undefined: unknown. */
   agentId?: string | undefined
   /** Set when this node takes its money out. No call is paid by the channel from then on. */
@@ -82,6 +84,7 @@ export type BuyerChannelRow = {
   early: string
   stopped: string | null
   deposit: string | null
+  tokens: string | null
   agent_id: string | null
   leaving: string | null
   closed_at: number | null
@@ -97,6 +100,7 @@ export function valuesOf(channel: StoredChannel) {
     ...[seq, statedSeq, earlyText(early), stopped ?? null, depositText(channel.deposit), channel.agentId ?? null],
     leavingText(channel.leaving),
     ...[channel.createdAt, channel.usedAt, channel.createdAt, textOf(channel.moved)],
+    channel.tokenIds.length === 0 ? null : JSON.stringify(channel.tokenIds),
   ]
 }
 
@@ -127,6 +131,7 @@ export function toChannel(row: BuyerChannelRow): StoredChannel {
     early: new Map(parse<EarlyCharge[]>(row.early).map((charge) => [charge.seq, charge])),
     stopped: row.stopped ?? undefined,
     deposit: row.deposit === null ? undefined : parse<DepositUnderWay>(row.deposit),
+    tokenIds: row.tokens === null ? [] : (JSON.parse(row.tokens) as string[]),
     agentId: row.agent_id ?? undefined,
     leaving: readLeaving(row.leaving),
     closedAt: row.closed_at ?? undefined,

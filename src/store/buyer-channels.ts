@@ -81,9 +81,9 @@ const IN_FLIGHT = `
   WHERE a.channel IS NOT NULL AND a.state = 'reserved' AND `
 const PUT = `
   INSERT INTO buyer_channels (id, config, seller_id, network, on_chain, mark, charged, seq, stated_seq, early, stopped,
-    deposit, agent_id, leaving, created_at, used_at, updated_at, moved, owner)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO UPDATE SET deposit = excluded.deposit, updated_at = excluded.updated_at`
+    deposit, agent_id, leaving, created_at, used_at, updated_at, moved, tokens, owner)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE SET deposit = excluded.deposit, updated_at = excluded.updated_at, tokens = excluded.tokens`
 /** A mark never falls, in whatever order its changes are stored. It is decimal text: the longer one is larger. */
 const MARK = `
   UPDATE buyer_channels SET mark = ?1
@@ -119,8 +119,11 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
       database.commit(
         steps(function* () {
           yield* lock('channel deposits')
-          if (!isAllowed((yield* all<BuyerChannelRow>(SELECT)).map(toChannel))) return false
-          yield* run(PUT, ...valuesOf(channel), process)
+          const known = (yield* all<BuyerChannelRow>(SELECT)).map(toChannel)
+          if (!isAllowed(known)) return false
+          const { tokenIds = [] } = known.find(({ id }) => id === channel.id) ?? {}
+          const ofAll = new Set([...tokenIds, ...channel.tokenIds])
+          yield* run(PUT, ...valuesOf({ ...channel, tokenIds: [...ofAll] }), process)
           return true
         }),
       ),

@@ -217,6 +217,10 @@ export const migrations: readonly string[] = [
   -- Runs that their callers canceled: among those with an error, they alone do not count as failed.
   CREATE INDEX exchanges_canceled ON exchanges (id) WHERE error = 'the task was canceled';
   `,
+  `
+  -- The tokens whose calls have asked for deposits into a channel, as JSON: they lock no more than they may spend. NULL: none.
+  ALTER TABLE buyer_channels ADD COLUMN tokens TEXT;
+  `,
 ]
 
 /** Writes the check of a column with one comparison for each value, instead of a list. */

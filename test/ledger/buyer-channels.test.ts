@@ -93,7 +93,7 @@ onBothEngines((open) => {
     const withdrawal = { amount, initiatedAt: 7 }
     const onChain = { balance: amount, totalClaimed: 3n, withdrawal, refundNonce: 4n }
     const early = new Map([[3, { amount: 1n, total: 9n, seq: 3, call: randomHex() }]])
-    const channel = await opened({ onChain, mark: amount, early, deposit: { amount, ...signed } })
+    const channel = await opened({ onChain, mark: amount, early, deposit: { amount, ...signed }, tokenIds: ['one'] })
     const inFlight = new Map([[early.get(3)!.call, 1n]])
     expect(await channels.ofProcess()).toEqual([{ ...channel, inFlight }])
     const changed = { onChain: { ...onChain, withdrawal: undefined }, moved: { in: amount, out: 7n } }
@@ -102,6 +102,14 @@ onBothEngines((open) => {
     expect(await channels.list()).toEqual([{ ...channel, ...changed }])
     await channels.depositEnded(channel.id, changed, now)
     expect(await channels.list()).toEqual([{ ...channel, ...changed, deposit: undefined }])
+  })
+
+  test('a channel keeps the tokens whose calls have asked for its deposits', async () => {
+    const { deposit: _, ...first } = await opened({ tokenIds: ['one'] })
+    for (const tokenIds of [['two'], [], ['one', 'three']]) {
+      await channels.putDeposit({ ...first, deposit: undefined, tokenIds }, () => true)
+    }
+    expect(await channels.list()).toEqual([{ ...first, deposit: undefined, tokenIds: ['one', 'two', 'three'] }])
   })
 
   test('a deposit that the rules forbid is not stored', async () => {

@@ -15,7 +15,7 @@ export function payingChannelOf(changes: Partial<StoredChannel> = {}): StoredCha
     onChain: { balance: 100_000n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n },
     moved: { in: 100_000n, out: 0n },
     ...{ mark: 20_000n, charged: 0n, seq: 0, statedSeq: 0, early: new Map(), stopped: undefined },
-    ...{ deposit: undefined, createdAt: channelsSince, usedAt: channelsSince },
+    ...{ deposit: undefined, tokenIds: [], createdAt: channelsSince, usedAt: channelsSince },
     ...changes,
   }
 }

@@ -28,7 +28,6 @@ import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './of
 import { PayeeCalls } from './payee-calls.ts'
 import { type AskedDeposit, type CallPayer, type LockRules, placeDeposit } from './place-deposit.ts'
 import { ChannelReadings } from './readings.ts'
-import { TokenLocks } from './token-locks.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
@@ -103,7 +102,6 @@ class ChannelBook implements Channels {
   readonly #signer: ChannelSigner
   readonly #lines = new Map<Hex, ChannelLine>()
   readonly #calls = new PayeeCalls()
-  readonly #locks = new TokenLocks((id) => this.line(id))
   /** Sellers with a deposit under way, or that are left alone until then, and why. */
   readonly #busy = new Map<string, { until: number; failure?: string }>()
   readonly #readings: ChannelReadings | undefined
@@ -236,14 +234,12 @@ class ChannelBook implements Channels {
   }
 
   async #deposit(offer: Offer, line: ChannelLine | undefined, asked: AskedDeposit): Promise<Hex> {
-    return this.#locks.place(asked.payer, async (payer) => {
-      const { stored, deposit } = await placeDeposit(offer, { ...asked, payer, line }, this.#options, this.#deps)
-      faultPoint('buyer:deposit-stored')
-      if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
-      else line.deposit = deposit
-      this.#looks.soon()
-      return stored.id
-    })
+    const { stored, deposit } = await placeDeposit(offer, { ...asked, line }, this.#options, this.#deps)
+    faultPoint('buyer:deposit-stored')
+    if (line === undefined) this.#open({ ...stored, inFlight: new Map() })
+    else line.deposit = deposit
+    this.#looks.soon()
+    return stored.id
   }
 
   #noteFailure(err: unknown): void {

@@ -23,6 +23,8 @@ type Market = {
   dailyBudget?: bigint
   hasNoContract?: boolean
   isOnChannelsOnly?: boolean
+  /** That of another process. */
+  database?: TestBuyer['database']
 }
 
 /** A node that opens channels where nobody has told it to. */
@@ -32,6 +34,7 @@ async function marketOf({
   funds,
   minDeposit = 100_000n,
   dailyBudget,
+  database,
   ...said
 }: Market = {}) {
   const seller = new ChannelScript(price)
@@ -41,7 +44,8 @@ async function marketOf({
     told.push(`${text}`)
     if (err instanceof Error) failures.push(err.message)
   }
-  const buyer = new TestBuyer({ open: seller.open, ...(dailyBudget !== undefined && { dailyBudget }) })
+  const kept = { ...(dailyBudget !== undefined && { dailyBudget }), ...(database && { database }) }
+  const buyer = new TestBuyer({ open: seller.open, ...kept })
   const store = createBuyerChannels(buyer.database)
   const { opensByRule = true } = said
   const noContract = { channels: () => Promise.reject(new ChainError('CHAIN_UNAVAILABLE', 'no contract answers')) }
@@ -147,6 +151,31 @@ test('calls of one token lock no more than it may spend at all sellers together'
     100_000n,
     100_000n,
   ])
+})
+
+test('calls of one token lock no more than it may spend, at whatever process, and after a restart', async () => {
+  const first = await marketOf()
+  const ends = { expiresAt: undefined, revokedAt: undefined }
+  const token = { id: 'cheap', name: 'cheap', scope: 'spend', hash: new Uint8Array(32), createdAt: 1, ...ends } as const
+  await createTokenStore(first.buyer.database).add({ ...token, budget: undefined, perDay: 250_000n }, 10)
+  const caller = { scope: 'spend', tokenId: token.id } as const
+  expect(await first.called('always', caller)).toEqual([100_000n])
+  const { buyer, store, told, failures } = await marketOf({ database: first.buyer.database })
+  const { id, ...listing } = [...buyer.market.values()].find(({ price }) => price === PRICE)!
+  for (const name of ['second', 'third']) {
+    const other = { ...listing, id: `${name}-${id}`, seller_id: name }
+    buyer.list(other)
+    const before = (await store.list()).length
+    await buyer.execute({ agentId: other.id, channel: 'always', caller }).catch(() => {})
+    await until(async () => told.length > 0 || (await store.list()).length > before)
+  }
+  expect((await store.list()).map(({ sellerId }) => sellerId)).toEqual(['second', 'seller'])
+  expect(failures).toEqual([expect.stringMatching(/the token of this call may lock 0.05 USDC/)])
+  // Those of others are not its own.
+  await buyer.execute({ agentId: `third-${id}`, channel: 'always' }).catch(() => {})
+  buyer.clock.advance(11 * 60_000)
+  await buyer.execute({ agentId: `third-${id}`, channel: 'always' }).catch(() => {})
+  await until(async () => (await store.list()).length === 3)
 })
 
 test('no money is locked for a call that this node does not pay', async () => {

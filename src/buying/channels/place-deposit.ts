@@ -50,7 +50,7 @@ export type CallPayer = {
 
 type PlaceDeps = {
   clock: Clock
-  store: Pick<BuyerChannels, 'putDeposit'>
+  store: Pick<BuyerChannels, 'putDeposit' | 'list'>
   wallet: Wallet
   onChain: { reader: Pick<ChannelReader, 'channels'> } | undefined
   funds?: WalletFunds | undefined
@@ -74,7 +74,8 @@ export async function placeDeposit(
   const { network, chainId } = wallet.asset
   const refusal = await payer?.refusal()
   if (refusal !== undefined) throw refusal
-  const left = await payer?.left()
+  const token = await tokenOf(payer)
+  const left = token && largest(token.most - lockedBy(token, await store.list(), network), 0n)
   const { min_deposit: least } = offer.channel
   if (left !== undefined && left < least) {
     throw refused(`the seller wants a deposit of ${usdc(least)}, and the token of this call may lock ${usdc(left)}`)
@@ -96,8 +97,9 @@ export async function placeDeposit(
   const sums = { mark: largest(mark, 1n), charged, seq, statedSeq, early, stopped }
   const { agentId, seller } = offer
   const parties = { id, config, sellerId: seller.peerId, agentId, network }
-  const stored = { ...parties, ...sums, onChain, moved, deposit, createdAt: now, usedAt: now }
-  const limits = { depositMax, ...(by !== 'hand' && { rules: deps.budget?.rules() }) }
+  const tokenIds = payer?.tokenId === undefined ? [] : [payer.tokenId]
+  const stored = { ...parties, ...sums, onChain, moved, deposit, tokenIds, createdAt: now, usedAt: now }
+  const limits = { depositMax, token, ...(by !== 'hand' && { rules: deps.budget?.rules() }) }
   let trouble: string | undefined
   await store.putDeposit(stored, (all) => {
     trouble = depositTrouble(stored, { amount, byHand: by === 'hand', ...limits }, all)
@@ -105,6 +107,23 @@ export async function placeDeposit(
   })
   if (trouble !== undefined) throw new CodedError('INVALID_REQUEST', `${trouble}: no deposit was made`)
   return { stored, deposit }
+}
+
+/** The token of a call, and the most that lies in channels for it: what it may still spend. */
+type TokenLimit = { id: string; most: bigint }
+
+async function tokenOf(payer: CallPayer | undefined): Promise<TokenLimit | undefined> {
+  const { tokenId: id } = payer ?? {}
+  const most = id === undefined ? undefined : await payer?.left()
+  return id === undefined || most === undefined ? undefined : { id, most }
+}
+
+/** What lies in the channels that calls of a token have asked for, at whatever seller and process. */
+function lockedBy({ id }: TokenLimit, all: readonly StoredChannel[], network: string): bigint {
+  return lockedIn(
+    all.filter(({ tokenIds }) => tokenIds.includes(id)),
+    network,
+  )
 }
 
 /**
@@ -157,12 +176,18 @@ function isUsed({ stopped, leaving, deposit, onChain }: StoredChannel): boolean 
   return stopped === undefined && leaving === undefined && hasMoney
 }
 
-type JudgedDeposit = { amount: bigint; byHand: boolean; depositMax: bigint; rules?: LockRules | undefined }
+type JudgedDeposit = {
+  amount: bigint
+  byHand: boolean
+  depositMax: bigint
+  token: TokenLimit | undefined
+  rules?: LockRules | undefined
+}
 
 /** Why a deposit must not be made, by all channels of the wallet, whatever process has them. Undefined: it may. */
 function depositTrouble(
   { id, sellerId, network }: StoredChannel,
-  { amount, byHand, depositMax, rules }: JudgedDeposit,
+  { amount, byHand, depositMax, token, rules }: JudgedDeposit,
   all: readonly StoredChannel[],
 ): string | undefined {
   const same = all.find((other) => other.id === id)
@@ -180,6 +205,9 @@ function depositTrouble(
   }
   if (everywhere + amount > DEPOSITS_MAX)
     return `channels to all sellers hold ${usdc(everywhere)} of at most ${usdc(DEPOSITS_MAX)}`
+  const ofToken = token === undefined ? 0n : lockedBy(token, all, network)
+  if (token !== undefined && ofToken + amount > token.most)
+    return `channels for this token hold ${usdc(ofToken)}, and it may spend ${usdc(token.most)}`
   return rules && ruleTrouble({ amount, here, everywhere }, rules)
 }
 

@@ -84,7 +84,7 @@ function foundChannel(
   const seller = sellerOf(config, listings())
   return {
     ...{ id, config, onChain, moved: { in: onChain.balance, out: 0n } },
-    ...{ network: wallet.asset.network, deposit: undefined },
+    ...{ network: wallet.asset.network, deposit: undefined, tokenIds: [] },
     ...{ sellerId: seller?.seller_id ?? '', agentId: seller?.id },
     // No one knows what was signed. Nothing more is.
     ...{ mark: onChain.balance, charged: onChain.totalClaimed, seq: 0, statedSeq: 0, early: new Map(), stopped: WHY },
