@@ -183,6 +183,10 @@ export class Guard {
     const { listed, timeoutSeconds = RUN_SECONDS_MAX, seller, agentId, pricing } = this.#terms
     const { network } = listed
     const amount = channelPrice(this.#terms)
+    if (amount > listed.amount) {
+      const most = `a call on a channel costs up to ${usdc(amount)}, more than the price that its listing names`
+      throw new MarketError('LISTING_MISMATCH', `${most}: ${usdc(listed.amount)}; nothing was signed`)
+    }
     const maxTimeoutSeconds = timeoutSeconds + SETTLEMENT_SECONDS
     const parties = { asset: config.token as Hex, payTo: config.receiver as Hex }
     const requirements: PaymentRequirements = {

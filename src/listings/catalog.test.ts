@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import * as z from 'zod'
 import { listingRecord, replicaOf } from '../../test/support/listings.ts'
+import { payTo } from '../../test/support/payments.ts'
 import { createIdentity, type Identity } from '../p2p/identity.ts'
 import { Listing, type ListingRecord } from '../schema/listing.ts'
 import { createCatalog } from './catalog.ts'
@@ -44,6 +45,21 @@ test('D6 a listing has the fields of the API and passes its schema', () => {
     buyable: true,
   })
   expect(z.decode(Listing, body)).toEqual(listing)
+})
+
+test.each([
+  [1_000n, 1_000n, true],
+  [999n, 1_000n, false],
+])('T2: at a price of %i, prices by use up to %i are taken: %s', (price_atomic, max, isTaken) => {
+  const channel = { receiver_authorizer: payTo, withdraw_delay: 900, min_deposit: 1n }
+  const pricing = { per_call: 1n, max }
+  const record = listingRecord(other.peerId, 'echo', NOW, { price_atomic, pricing, channel })
+  const { price, ...listing } = catalogOf(record).resolve(record.id)!
+  expect([price, listing.pricing, listing.channel]).toEqual([
+    price_atomic,
+    isTaken ? pricing : undefined,
+    isTaken ? channel : undefined,
+  ])
 })
 
 test('what a seller wants of payment channels is shown with its listing', () => {

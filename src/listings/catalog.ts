@@ -54,7 +54,7 @@ export function createCatalog(deps: {
 function toListing(record: ListingRecord, { sellerId, network }: { sellerId: string; network: Network }): Listing {
   const { v: _v, state: _state, price_atomic, updated_at, expires_at, ...shown } = record
   return {
-    ...shown,
+    ...(record.pricing !== undefined && record.pricing.max > price_atomic ? withoutChannels(shown) : shown),
     price: price_atomic,
     price_atomic: price_atomic.toString(),
     seller_did: didOfPeer(record.seller_id),
@@ -63,4 +63,12 @@ function toListing(record: ListingRecord, { sellerId, network }: { sellerId: str
     local: record.seller_id === sellerId,
     buyable: record.network === network,
   }
+}
+
+/** Limits, searches and people go by the price of an agent. Where use may cost more, no channel pays. */
+function withoutChannels<T extends Pick<ListingRecord, 'pricing' | 'channel'>>(
+  shown: T,
+): Omit<T, 'pricing' | 'channel'> {
+  const { pricing: _pricing, channel: _channel, ...rest } = shown
+  return rest
 }

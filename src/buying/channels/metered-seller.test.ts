@@ -51,6 +51,22 @@ test('T43 D55 ADR-37 units that do not cost what is charged stop the channel: th
   expect((await opened()).stopped).toContain('the seller charged 174 for units that cost 144 by its listing')
 })
 
+test('T2: a call on a channel never costs more than the price that its listing names', async () => {
+  const { buyer, seller, opened, offer } = await channelMarket({ agent, listing })
+  seller.work = async ({ onUsage }) => {
+    onUsage?.({ inputTokens: 5_000, outputTokens: 10 })
+    return 'done'
+  }
+  expect(await buyer.execute({ input: 'task' })).toMatchObject({ payment: { amount_atomic: `${MAX}` } })
+  buyer.list({ channel: offer, ...listing, price: 1n, price_atomic: '1' })
+  await expect(buyer.execute({ input: 'task' })).rejects.toMatchObject({
+    code: 'LISTING_MISMATCH',
+    message: expect.stringMatching(/costs up to 0.005 USDC, more than the price that its listing names: 0.000001 USDC/),
+  })
+  expect(await opened()).toMatchObject({ charged: MAX, seq: 1 })
+  expect(await buyer.spent()).toBe(MAX)
+})
+
 test('ADR-37 a buyer that opens no channel gets a clear error, and signs nothing', async () => {
   const { buyer, seller } = await channelMarket({ agent, listing, mode: 'off' })
   const error = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('set buyer.channels: auto') }
