@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { answerInRoom } from '../lib/answer-room.ts'
-import type { Clock, UnixMs } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
 import type { Caller } from '../schema/caller.ts'
@@ -53,8 +53,6 @@ type CallInRoom = DoorCall & { isRefused(): boolean }
 
 export type Door = { handle(call: DoorCall): Promise<void>; stop(): void }
 
-/** Attempts of one request within this time have keys of one name. A result answers for as long, so it is never asked anew. */
-const KEY_MS = JOIN_MS
 /** How long a result answers a request of which an SDK says that it sends it again. */
 const SENT_AGAIN_MS = 10 * 60_000
 /** The same as for streams: see event-stream.ts. */
@@ -133,7 +131,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     const caller = isOperator ? await deps.ownToken() : call.caller
     const live = new LiveCall()
     const now = clock.now()
-    const { name, keys } = keysOf(asked, caller, request, now)
+    const { name, keys } = keysOf(asked, caller, request)
     const autoMaxPrice = options.maxPriceAtomic
     let isFirst = false
     const ended = calls.join(name, signal, async (left) => {
@@ -190,22 +188,21 @@ type Kind = (typeof kinds)[keyof typeof kinds]
 const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailable', headers: { 'retry-after': '5' } }
 
 /** The names of a request: for those sent at the same time, and for its orders. */
-function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: IncomingMessage, now: UnixMs) {
-  const given = givenKey(headers)
-  if (given !== undefined) {
-    const name = createHash('sha256').update(given).digest('hex').slice(0, 40)
-    const prefix = `openai:${name}:`
+function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: IncomingMessage) {
+  const sent = givenKey(headers)
+  if (sent !== undefined) {
+    const named = createHash('sha256').update(sent).digest('hex').slice(0, 40)
+    const prefix = `openai:${named}:`
     const key = `${prefix}${digest.slice(0, 40)}`
     // No key of a client has a space.
-    const named = { key: `openai ${name}`, hash: Buffer.from(digest, 'hex') }
-    const keys: RequestKeys = { key, prefix, answersMs: Number.POSITIVE_INFINITY, named }
+    const given = { key, name: { key: `openai ${named}`, hash: Buffer.from(digest, 'hex') } }
+    const keys: RequestKeys = { prefix, answersMs: Number.POSITIVE_INFINITY, given }
     return { name: `${tokenId} ${key}`, keys }
   }
   const prefix = `openai:${digest.slice(0, 40)}:`
   // The SDKs count how often they have sent a request.
   const isSentAgain = Number(headers['x-stainless-retry-count'] ?? 0) > 0
-  const answersMs = isSentAgain ? SENT_AGAIN_MS : JOIN_MS
-  const keys: RequestKeys = { key: `${prefix}${Math.floor(now / KEY_MS)}`, prefix, answersMs }
+  const keys: RequestKeys = { prefix, answersMs: isSentAgain ? SENT_AGAIN_MS : JOIN_MS }
   return { name: `${tokenId} ${digest}`, keys }
 }
 

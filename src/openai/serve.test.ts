@@ -8,11 +8,11 @@ import type { ExecutionResult } from '../schema/api.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { KnownAgents } from './known-agents.ts'
 import type { DoorRequest } from './request.ts'
-import type { RequestKeys } from './request-keys.ts'
+import { type RequestKeys, usedByAnother } from './request-keys.ts'
 import { answerTo, type ServeDeps, serve } from './serve.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
-const keys: RequestKeys = { key: 'openai:x:2', prefix: 'openai:x:', answersMs: 30_000 }
+const keys: RequestKeys = { prefix: 'openai:x:', answersMs: 30_000 }
 const unused: ServeDeps = {
   known: new KnownAgents({
     search: { page: () => ({ items: [listedAgent('one', 0n), listedAgent('two', 0n)], next: undefined }) },
@@ -84,9 +84,8 @@ const result = (output: string) => ({ output, payment: null }) as ExecutionResul
 const paid = { payment: {} }
 const sentAgain: RequestKeys = { ...keys, answersMs: 600_000 }
 const given: RequestKeys = {
-  ...keys,
-  answersMs: Number.POSITIVE_INFINITY,
-  named: { key: 'openai x', hash: Buffer.alloc(32) },
+  ...{ prefix: 'openai:x:', answersMs: Number.POSITIVE_INFINITY },
+  given: { key: 'openai:x:2', name: { key: 'openai x', hash: Buffer.alloc(32) } },
 }
 
 test.each<[string, object, number, RequestKeys, 'the order' | 'a new one']>([
@@ -121,8 +120,9 @@ test.each<[string, object, number, RequestKeys, 'the order' | 'a new one']>([
   )
   expect(output).toBe(answered)
   expect(isTaken).toBe(answered === 'the order')
-  // An attempt that is over keeps its key.
-  expect(bought).toEqual(answered === 'the order' ? [] : ['openai:x:2.4'])
+  // An attempt that is over keeps its key. What was bought begins the next ones.
+  const next = 'payment' in order ? 'openai:x:3.1' : 'openai:x:2.4'
+  expect(bought).toEqual(answered === 'the order' ? [] : [next])
 })
 
 test.each([
@@ -155,6 +155,28 @@ test('T25: a client that waits for an order of another process, whose own client
   expect(bought).toEqual(['openai:x:2.4'])
   expect(await ask(deps, { signal: AbortSignal.abort(new Error('it has left')) })).toMatchObject({ error: 'canceled' })
   expect(bought).toHaveLength(1)
+})
+
+test('T35: of two processes that ask other agents for one request, the second takes up the order of the first', async () => {
+  const order = {
+    id: 'o',
+    agent_id: 'gone',
+    status: 'executing',
+    updated_at: new Date(NOW).toISOString(),
+  } as OrderRecord
+  const asked: unknown[] = []
+  const lastOrder = async () => (asked.length === 0 ? undefined : { key: 'openai:x:1.1', order })
+  const execute: ServeDeps['execute'] = async ({ idempotencyKey }) => {
+    asked.push(idempotencyKey)
+    throw usedByAnother()
+  }
+  const again = async () => result('the order')
+  expect(await ask({ lastOrder, execute, again })).toMatchObject({ output: 'the order', isTaken: true })
+  expect(asked).toEqual(['openai:x:1.1'])
+  asked.length = 0
+  const none = async () => undefined
+  expect(await ask({ lastOrder: none, execute, again })).toMatchObject({ error: 'idempotency_conflict' })
+  expect(asked).toHaveLength(2)
 })
 
 test('a key that a client has given to another request is refused', async () => {

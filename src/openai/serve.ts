@@ -8,7 +8,7 @@ import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
 import { doorErrorOf, hintOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
-import { type RequestKeys, usedByAnother } from './request-keys.ts'
+import { type KeyPlace, placeAfter, type RequestKeys, usedByAnother } from './request-keys.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
 import { JOIN_FAILED_MS } from './shared-calls.ts'
 
@@ -95,20 +95,34 @@ const elsewhere: ReadonlySet<string> = new Set([
  * @throws CallFailed; DoorError if no agent fits
  */
 export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> {
+  try {
+    return await serveOnce(call, deps)
+  } catch (error) {
+    const cause = error instanceof CallFailed ? error.cause : undefined
+    const isElsewhere = cause instanceof CodedError && cause.code === 'IDEMPOTENCY_CONFLICT'
+    if (!isElsewhere || call.keys.given !== undefined) throw error
+    // Another process has asked another agent for this very request. Its order answers.
+    return serveOnce(call, deps)
+  }
+}
+
+async function serveOnce(call: RoutedCall, deps: ServeDeps): Promise<Served> {
   const { request, caller, autoMaxPrice, isOperator } = call
   const before = await earlierAttempt(call, deps)
-  if (before !== undefined && answers(before.order, call, deps)) {
+  const isAnswer = before !== undefined && answers(before.order, call, deps)
+  if (isAnswer) {
     const taken = await takeUp(before.order, before.attempt, call, deps)
     if (taken !== undefined) return taken
   }
   const { models: names, maxPrice: asked } = request
   const found = candidates({ names, asked, autoMaxPrice, isOperator, maySpend: permits(caller.scope, 'spend') }, deps)
-  // The keys of attempts that are over name them for ever.
-  const first = before?.key === call.keys.key ? before.attempt : 0
+  // What would have answered was given up: it has bought nothing.
+  const earlier = before && { ...before, isOver: !isAnswer && isOver(before.order) }
+  const { key, attempt: last } = placeAfter(earlier, call.keys)
   let failure: unknown
   for (const [place, candidate] of found.slice(0, ATTEMPTS_MAX).entries()) {
     try {
-      return await attempt(candidate, call, first + place + 1, deps)
+      return await attempt(candidate, call, { key, attempt: last + place + 1 }, deps)
     } catch (error) {
       deps.known.forget()
       if (!(error instanceof CallFailed) || !mayAskNext(error, call.signal)) throw error
@@ -121,13 +135,13 @@ export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> 
 async function attempt(
   { listing, maxPrice }: Candidate,
   call: RoutedCall,
-  number: number,
+  { key, attempt: number }: KeyPlace,
   deps: ServeDeps,
 ): Promise<Served> {
   const { request, following, signal } = call
   const caller = listing.local && call.isOperator ? OPERATOR : call.caller
   const isFree = listing.local || listing.price === 0n
-  const idempotencyKey = `${call.keys.key}.${number}`
+  const idempotencyKey = `${key}.${number}`
   let isSigning = false
   let isShown = false
   following.onAttempt(listing.id, number, undefined)
@@ -148,7 +162,7 @@ async function attempt(
       input: request.task,
       ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
     }
-    const { named } = call.keys
+    const named = call.keys.given?.name
     const result = await deps.execute({ ...asked, caller, idempotencyKey, named, signal, onSigning, onProgress })
     return { agentId: listing.id, result, attempts: number }
   } catch (error) {
@@ -166,7 +180,7 @@ function mayAskNext({ cause, made }: CallFailed, signal: AbortSignal): boolean {
   return cause instanceof CodedError && elsewhere.has(cause.code)
 }
 
-type Earlier = { key: string; attempt: number; order: OrderRecord }
+type Earlier = KeyPlace & { order: OrderRecord }
 
 /**
  * The last order of this request, which may have been made before a restart, or by another process. The ledger knows it, so
@@ -177,7 +191,7 @@ async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: Se
   if (found === undefined) return undefined
   const at = found.key.lastIndexOf('.')
   const key = found.key.slice(0, at)
-  if (keys.named !== undefined && key !== keys.key) throw usedByAnother()
+  if (keys.given !== undefined && key !== keys.given.key) throw usedByAnother()
   return { key, attempt: Number(found.key.slice(at + 1)), order: found.order }
 }
 
@@ -187,9 +201,9 @@ async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: Se
  */
 function answers(order: OrderRecord, { keys, now }: RoutedCall, { isGiven }: ServeDeps): boolean {
   if (order.status === 'pending' || order.status === 'executing') return true
-  if (isFailed(order) && !isBound(order)) return false
-  const isOver = !isFailed(order) && isGiven(order.id)
-  const answersMs = isOver ? keys.answersMs : Math.max(keys.answersMs, JOIN_FAILED_MS)
+  if (!isOver(order)) return false
+  const isSaid = !isFailed(order) && isGiven(order.id)
+  const answersMs = isSaid ? keys.answersMs : Math.max(keys.answersMs, JOIN_FAILED_MS)
   return now - Date.parse(order.updated_at) < answersMs
 }
 
@@ -254,6 +268,8 @@ export function answeringAgain(deps: OutcomeDeps) {
 }
 
 const isFailed = ({ status }: OrderRecord) => status === 'failed' || status === 'cancelled'
+/** False if it has bought nothing: the request goes on where it was. */
+const isOver = (order: OrderRecord) => !isFailed(order) || isBound(order)
 /** True if the payment of an order was signed. */
 const isBound = ({ payment }: OrderRecord) => payment !== undefined
 

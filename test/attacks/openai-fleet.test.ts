@@ -4,12 +4,15 @@ import { join } from 'node:path'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { systemClock } from '../../src/lib/clock.ts'
 import { ask } from '../support/api-calls.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { createTestDatabase, type TestDatabase } from '../support/test-postgres.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 5_000n
+/** By how much the clock of the second process is ahead, in ms. */
+let ahead = 0
 let devnet: Devnet
 let database: TestDatabase
 let buyers: readonly TestNode[]
@@ -29,7 +32,9 @@ beforeAll(async () => {
   const one = await startTestNode(shared)
   const dataDir = await testDir()
   await copyFile(join(one.dataDir, 'identity.key'), join(dataDir, 'identity.key'))
-  buyers = [one, await startTestNode({ ...shared, dataDir })]
+  // No two clocks are the same.
+  const clock = { ...systemClock, now: () => systemClock.now() + ahead }
+  buyers = [one, await startTestNode({ ...shared, dataDir, ports: { clock } })]
   for (const buyer of buyers) agent = (await discover(buyer, seller.peerId, 'echo')).id
   const token = { name: 'program', scope: 'spend', budget: '1' }
   apiKey = (await ask<{ token: string }>(one.apiUrl!, '/tokens', { body: token })).token
@@ -41,10 +46,11 @@ afterAll(async () => {
 })
 
 /** What a request for this task is answered: its text, or the code of its error. */
-function say(buyer: TestNode, content: string, key: string): Promise<string> {
+function say(buyer: TestNode, content: string, key?: string): Promise<string> {
   const client = new OpenAI({ baseURL: `${buyer.apiUrl}/v1`, apiKey, maxRetries: 0 })
   const asked = { model: agent, messages: [{ role: 'user' as const, content }] }
-  return client.chat.completions.create(asked, { headers: { 'idempotency-key': key } }).then(
+  const headers = key === undefined ? {} : { 'idempotency-key': key }
+  return client.chat.completions.create(asked, { headers }).then(
     ({ choices }) => choices[0]!.message.content!,
     ({ code }: { code: string }) => code,
   )
@@ -76,6 +82,17 @@ test('T25: one request with one Idempotency-Key at both processes is bought once
   for (let round = 0; round < 5; round++) {
     const task = `the same ${round}`
     const answers = await Promise.all(buyers.map((buyer) => say(buyer, task, `same-${round}`)))
+    expect(answers).toEqual([task, task])
+    expect(await paidFor([task])).toEqual([task])
+  }
+})
+
+test('T35: one request without a key at both processes at once is bought once, whatever their clocks say', async () => {
+  for (let round = 0; round < 16; round++) {
+    // At one of these differences, both are in other half minutes.
+    ahead = round * 2_000
+    const task = `without a key ${round}`
+    const answers = await Promise.all(buyers.map((buyer) => say(buyer, task)))
     expect(answers).toEqual([task, task])
     expect(await paidFor([task])).toEqual([task])
   }
