@@ -84,6 +84,8 @@ class World {
   /** By which request each call was begun. */
   readonly begunBy = new Map<string, number>()
   #requests = 0
+  /** The last request by which each call has arrived. */
+  readonly #arrived = new Map<string, number>()
   /** What the seller has delivered, with its charge. On its disk. */
   readonly results = new Map<string, Charge>()
   readonly requests: Request[] = []
@@ -138,6 +140,9 @@ class World {
   arrive({ no, calls, voucher, count }: Request): void {
     this.seller = takeCount(takeVoucher(this.seller, voucher), count)
     for (const [call, asked] of calls) {
+      // A buyer ends the stream of a call before it sends the call again: what came by that stream is canceled.
+      if (no < (this.#arrived.get(call) ?? 0)) continue
+      this.#arrived.set(call, no)
       const charge = this.results.get(call)
       if (charge !== undefined) this.answers.push({ call, charge, to: no })
       else if (this.running.has(call)) continue
