@@ -58,6 +58,12 @@ const SQLITE_NOTADB = 26
 const OF_DATA = new Set([18, 19, 20])
 const STATEMENTS_MAX = 500
 const LATER_MS = 10
+/**
+ * A statement that may fail midway copies each page before it changes it, into a file from the eighth page on: the open, the
+ * writes and the close take longer than the statement. What is read may be large, so it sorts in files.
+ */
+const BEGIN = 'PRAGMA temp_store = MEMORY; BEGIN IMMEDIATE'
+const AFTER = 'PRAGMA temp_store = FILE'
 
 export type DatabaseOptions = {
   path: string
@@ -134,10 +140,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     // A write to a damaged file may damage it further, and the reads it relies on may be wrong.
     if (damaged !== undefined) throw damaged
     try {
-      // A statement that may fail midway copies each page before it changes it, into a file from the eighth page on: the open,
-      // the writes and the close take longer than the statement. What is read may be large, so it sorts in files.
-      sqlite.exec('PRAGMA temp_store = MEMORY')
-      prepare('BEGIN IMMEDIATE').run()
+      sqlite.exec(BEGIN)
       const values = jobs.map((job) => job.run())
       prepare('COMMIT').run()
       return values
@@ -147,7 +150,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       refusal.note(told)
       throw told
     } finally {
-      sqlite.exec('PRAGMA temp_store = FILE')
+      sqlite.exec(AFTER)
     }
   }
 

@@ -3,17 +3,17 @@ import { expect, onTestFinished, test } from 'vitest'
 import { payingChannelOf } from '../../../test/support/buyer-channels.ts'
 import { randomHex, testWallet, usdc } from '../../../test/support/payments.ts'
 import { channelId, voucherDigest } from '../../payments/channel-digests.ts'
-import { createBuyerChannels } from '../../store/buyer-channels.ts'
+import { createBuyerChannels, type StoredChannel } from '../../store/buyer-channels.ts'
 import { openDatabase } from '../../store/database.ts'
 import { ChannelLine } from './channel-line.ts'
 
 const signer = testWallet().channelSigner('vouchers')
 
-async function lineOf(mark: bigint) {
+async function lineOf(mark: bigint, changes: Partial<StoredChannel> = {}) {
   const database = openDatabase({ path: ':memory:' })
   onTestFinished(() => database.close())
   const store = createBuyerChannels(database)
-  const { config: made, ...plain } = payingChannelOf({ mark })
+  const { config: made, ...plain } = payingChannelOf({ mark, ...changes })
   const config = { ...made, payerAuthorizer: signer.address }
   const channel = { ...plain, config, id: channelId(config, usdc.chainId) }
   await store.putDeposit(channel, () => true)
@@ -62,4 +62,12 @@ test('a statement below what is signed by now proves nothing', async () => {
   const statement = { reason: 'voucher', counted: { total: 15_000n, seq: 3 }, voucher: signed(20_000n) } as const
   expect(await line.adopt(statement)).toBe(false)
   expect(await stored()).toMatchObject({ mark: 30_000n, charged: 0n })
+})
+
+test('T15: a request about the money of a channel that has stopped signs for nothing, whatever the RPC says was claimed', async () => {
+  const onChain = { balance: 100_000n, totalClaimed: 99_999n, withdrawal: undefined, refundNonce: 0n }
+  const { line } = await lineOf(100_000n, { onChain, charged: 99_999n, stopped: 'this ledger does not know it' })
+  expect(line.forFunds().voucher.maxClaimableAmount).toBe(1n)
+  const open = await lineOf(100_000n, { charged: 30_000n })
+  expect(open.line.forFunds().voucher.maxClaimableAmount).toBe(30_000n)
 })

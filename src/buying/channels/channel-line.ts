@@ -149,10 +149,11 @@ export class ChannelLine {
     }
   }
 
-  /** What a request about the money of the channel carries: the smallest voucher that the seller can want. */
+  /** What a request about the money of the channel carries: the smallest voucher that the seller can want, or that proves us. */
   forFunds(): Pick<ChannelPayment, 'voucher' | 'counted'> {
-    const { voucher: last, mark, charged: total, seq } = this.#channel
-    const voucher = last ?? this.#sign(smallest(largest(owedAtMost(this.#channel), 1n), mark))
+    const { voucher: last, mark, charged: total, seq, stopped } = this.#channel
+    const owed = stopped === undefined ? owedAtMost(this.#channel) : 0n
+    const voucher = last ?? this.#sign(smallest(largest(owed, 1n), mark))
     return { voucher, counted: { total, seq } }
   }
 
@@ -261,9 +262,8 @@ export class ChannelLine {
   }
 
   #plan(calls: readonly WaitingCall[]) {
-    const ahead = largest(0n, ...calls.map((call) => call.ahead))
-    const asked = calls.map((call) => call.asked)
-    return planCalls(this.#channel, asked, ahead)
+    const [asked, ahead] = [calls.map((call) => call.asked), calls.map((call) => call.ahead)]
+    return planCalls(this.#channel, asked, largest(0n, ...ahead))
   }
 
   #sendAll(calls: readonly WaitingCall[]): void {

@@ -3,9 +3,11 @@ import { ChannelScript } from '../../../test/support/channel-script.ts'
 import { sellerWallet, testWallet } from '../../../test/support/payments.ts'
 import { TestBuyer } from '../../../test/support/test-buyer.ts'
 import { until } from '../../../test/support/until.ts'
+import type { ChannelState } from '../../chain/batch-settlement.ts'
 import { ChainError } from '../../chain/rpc.ts'
 import { silentLogger } from '../../lib/logger.ts'
 import type { Caller } from '../../schema/caller.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import { createBuyerChannels } from '../../store/buyer-channels.ts'
 import { createTokenStore, type StoredToken } from '../../store/tokens.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
@@ -23,6 +25,8 @@ type Market = {
   dailyBudget?: bigint
   hasNoContract?: boolean
   isOnChannelsOnly?: boolean
+  /** What the RPC makes of the states of channels. */
+  shown?: ((state: ChannelState) => ChannelState) | undefined
   /** That of another process. */
   database?: TestBuyer['database']
 }
@@ -48,6 +52,9 @@ async function marketOf({
   const buyer = new TestBuyer({ open: seller.open, ...kept })
   const store = createBuyerChannels(buyer.database)
   const { opensByRule = true } = said
+  const reader = {
+    channels: async (ids: readonly Hex[]) => (await seller.reader.channels(ids)).map(said.shown ?? ((state) => state)),
+  }
   const noContract = { channels: () => Promise.reject(new ChainError('CHAIN_UNAVAILABLE', 'no contract answers')) }
   const channels = createChannels(
     { mode: 'auto', opensByRule, aheadCalls: 10, depositMax: 1_000_000n, idleMs: Number.POSITIVE_INFINITY },
@@ -65,7 +72,7 @@ async function marketOf({
       },
       onChain: {
         takenOut: async ({ wanted }) => ({ amount: wanted, isWhole: true }),
-        reader: said.hasNoContract === true ? noContract : seller.reader,
+        reader: said.hasNoContract === true ? noContract : reader,
         chain: {
           authorizationAt: async () => ({ use: { state: 'unused' }, timeMs: buyer.clock.now() }),
           blockTimeMs: async () => buyer.clock.now(),
@@ -194,6 +201,21 @@ test('by itself a node locks at most half of its wallet, because payments may be
   expect(await (await marketOf({ funds: holding(200_000n) })).called()).toEqual([100_000n])
   expect(await (await marketOf({ funds: holding(100_000n) })).called('always')).toEqual([100_000n])
 })
+
+test.each<[string, Partial<ChannelState>]>([
+  ['claims', { balance: 9_000_000n, totalClaimed: 9_000_000n }],
+  ['money', { balance: 1n }],
+  ['a withdrawal', { withdrawal: { amount: 1n, initiatedAt: 1 } }],
+  ['a refund', { refundNonce: 1n }],
+])(
+  'T15: an RPC that shows %s in a channel that is not open yet brings no deposit, and no voucher above its claims',
+  async (_, lie) => {
+    const { called, failures, buyer } = await marketOf({ shown: (state) => ({ ...state, ...lie }) })
+    expect(await called('always')).toEqual([])
+    expect(failures).toEqual([expect.stringMatching(/the RPC shows a channel as used that is not open yet/)])
+    expect(await buyer.spent()).toBe(0n)
+  },
+)
 
 test('where the chain has no contract, nothing is locked and the call is paid for by itself', async () => {
   const { called, buyer, told } = await marketOf({ hasNoContract: true })

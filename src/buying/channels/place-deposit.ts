@@ -1,4 +1,4 @@
-import type { ChannelReader } from '../../chain/batch-settlement.ts'
+import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
 import type { Trading } from '../../ledger/trading.ts'
 import { largest, smallest } from '../../lib/bigints.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -88,6 +88,7 @@ export async function placeDeposit(
   const config = line?.channel.config ?? newConfig(offer, wallet.address, payerAuthorizer)
   const id = channelId(config, chainId)
   const onChain = (await chain.reader.channels([id]))[0]!
+  if (line === undefined) checkUnused(onChain)
   const now = clock.now()
   const { mark, charged, seq, statedSeq, early, stopped } = line?.channel ?? openAtBuyer(id, config, onChain)
   const moved = line?.moved ?? { in: onChain.balance, out: 0n }
@@ -107,6 +108,16 @@ export async function placeDeposit(
   })
   if (trouble !== undefined) throw new CodedError('INVALID_REQUEST', `${trouble}: no deposit was made`)
   return { stored, deposit }
+}
+
+/**
+ * Nobody else knows the salt of a new channel, so nobody has used it. Vouchers begin at what was claimed: an RPC that makes up
+ * claims would have the first one cover the whole deposit. @throws CodedError CHAIN_UNAVAILABLE
+ */
+function checkUnused({ balance, totalClaimed, withdrawal, refundNonce }: ChannelState): void {
+  if (balance === 0n && totalClaimed === 0n && withdrawal === undefined && refundNonce === 0n) return
+  const why = 'the RPC shows a channel as used that is not open yet: check it with stoa doctor, or use another RPC'
+  throw new CodedError('CHAIN_UNAVAILABLE', `${why}. Nothing was signed`)
 }
 
 /** The token of a call, and the most that lies in channels for it: what it may still spend. */
