@@ -71,7 +71,7 @@ function countSqlite(counted: LedgerTraffic): void {
       const call = statement[name].bind(statement) as (...args: unknown[]) => unknown
       const value = (...args: unknown[]) => {
         counted.statements += 1
-        if (sql === 'BEGIN IMMEDIATE') counted.groups += 1
+        if (sql === 'COMMIT') counted.groups += 1
         return call(...args)
       }
       Object.defineProperty(statement, name, { value, configurable: true })

@@ -240,8 +240,11 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     channelOperations,
     async takeOver() {
       await recovery.takeOver()
+      // Of what it has ended, this process is told by nobody.
+      changes.checkAll()
       for (const order of await ledger.orders.pending()) orders.enqueue(order.id)
       await workflows.takeOver()
+      workflowChanges.checkAll()
     },
     services: [
       unstored.service,
