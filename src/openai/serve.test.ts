@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { listedAgent } from '../../test/support/listings.ts'
 import { overBudget } from '../buying/budget.ts'
+import { CodedError } from '../lib/errors.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
@@ -177,6 +178,24 @@ test('T35: of two processes that ask other agents for one request, the second ta
   const none = async () => undefined
   expect(await ask({ lastOrder: none, execute, again })).toMatchObject({ error: 'idempotency_conflict' })
   expect(asked).toHaveLength(2)
+})
+
+test.each([
+  ['CHANNEL_NEEDED', undefined, 2],
+  ['CHANNEL_NEEDED', { payment: {} }, 1],
+  ['TASK_REFUSED', undefined, 1],
+])('after %s without a charge another agent is asked, if nothing was signed: %j', async (code, order, asked) => {
+  const agents: string[] = []
+  const { output } = await ask({
+    async execute({ agentId, onSigning }) {
+      agents.push(agentId)
+      if (agents.length > 1) return result('the second')
+      onSigning?.()
+      throw new CodedError(code, 'this agent is sold on payment channels only; nothing was charged')
+    },
+    orderOf: async () => ({ id: 'o', ...order }) as OrderRecord,
+  })
+  expect([agents.length, output]).toEqual([asked, asked === 2 ? 'the second' : undefined])
 })
 
 test('a key that a client has given to another request is refused', async () => {

@@ -83,7 +83,15 @@ const ATTEMPTS_MAX = 3
 /** Errors after which another agent may do better. Errors of the budget, the caller and the node hold for all agents. */
 const elsewhere: ReadonlySet<string> = new Set([
   ...Object.keys(x402Errors),
-  ...['UNKNOWN_AGENT', 'SELLER_NOT_ALLOWED', 'LISTING_MISMATCH', 'SETTLES_FIRST', 'NETWORK_MISMATCH', 'OVER_PRICE'],
+  ...[
+    'UNKNOWN_AGENT',
+    'SELLER_NOT_ALLOWED',
+    'LISTING_MISMATCH',
+    'SETTLES_FIRST',
+    'NETWORK_MISMATCH',
+    'OVER_PRICE',
+    'CHANNEL_NEEDED',
+  ],
   ...['SELLER_UNREACHABLE', 'PEER_UNREACHABLE', 'PROTOCOL_UNSUPPORTED', 'SELLER_FAILED', 'OVERLOADED', 'DEADLINE'],
   ...['AGENT_FAILED', 'AGENT_NOT_RUNNABLE', 'AGENT_TIMEOUT', 'AGENT_OUTPUT_TOO_LARGE'],
 ])
