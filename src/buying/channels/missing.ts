@@ -45,6 +45,8 @@ export async function lookForMissing(
   const days = Math.max(1, Math.ceil((clock.now() - line.createdAt) / DAY_MS) + 1)
   const { amount, isWhole } = await takenOut({ id: line.id, wanted, days }, signal)
   const out = smallest(amount, wanted)
+  // A deposit that was made meanwhile stores what was put in. The next search finds this again.
+  if (line.deposit !== undefined) return { missing, isWhole }
   if (out > line.moved.out) await count(line, { ...line.moved, out }, deps)
   await forgetUndone(line, deps, signal)
   return { missing: missingIn(countedOf(line)), isWhole }
@@ -60,6 +62,7 @@ async function forgetUndone(line: ChannelLine, deps: MissingDeps, signal?: Abort
     if (deposit.amount > missingIn(countedOf(line))) continue
     const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
     const { use, timeMs } = await deps.chain.authorizationAt(token as Hex, payer as Hex, nonce, signal)
+    if (line.deposit !== undefined) return
     if (use.state !== 'unused' || timeMs <= Number(deposit.validBefore) * 1000 + FINAL_MS) continue
     const deposits = (line.moved.deposits ?? []).filter(({ salt }) => salt !== deposit.salt)
     await count(line, { ...line.moved, in: line.moved.in - deposit.amount, deposits }, deps)
