@@ -41,7 +41,7 @@ type LineDeps = {
 /**
  * One channel of this process while it runs: the only place where its vouchers are signed.
  *
- * Calls of one turn share one voucher. A turn that writes to disk lets later calls gather for the next one. The orders of
+ * Calls of one turn of the event loop share one voucher, and the next commit. Writing lets later calls gather. The orders of
  * the calls, and the mark, are on disk before the signature (ADR-32, ADR-35).
  */
 export class ChannelLine {
@@ -115,7 +115,7 @@ export class ChannelLine {
       this.#waiting.push({ ...call, resolve, reject })
       if (this.#isTurning) return
       this.#isTurning = true
-      setImmediate(() => void this.#turns())
+      queueMicrotask(() => process.nextTick(() => void this.#turns()))
     })
   }
 
