@@ -1,4 +1,4 @@
-import { mkdtempSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, statSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -123,6 +123,21 @@ test('a file that is no database is refused and left as it was', () => {
   const path = scratch()
   writeFileSync(path, 'not a database at all, just some text that is long enough to look at')
   expect(() => openDatabase({ path })).toThrow(/cannot open .*backup/)
+})
+
+test('damage that a change meets when it begins is told as damage, and ends all changes', async () => {
+  const path = scratch()
+  const told: string[] = []
+  const database = openDatabase({ path, onDamage: ({ code }) => void told.push(code) })
+  // Another one writes, so that this one reads the first page again.
+  const other = new DatabaseSync(path)
+  other.exec("INSERT INTO kv (key, value) VALUES ('a', '1'); PRAGMA wal_checkpoint(TRUNCATE)")
+  const file = openSync(path, 'r+')
+  writeSync(file, Buffer.alloc(100, 1), 0, 100, 0)
+  closeSync(file)
+  await expect(database.write(() => 1)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
+  await expect(database.write(() => 1)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
+  expect(told).toEqual(['STORE_DAMAGED'])
 })
 
 test('a full disk at the start is told as one: nobody is sent to move the ledger away (T16)', () => {

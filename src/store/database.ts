@@ -62,8 +62,8 @@ const LATER_MS = 10
  * A statement that may fail midway copies each page before it changes it, into a file from the eighth page on: the open, the
  * writes and the close take longer than the statement. What is read may be large, so it sorts in files.
  */
-const BEGIN = 'PRAGMA temp_store = MEMORY; BEGIN IMMEDIATE'
-const AFTER = 'PRAGMA temp_store = FILE'
+const KEPT_IN_MEMORY = 'PRAGMA temp_store = MEMORY'
+const SORTED_IN_FILES = 'PRAGMA temp_store = FILE'
 
 export type DatabaseOptions = {
   path: string
@@ -140,17 +140,16 @@ export function openDatabase(options: DatabaseOptions): Database {
     // A write to a damaged file may damage it further, and the reads it relies on may be wrong.
     if (damaged !== undefined) throw damaged
     try {
-      sqlite.exec(BEGIN)
+      sqlite.exec(KEPT_IN_MEMORY)
+      prepare('BEGIN IMMEDIATE').run()
       const values = jobs.map((job) => job.run())
       prepare('COMMIT').run()
       return values
     } catch (error) {
       if (sqlite.isTransaction) prepare('ROLLBACK').run()
-      const told = asStoreError(error)
-      refusal.note(told)
-      throw told
+      throw refusal.note(asStoreError(error))
     } finally {
-      sqlite.exec(AFTER)
+      sqlite.exec(SORTED_IN_FILES)
     }
   }
 

@@ -7,9 +7,11 @@ const REFUSED_MS = 60_000
 export class LastRefusal {
   #last: { error: StoreError; at: number } | undefined
 
-  note(error: unknown): void {
+  /** Returns the error, to be thrown. */
+  note(error: unknown): unknown {
     if (error instanceof StoreError && error.code === 'STORE_WRITE_FAILED')
       this.#last = { error, at: performance.now() }
+    return error
   }
 
   /** Why a change of the last minute could not be written. */

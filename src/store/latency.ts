@@ -15,8 +15,7 @@ export function measured(database: LedgerDatabase): { database: LedgerDatabase; 
   const [reads, changes] = [new Waits(), new Waits()]
   const refusal = new LastRefusal()
   const note = (error: unknown): never => {
-    refusal.note(error)
-    throw error
+    throw refusal.note(error)
   }
   return {
     database: {
