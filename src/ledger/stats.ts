@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
+import { type Clock, isoTime, type UnixMs, utcDay } from '../lib/clock.ts'
 import { createLane } from '../lib/lane.ts'
 import { formatAmount } from '../schema/amount.ts'
 import { doors } from '../schema/door.ts'
@@ -165,7 +165,7 @@ function statsOf(
     days: daySums
       .filter(({ number }) => number > today - days)
       .map(({ number, executions, failed, bought, ...sums }) => ({
-        day: isoTime(number * DAY_MS).slice(0, 10),
+        day: utcDay(number * DAY_MS),
         ...{ ...both(sums), executions, failed, bought },
       })),
     hours: mergedHours(parts)

@@ -138,20 +138,20 @@ test.each([
   expect((await ask(deps)).output).toBe(answered)
 })
 
+/** An order that another process executes. */
+const executing = {
+  ...{ id: 'o', agent_id: 'gone', status: 'executing' },
+  updated_at: new Date(NOW).toISOString(),
+} as OrderRecord
+
 test('T25: a client that waits for an order of another process, whose own client has left, gets one of its own', async () => {
-  const order = {
-    id: 'o',
-    agent_id: 'gone',
-    status: 'executing',
-    updated_at: new Date(NOW).toISOString(),
-  } as OrderRecord
   const bought: unknown[] = []
   const execute: ServeDeps['execute'] = async ({ idempotencyKey }) => {
     bought.push(idempotencyKey)
     return result('a new one')
   }
   const again = async () => 'given up' as const
-  const deps = { lastOrder: async () => ({ key: 'openai:x:2.3', order }), again, execute }
+  const deps = { lastOrder: async () => ({ key: 'openai:x:2.3', order: executing }), again, execute }
   expect(await ask(deps)).toMatchObject({ output: 'a new one', error: undefined })
   expect(bought).toEqual(['openai:x:2.4'])
   expect(await ask(deps, { signal: AbortSignal.abort(new Error('it has left')) })).toMatchObject({ error: 'canceled' })
@@ -159,14 +159,8 @@ test('T25: a client that waits for an order of another process, whose own client
 })
 
 test('T35: of two processes that ask other agents for one request, the second takes up the order of the first', async () => {
-  const order = {
-    id: 'o',
-    agent_id: 'gone',
-    status: 'executing',
-    updated_at: new Date(NOW).toISOString(),
-  } as OrderRecord
   const asked: unknown[] = []
-  const lastOrder = async () => (asked.length === 0 ? undefined : { key: 'openai:x:1.1', order })
+  const lastOrder = async () => (asked.length === 0 ? undefined : { key: 'openai:x:1.1', order: executing })
   const execute: ServeDeps['execute'] = async ({ idempotencyKey }) => {
     asked.push(idempotencyKey)
     throw usedByAnother()
