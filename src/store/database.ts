@@ -8,6 +8,7 @@ import type { LedgerDatabase } from './ledger-database.ts'
 import { migrate } from './migrate.ts'
 import { joinAlone } from './ownership.ts'
 import { nothing } from './query.ts'
+import { readsOfATurn } from './reads-of-a-turn.ts'
 import { runOnSqlite } from './sqlite-query.ts'
 import { StoreError } from './store-error.ts'
 
@@ -64,6 +65,8 @@ const LATER_MS = 10
  */
 const KEPT_IN_MEMORY = 'PRAGMA temp_store = MEMORY'
 const SORTED_IN_FILES = 'PRAGMA temp_store = FILE'
+const USED_BYTES = `
+  SELECT (page_count - freelist_count) * page_size AS bytes FROM pragma_page_count, pragma_freelist_count, pragma_page_size`
 
 export type DatabaseOptions = {
   path: string
@@ -169,17 +172,17 @@ export function openDatabase(options: DatabaseOptions): Database {
     if (!scheduled) later ??= setTimeout(flush, LATER_MS)
     return enqueue(fn)
   }
+  const reads = readsOfATurn({ exec: (sql) => void prepare(sql).run(), isBegun: () => sqlite.isTransaction })
   const run: Database['run'] = (sql, ...values) => prepare(sql).run(...(values as SQLInputValue[]))
-  const pragma = (name: string) => Object.values(prepare(`PRAGMA ${name}`).get() as object)[0] as number
 
   return {
     process,
-    query: async (query) => runOnSqlite(prepare, query),
+    query: (query) => reads.read(() => runOnSqlite(prepare, query)),
     commit: (change) => write(() => runOnSqlite(prepare, change)),
     commitLater: (change) => writeLater(() => runOnSqlite(prepare, change)),
     note: () => nothing(undefined),
     // A file does not shrink: its free pages are reused.
-    usedBytes: async () => (pragma('page_count') - pragma('freelist_count')) * pragma('page_size'),
+    usedBytes: async () => (prepare(USED_BYTES).get() as { bytes: number }).bytes,
     prepare,
     all: <Row>(sql: string, ...values: BoundValues) => prepare(sql).all(...(values as SQLInputValue[])) as Row[],
     one: <Row>(sql: string, ...values: BoundValues) =>
@@ -193,6 +196,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     condemn: (reason) => void condemn(reason),
     async close() {
       flush()
+      reads.readAll()
       statements.clear()
       sqlite.close()
     },
