@@ -4,9 +4,9 @@ import type { ExecutionStatus, OnProgress } from '../schema/execution.ts'
 
 /** The link between an execution and its callers. */
 export type Attendance = {
-  /** Aborts when no caller waits any more. */
-  left: AbortSignal
-  /** Called before the signature. From here on the execution continues without callers. */
+  /** Calls `leave` once no caller waits any more: at once, if none does. The execution goes on without callers after `onSigning`. */
+  onLeft(leave: (reason: unknown) => void): void
+  /** Called before the signature. */
   onSigning(): void
 }
 
@@ -26,7 +26,9 @@ export function watchOf(order: { id: string; correlationId: string }, onProgress
 
 export class Flight {
   readonly #order: { id: string; correlationId: string }
-  readonly #left = new AbortController()
+  #leave: ((reason: unknown) => void) | undefined
+  /** Why the last caller has left before the signature. */
+  #left: { reason: unknown } | undefined
   #present = 0
   #isSigned = false
   /** The outcome, even if no caller waits. */
@@ -39,9 +41,13 @@ export class Flight {
   ) {
     this.#order = order
     this.result = run({
-      left: this.#left.signal,
+      onLeft: (leave) => {
+        this.#leave = leave
+        if (this.#left !== undefined) leave(this.#left.reason)
+      },
       onSigning: () => {
         this.#isSigned = true
+        this.#leave = undefined
         onSigning?.()
       },
     })
@@ -57,7 +63,7 @@ export class Flight {
     const leave = () => {
       this.#present--
       if (this.#isSigned) reject(resultPending(this.#order))
-      else if (this.#present === 0) this.#left.abort(signal.reason)
+      else if (this.#present === 0) this.#abandon(signal.reason)
     }
     if (signal.aborted) leave()
     else signal.addEventListener('abort', leave, { once: true })
@@ -66,6 +72,11 @@ export class Flight {
     } finally {
       signal.removeEventListener('abort', leave)
     }
+  }
+
+  #abandon(reason: unknown): void {
+    this.#left ??= { reason }
+    this.#leave?.(reason)
   }
 }
 

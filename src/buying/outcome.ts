@@ -1,7 +1,7 @@
 import { MarketError } from '../listings/market-error.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { UnreadableAnswer } from '../protocols/x402/answers.ts'
-import { SellerSilent } from '../protocols/x402/client.ts'
+import { SellerSilent } from '../protocols/x402/first-answer.ts'
 import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
 import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
 

@@ -6,17 +6,15 @@ import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/streams.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import {
-  type AnswerLimits,
   type BodyForm,
   type Call,
   callX402Preemptively,
   type ExchangeStream,
-  FIRST_ANSWER_MS,
   type PaymentDemand,
   requestX402,
-  SHOWN_WORK_MS,
   sendX402Payment,
 } from '../protocols/x402/client.ts'
+import { type AnswerLimits, FIRST_ANSWER_MS, SHOWN_WORK_MS } from '../protocols/x402/first-answer.ts'
 import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
 import type { Order } from '../store/purchases.ts'

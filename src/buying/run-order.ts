@@ -5,7 +5,7 @@ import type { Changes } from '../lib/changes.ts'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError, NodeStopping, resultPending } from '../listings/market-error.ts'
 import { PeerError } from '../protocols/peer-error.ts'
-import { SellerSilent } from '../protocols/x402/client.ts'
+import { SellerSilent } from '../protocols/x402/first-answer.ts'
 import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { localCaller } from '../schema/caller.ts'
@@ -75,14 +75,8 @@ export async function runOrder(
   const { signal, attendance, watch } = call
   using deadline = new Deadline(signal, EXECUTION_MS_MAX)
   deps.active.set(order.id, (reason) => deadline.abort(reason))
-  const { left } = attendance ?? {}
-  const leave = () => deadline.abort(left!.reason as Error)
-  left?.addEventListener('abort', leave, { once: true })
-  if (left?.aborted === true) leave()
-  const onSigning = () => {
-    attendance?.onSigning()
-    left?.removeEventListener('abort', leave)
-  }
+  attendance?.onLeft((reason) => deadline.abort(reason as Error))
+  const onSigning = () => attendance?.onSigning()
   watch?.status('ordered')
   /** The payment as this order leaves it to the recovery. Undefined: nothing was signed. */
   let payment: 'open' | 'named' | undefined
@@ -113,7 +107,6 @@ export async function runOrder(
     throw await failed(order, { error, signed }, deps, deadline)
   } finally {
     deps.active.delete(order.id)
-    left?.removeEventListener('abort', leave)
     deps.changes.tell(order.id)
     if (payment !== undefined) deps.recovery.soon(payment)
   }

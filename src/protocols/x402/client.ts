@@ -5,6 +5,7 @@ import type { X402Message } from '../../schema/x402.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
+import { type AnswerLimits, firstAnswerWithin } from './first-answer.ts'
 import { VERSION, writeMessage } from './messages.ts'
 import { asStreamEnded, OutputEndless, StreamEnded } from './stream-ended.ts'
 import { fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
@@ -40,9 +41,6 @@ export type Call = {
 /** `wrapped`: `{"resource","input"}` and `{"output"}`, as sellers of the original node want bodies; else plain text. */
 export type BodyForm = { wrapped: boolean }
 
-/** Undefined means no limit: a free agent may take as long as it needs. */
-export type AnswerLimits = { firstAnswerMs?: number | undefined; shownWorkMs?: number | undefined }
-
 export type ExchangeStream = {
   /** Opens another stream if the seller has ended the stream. A seller may do so after every message (D23). */
   current(): Promise<FramedStream>
@@ -51,10 +49,6 @@ export type ExchangeStream = {
 /** What a seller wants to be paid. `text` is the nonce as the seller spells it; `sellerDid` is the seller's word. */
 export type PaymentDemand = { requirements: PaymentRequirements; nonce: Hex; text: string; sellerDid: string }
 
-/** Time for a seller to answer with its price. It can be short, because nothing runs before payment. */
-export const FIRST_ANSWER_MS = 30_000
-/** Time for a seller that shows output before it asks for payment: the task was already paid for (D39). */
-export const SHOWN_WORK_MS = 15 * 60_000
 /** Characters of output accepted: several times the longest result. A piece costs 16 more, to bound tiny ones (T7). */
 const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
@@ -83,24 +77,6 @@ export async function requestX402(
   // Check before signing: a task that does not fit cannot be sent.
   checkFits(call)
   return { demand: { requirements, nonce: challenge_nonce as Hex, text: answer.challengeText, sellerDid } }
-}
-
-/** Limits the wait for the first answer, until `clear`. Output alone extends the limit once, to the time of a run. */
-function firstAnswerWithin({ firstAnswerMs, shownWorkMs = firstAnswerMs }: AnswerLimits, signal: AbortSignal) {
-  if (firstAnswerMs === undefined) return { signal, begun: () => {}, clear: () => {}, failed: undefined }
-  const silent = new AbortController()
-  const limit = (ms: number) => setTimeout(() => silent.abort(new SellerSilent(ms)), ms)
-  let timer = limit(firstAnswerMs)
-  let begun = () => {
-    begun = () => {}
-    clearTimeout(timer)
-    timer = limit(shownWorkMs ?? firstAnswerMs)
-  }
-  const failed = (error: unknown): never => {
-    throw silent.signal.aborted && !signal.aborted ? silent.signal.reason : error
-  }
-  const clear = () => clearTimeout(timer)
-  return { signal: AbortSignal.any([signal, silent.signal]), begun: () => begun(), clear, failed }
 }
 
 /** @throws TaskTooLong */
@@ -281,14 +257,6 @@ async function nextResponse(stream: FramedStream, call: Call, signal: AbortSigna
 
 function unwrapped(response: ReceivedResponse, { form }: Pick<Call, 'form'>): ReceivedResponse {
   return form?.wrapped ? { ...response, body: unwrapOutput(response.body) } : response
-}
-
-/** The seller took the request and did not answer. Either nothing was signed yet, or the payment is in doubt. */
-export class SellerSilent extends Error {
-  override name = 'SellerSilent'
-  constructor(limitMs: number) {
-    super(`the seller did not answer within ${limitMs / 1000} s`)
-  }
 }
 
 /** True for an error about this exchange, or about unreadable bytes: on our stream only our request can be meant. */
