@@ -129,7 +129,7 @@ export class ChannelDoor {
       // What is proved is the key that signs vouchers, and nobody is remembered.
       peerId: doorCaller('http', config.payerAuthorizer.toLowerCase()),
       callerDid: doorCaller('http', id),
-      ...{ correlationId, signal: this.#stopping.signal },
+      ...{ correlationId, signal: this.#stopping.signal, receiptForm: 'merkle' },
     }
     return { ...request, id, channelId, caller }
   }

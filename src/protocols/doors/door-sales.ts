@@ -208,6 +208,8 @@ export class DoorSales {
       correlationId: randomUUID(),
       signal: this.#stopping.signal,
       awaitsSettlement: true,
+      // Results are stored in groups, and a group shares a signature. Who reads our receipts there reads both forms.
+      ...(door === 'http' && { receiptForm: 'merkle' as const }),
       ...(onOutput && { onOutput }),
     }
   }
