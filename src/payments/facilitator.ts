@@ -131,18 +131,20 @@ export function isUnreached(error: unknown): boolean {
   return code === 'UND_ERR_CONNECT_TIMEOUT' || (NO_CONNECTION.includes(code) && CONNECTING.includes(syscall))
 }
 
-function settleBody(signed: SignedAuthorization, requirements: PaymentRequirements): string {
+function settleBody({ signature, authorization }: SignedAuthorization, requirements: PaymentRequirements): string {
   const { name, version } = assetOf(requirements.network)!
-  const accepted = { ...requirements, extra: { name, version } }
+  const { from, to, value, validAfter, validBefore } = authorization
+  // Amounts and times are texts there. A replacer of JSON.stringify would be called for every value.
+  const accepted = { ...requirements, amount: requirements.amount.toString(), extra: { name, version } }
+  const texts = { value: value.toString(), validAfter: validAfter.toString(), validBefore: validBefore.toString() }
   // Payments stored by an older version may hold addresses as their buyers spelled them (D49).
-  const [from, to] = [checksumAddress(signed.authorization.from), checksumAddress(signed.authorization.to)]
-  const payload = { ...signed, authorization: { ...signed.authorization, from, to } }
-  const body = {
+  const spelled = { ...authorization, from: checksumAddress(from), to: checksumAddress(to), ...texts }
+  const payload = { signature, authorization: spelled }
+  return JSON.stringify({
     x402Version: 2,
     paymentPayload: { x402Version: 2, accepted, payload },
     paymentRequirements: accepted,
-  }
-  return JSON.stringify(body, (_key, value) => (typeof value === 'bigint' ? value.toString() : value))
+  })
 }
 
 /**

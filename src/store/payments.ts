@@ -104,9 +104,9 @@ const WITH_CHALLENGE = [
   'SELECT 1 FROM payments WHERE challenge_nonce = ? AND challenge_nonce <> authorization_nonce',
 ] as const
 const CHALLENGE_CONSUMED = WITH_CHALLENGE.join(' UNION ALL ')
-/** The unique key of the authorization decides between two claims at once, and between two of one challenge. */
+/** Unique keys decide between two claims at once. A change that fails is undone as a whole, so OR FAIL spares a journal of pages. */
 const CLAIM = `
-  INSERT INTO payments
+  INSERT OR FAIL INTO payments
     (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, awaited, door,
      bound_to, owner, counted, running, created_at, updated_at)
   SELECT ?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?, ?, ?, ?, ?, ?

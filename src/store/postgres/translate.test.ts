@@ -6,6 +6,7 @@ const cases: [string, string][] = [
   ['SELECT a FROM t WHERE b = ? AND c = ?', 'SELECT a FROM t WHERE b = $1 AND c = $2'],
   ['SELECT ?2, ?1, ?2', 'SELECT $2, $1, $2'],
   ["SELECT '?', 'it''s ?', \"a?\" FROM t -- why?\n WHERE x = ?", "SELECT '?', 'it''s ?', \"a?\" FROM t WHERE x = $1"],
+  ['INSERT OR FAIL INTO t VALUES (?)', 'INSERT INTO t VALUES ($1)'],
   ['SELECT a FROM t INDEXED BY t_by_a WHERE a = ?', 'SELECT a FROM t WHERE a = $1'],
   ['SELECT a AS theName FROM t ORDER BY theName', 'SELECT a AS "theName" FROM t ORDER BY "theName"'],
   ['SELECT lower(hex(t.a)) AS h, hex(b) FROM t', "SELECT encode(t.a, 'hex') AS h, upper(encode(b, 'hex')) FROM t"],

@@ -7,9 +7,9 @@ type Translation = {
   reads: boolean
 }
 
-/** String, name in quotes, bytes, comment, placeholder, hint, name or word, parenthesis. What is between them stays. */
+/** String, name in quotes, bytes, comment, placeholder, hint, word of SQLite alone, name or word, parenthesis. What is between them stays. */
 const TOKENS =
-  /[xX]'[0-9a-fA-F]*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\?\d*|\b(?:INDEXED BY \w+|NOT INDEXED)\b|[A-Za-z_]\w*|[()]/g
+  /[xX]'[0-9a-fA-F]*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\?\d*|\b(?:INDEXED BY \w+|NOT INDEXED|OR FAIL)\b|[A-Za-z_]\w*|[()]/g
 const TYPES: Record<string, string> = { INTEGER: 'bigint', BLOB: 'bytea', REAL: 'float8' }
 const HEX = /\b(lower\(\s*)?hex\(/i
 const CHANGES = /\b(?:INSERT INTO|UPDATE \w+ SET|DELETE FROM)\b/i
@@ -26,7 +26,7 @@ const translations = new Map<string, Translation>()
 /**
  * Translates a statement of SQLite, as far as the statements of the ledger need it.
  *
- * Placeholders get numbers and hints about indices go. Names with capitals get quotes, since PostgreSQL would fold them.
+ * Placeholders get numbers, and hints about indices and `OR FAIL` go. Names with capitals get quotes, since PostgreSQL would fold them.
  * `CAST(… AS INTEGER)` has 64 bits, `x'00'` is bytes, and `lower(hex(…))` is `encode(…, 'hex')`. The ids of new rows
  * (new-ids.ts) come from sequences.
  */
@@ -66,7 +66,7 @@ function withNumbers(sql: string): string {
 }
 
 function wordOf(token: string): string {
-  if (/^(?:--|\/\*|INDEXED BY|NOT INDEXED)/.test(token)) return ''
+  if (/^(?:--|\/\*|INDEXED BY|NOT INDEXED|OR FAIL)/.test(token)) return ''
   if (/^[xX]'/.test(token)) return `'\\x${token.slice(2, -1)}'::bytea`
   if (TYPES[token] !== undefined) return TYPES[token]
   return /^[a-z]\w*[A-Z]/.test(token) ? `"${token}"` : token
