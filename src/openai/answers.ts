@@ -32,7 +32,7 @@ type Running = {
   /** The client has got the whole answer, as far as this node can tell. */
   onGiven(served: Served): void
   /** The error that the client gets. */
-  known(error: unknown): DoorError
+  clientError(error: unknown): DoorError
 }
 
 /** Streams a call while it runs. An error before the stream begins is thrown, so it has a status of its own. */
@@ -46,7 +46,7 @@ export async function sendStream(asked: Asked, response: ServerResponse, running
 }
 
 async function* eventsOf({ request, form, now }: Asked, running: Running): AsyncGenerator<ServerSentEvent> {
-  const { live, ended, known, onGiven } = running
+  const { live, ended, clientError, onGiven } = running
   const stream = form.stream(headOf(live.agentId ?? request.models[0]!, now), request)
   const stops = new StopTexts(request.stop)
   let seen = ''
@@ -73,7 +73,7 @@ async function* eventsOf({ request, form, now }: Asked, running: Running): Async
     yield* stream.end(shown, usageOf(request, shown, served))
     onGiven(served)
   } catch (error) {
-    yield* stream.fail(known(error))
+    yield* stream.fail(clientError(error))
   }
 }
 

@@ -1,30 +1,29 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { answerInRoom } from '../lib/answer-room.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
 import type { Caller } from '../schema/caller.ts'
-import { IdempotencyKey } from '../schema/idempotency.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Search } from '../search/search.ts'
 import { type AnswerForm, chatForm, responsesForm } from './answer-forms.ts'
 import { sendStream, sendWhole } from './answers.ts'
-import { DoorError, internalError, invalidRequest } from './door-error.ts'
+import { DoorError, internalError } from './door-error.ts'
 import { decode, readBody, refusalOf, sendError, sendJson, unknownPath } from './door-http.ts'
+import { DoorLimits, tooMuchUnread } from './door-limits.ts'
 import { DoorMeter, type DoorOutcome, outcomeOf } from './door-meter.ts'
-import { DoorPlaces, tooMuchUnread } from './door-places.ts'
 import { GivenResults } from './given-results.ts'
 import { KnownAgents } from './known-agents.ts'
 import { LiveCall } from './live-call.ts'
 import { modelList, oneModel } from './models.ts'
 import { type DoorRequest, readChat, readResponses } from './request.ts'
-import type { RequestKeys } from './request-keys.ts'
+import { keysOf } from './request-keys.ts'
 import { answeringAgain, answerTo, type ServeDeps, type Served, serve } from './serve.ts'
-import { JOIN_MS, SharedCalls } from './shared-calls.ts'
+import { SharedCalls } from './shared-calls.ts'
 
 export type DoorOptions = {
-  /** The most that `auto` and `tag:` pay for one call unless the request allows more, in atomic units. */
+  /** The most that `auto`, `tag:` and a name alone pay for one call unless the request allows more, in atomic units. */
   maxPriceAtomic: bigint
   /** A client that reads nothing of a whole answer for this long loses its connection. Default: 60 s. */
   stalledMs?: number
@@ -53,9 +52,7 @@ type CallInRoom = DoorCall & { isRefused(): boolean }
 
 export type Door = { handle(call: DoorCall): Promise<void>; stop(): void }
 
-/** How long a result answers a request of which an SDK says that it sends it again. */
-const SENT_AGAIN_MS = 10 * 60_000
-/** The same as for streams: see event-stream.ts. */
+/** The same limit as for streams (lib/event-stream.ts), in ms. */
 const STALLED_MS = 60_000
 
 /** Agents behind the API that OpenAI's clients speak. */
@@ -66,7 +63,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   const stopping = new AbortController()
   const meter = new DoorMeter(deps.meters, clock)
   const given = new GivenResults()
-  /** What is answered from an order that was made before is not spent again. */
+  /** Only an execution counts as spent. An answer from an earlier order does not. */
   const metered: ServeDeps = {
     ...deps,
     known: new KnownAgents(deps),
@@ -77,20 +74,20 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
       return result
     },
   }
-  const places = new DoorPlaces()
+  const limits = new DoorLimits()
 
   async function handle(call: DoorCall): Promise<void> {
     const { request, response, path, caller } = call
     response.setHeader('x-request-id', randomUUID())
     const { isRefused } = answerInRoom(request, response, {
-      take: (bytes) => places.room(caller.tokenId ?? '', bytes),
+      take: (bytes) => limits.room(caller.tokenId ?? '', bytes),
       refusal: () => refusalOf(tooMuchUnread()),
     })
     try {
       await answer({ ...call, isRefused }, path.split('?', 1)[0]!.replace(/\/$/, ''))
     } catch (error) {
       if (response.headersSent || response.destroyed) return void response.destroy()
-      sendError(response, known(error), request)
+      sendError(response, clientError(error), request)
     }
   }
 
@@ -114,7 +111,7 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
       const message = `the messages are a task of ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`
       throw new DoorError(message, { status: 400, type: 'invalid_request_error', code: 'context_length_exceeded' })
     }
-    using _place = places.enter(caller.tokenId ?? '', clock.now())
+    using _slot = limits.admit(caller.tokenId ?? '', clock.now())
     return await execute(asked, kind.form, {
       request,
       response,
@@ -125,29 +122,16 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   }
 
   async function execute(asked: DoorRequest, form: AnswerForm, call: Omit<CallInRoom, 'path'>): Promise<DoorOutcome> {
-    const { request, response, signal, isRefused } = call
+    const { response, signal, isRefused } = call
     const onGiven = (served: Served) => (isRefused() ? undefined : given.note(served))
-    const isOperator = call.caller.scope === 'admin'
-    const caller = isOperator ? await deps.ownToken() : call.caller
     const live = new LiveCall()
-    const now = clock.now()
-    const { name, keys } = keysOf(asked, caller, request)
-    const autoMaxPrice = options.maxPriceAtomic
-    let isFirst = false
-    const ended = calls.join(name, signal, async (left) => {
-      isFirst = true
-      return serve(
-        { request: asked, caller, isOperator, autoMaxPrice, keys, now, following: live, signal: left },
-        metered,
-      )
-    })
-    ended.catch(() => undefined)
+    const { ended, isFirst, now } = await join(asked, call, live)
     if (asked.ignored.length > 0) response.setHeader('x-stoa-ignored', asked.ignored.join(', '))
     const answering = { request: asked, form, now }
-    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven, known })
-    const ending = await Promise.race([aborted(signal), ended.then(() => 'answered' as const, outcomeOf)])
+    if (asked.stream) await sendStream(answering, response, { live, ended, signal, onGiven, clientError })
+    const ending = await Promise.race([hasLeft(signal), ended.then(() => 'answered' as const, outcomeOf)])
     const outcome = asked.stream && isRefused() ? 'limited' : ending
-    if ((!isFirst || live.isTaken) && outcome !== 'left') meter.joined()
+    if ((!isFirst() || live.isTaken) && outcome !== 'left') meter.joined()
     if (asked.stream) return outcome
     const served = await ended
     sendWhole(answering, response, served)
@@ -156,8 +140,25 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
     return isRefused() ? 'limited' : outcome
   }
 
+  /** Begins the call, or joins the same call of an earlier request. `isFirst`: this request began it. */
+  async function join(asked: DoorRequest, { request, caller, signal }: Omit<CallInRoom, 'path'>, following: LiveCall) {
+    const isOperator = caller.scope === 'admin'
+    const payer = isOperator ? await deps.ownToken() : caller
+    const now = clock.now()
+    const { name, keys } = keysOf(asked.digest, payer.tokenId ?? '', request.headers)
+    let isFirst = false
+    const ended = calls.join(name, signal, async (left) => {
+      isFirst = true
+      const call = { request: asked, caller: payer, isOperator, autoMaxPrice: options.maxPriceAtomic, keys, now }
+      return serve({ ...call, following, signal: left }, metered)
+    })
+    // `execute` handles the error when it answers. Until then the error must not count as unhandled.
+    ended.catch(() => undefined)
+    return { ended, isFirst: () => isFirst, now }
+  }
+
   /** The error as a client may see it. A fault of the node is logged, and its details are hidden. */
-  function known(error: unknown): DoorError {
+  function clientError(error: unknown): DoorError {
     const answered = answerTo(error)
     if (answered !== undefined) return answered
     const correlationId = randomUUID()
@@ -171,8 +172,8 @@ export function createDoor(options: DoorOptions, deps: DoorDeps): Door {
   }
 }
 
-/** Ends when the client has left. */
-function aborted(signal: AbortSignal): Promise<'left'> {
+/** Resolves when the client has left. */
+function hasLeft(signal: AbortSignal): Promise<'left'> {
   const { promise, resolve } = Promise.withResolvers<'left'>()
   if (signal.aborted) resolve('left')
   else signal.addEventListener('abort', () => resolve('left'), { once: true })
@@ -186,29 +187,3 @@ const kinds = {
 type Kind = (typeof kinds)[keyof typeof kinds]
 
 const stoppingError = { status: 503, type: 'server_error', code: 'node_unavailable', headers: { 'retry-after': '5' } }
-
-/** The names of a request: for those sent at the same time, and for its orders. */
-function keysOf({ digest }: DoorRequest, { tokenId = '' }: Caller, { headers }: IncomingMessage) {
-  const sent = givenKey(headers)
-  if (sent !== undefined) {
-    const named = createHash('sha256').update(sent).digest('hex').slice(0, 40)
-    const prefix = `openai:${named}:`
-    const key = `${prefix}${digest.slice(0, 40)}`
-    // No key of a client has a space.
-    const given = { key, name: { key: `openai ${named}`, hash: Buffer.from(digest, 'hex') } }
-    const keys: RequestKeys = { prefix, answersMs: Number.POSITIVE_INFINITY, given }
-    return { name: `${tokenId} ${key}`, keys }
-  }
-  const prefix = `openai:${digest.slice(0, 40)}:`
-  // The SDKs count how often they have sent a request.
-  const isSentAgain = Number(headers['x-stainless-retry-count'] ?? 0) > 0
-  const keys: RequestKeys = { prefix, answersMs: isSentAgain ? SENT_AGAIN_MS : JOIN_MS }
-  return { name: `${tokenId} ${digest}`, keys }
-}
-
-/** @throws DoorError 400 for what is no key: a client that sends one relies on it */
-function givenKey({ 'idempotency-key': given }: IncomingMessage['headers']): string | undefined {
-  const key = IdempotencyKey.optional().safeParse(given)
-  if (key.success) return key.data
-  throw invalidRequest('Idempotency-Key', `Idempotency-Key ${key.error.issues[0]!.message}`)
-}

@@ -1,10 +1,10 @@
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Served } from './serve.ts'
 
-/** Orders that are remembered. The result of an order that is not known answers its request for longer. */
+/** Orders remembered. Beyond it the oldest is forgotten, and its result answers its request for longer. */
 const GIVEN_MAX = 4_000
 
-/** The orders of which this process knows that a client has got the result. */
+/** The orders whose result this process has given to a client. */
 export class GivenResults {
   readonly #orders = new BoundedMap<string, true>(GIVEN_MAX)
 

@@ -5,7 +5,7 @@ import type { Search } from '../search/search.ts'
 
 /** Listings that are considered for one request. */
 const CONSIDERED_MAX = 300
-/** How long a reading of the market is used. Presence is looked at no more often. */
+/** How long a reading of the market is used, in ms. The presence of sellers may be this old. */
 const KEPT_MS = 1_000
 /** Tags whose listings are kept. Beyond it the oldest reading is dropped. */
 const TAGS_MAX = 64
@@ -15,8 +15,8 @@ type Considered = { listings: readonly Listing[]; isWhole: boolean }
 type Kept = Considered & { at: UnixMs; number: number }
 
 /**
- * The agents that requests choose from, with their measurements. To read a large market takes some milliseconds, so requests
- * that come together share a reading. Before an agent is asked, the node checks again what it costs and whether it is there.
+ * The agents that requests choose from, with their measurements. Reading a large market takes some milliseconds, so requests
+ * within a second share a reading. Before an agent is asked, the node checks its price and its presence.
  */
 export class KnownAgents {
   readonly #deps: { search: Pick<Search, 'page'>; clock: Clock }

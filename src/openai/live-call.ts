@@ -18,7 +18,7 @@ export class LiveCall implements Following {
     return this.#agentId
   }
 
-  /** True if the order of an earlier sending answers. */
+  /** True if the order of an earlier request answers. */
   get isTaken(): boolean {
     return this.#isTaken
   }

@@ -9,7 +9,7 @@ import { callable, profiles, type RoutingDeps, tagOf } from './routing.ts'
 const MODELS_MAX = 100
 const TAGS_MAX = 20
 
-/** `GET /v1/models`: what would be routed now. */
+/** `GET /v1/models`: the routes, common tags, and agents that can be called. */
 export function modelList(deps: RoutingDeps, now: number) {
   const agents = callable(MODELS_MAX, deps)
   return { object: 'list', data: [...routes(now), ...tagRoutes(agents, now), ...agents.map(modelOf)] }
@@ -44,7 +44,7 @@ function routes(now: number) {
 function tagRoutes(agents: readonly Listing[], now: number) {
   const counts = new Map<string, number>()
   for (const tag of agents.flatMap(({ tags }) => [...new Set(tags.map(tagForm))])) {
-    // The end of such a tag may be read as a profile.
+    // `tag:a:fast` names a profile, so a tag with a colon is ambiguous.
     if (!tag.includes(':')) counts.set(tag, (counts.get(tag) ?? 0) + 1)
   }
   const common = [...counts].toSorted(([, one], [, other]) => other - one).slice(0, TAGS_MAX)

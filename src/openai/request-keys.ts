@@ -1,36 +1,77 @@
+import { createHash } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import { CodedError } from '../lib/errors.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
 import type { RequestName } from '../store/idempotency.ts'
+import { invalidRequest } from './door-error.ts'
+import { JOIN_MS } from './shared-calls.ts'
 
-/** The idempotency keys of a request. */
+/** How long a result answers a request whose SDK says that it is sent again. */
+const SENT_AGAIN_MS = 10 * 60_000
+
+/** The idempotency keys of the orders of a request. */
 export type RequestKeys = {
-  /** Those of the same request, whenever and wherever it was sent, begin with it. */
+  /** Every key of the same request begins with this prefix, at every process and at any time. */
   prefix: string
-  /** How long a result that was given answers the request when it is sent again. */
+  /** How long a result that a client has got answers the same request. */
   answersMs: number
-  /** Set if the client has named the request: the name is for no other one, at whatever process it comes. */
+  /** Set if the client sent an `Idempotency-Key`. The ledger refuses the same key with another request. */
   given?: GivenKey | undefined
 }
-/** `key`: those of the attempts begin with it. */
+/** `key`: the keys of all attempts begin with it. */
 type GivenKey = { key: string; name: RequestName }
 
-/** The attempt of a request before, or the place before the first one. */
-export type KeyPlace = { key: string; attempt: number }
+/** An attempt to buy for a request. Its order has the idempotency key `<key>.<attempt>`. Attempt 0: there was none yet. */
+export type KeyedAttempt = { key: string; attempt: number }
 
 /**
- * Where the attempts of a request go on. The ledger says what was before, and no clock: processes that get one request at the
- * same moment choose the same key, and only one of them buys.
+ * Makes the keys of a request from its `Idempotency-Key`, or else from its content.
  *
- * @param isOver true if the attempt before has bought something, so that a new purchase begins
+ * @param digest of the content, as hex
+ * @returns also `name`: requests with the same name are one call while it runs
+ * @throws DoorError 400 for a malformed `Idempotency-Key`: a client that sends one relies on it
  */
-export function placeAfter(
-  before: (KeyPlace & { isOver: boolean }) | undefined,
+export function keysOf(
+  digest: string,
+  tokenId: string,
+  headers: IncomingHttpHeaders,
+): { name: string; keys: RequestKeys } {
+  const sent = givenKey(headers)
+  if (sent !== undefined) {
+    const named = createHash('sha256').update(sent).digest('hex').slice(0, 40)
+    const prefix = `openai:${named}:`
+    const key = `${prefix}${digest.slice(0, 40)}`
+    // The space keeps this name apart from the keys of clients, which have none.
+    const given = { key, name: { key: `openai ${named}`, hash: Buffer.from(digest, 'hex') } }
+    return { name: `${tokenId} ${key}`, keys: { prefix, answersMs: Number.POSITIVE_INFINITY, given } }
+  }
+  const prefix = `openai:${digest.slice(0, 40)}:`
+  // The SDKs count how often they have sent a request.
+  const isSentAgain = Number(headers['x-stainless-retry-count'] ?? 0) > 0
+  return { name: `${tokenId} ${digest}`, keys: { prefix, answersMs: isSentAgain ? SENT_AGAIN_MS : JOIN_MS } }
+}
+
+function givenKey({ 'idempotency-key': given }: IncomingHttpHeaders): string | undefined {
+  const key = IdempotencyKey.optional().safeParse(given)
+  if (key.success) return key.data
+  throw invalidRequest('Idempotency-Key', `Idempotency-Key ${key.error.issues[0]!.message}`)
+}
+
+/**
+ * Returns the attempt after which a request goes on. Only the ledger decides, and no clock: processes that get one request
+ * at the same moment choose the same key, and only one of them buys.
+ *
+ * @param last the last attempt in the ledger. `isOver`: it has bought something, so a new purchase begins
+ */
+export function attemptBefore(
+  last: (KeyedAttempt & { isOver: boolean }) | undefined,
   { prefix, given }: RequestKeys,
-): KeyPlace {
-  if (given !== undefined && before?.key !== given.key) return { key: given.key, attempt: 0 }
-  if (before === undefined) return { key: `${prefix}1`, attempt: 0 }
-  // The keys of attempts that are over name them for ever.
-  if (given !== undefined || !before.isOver) return before
-  return { key: `${prefix}${Number(before.key.slice(prefix.length)) + 1}`, attempt: 0 }
+): KeyedAttempt {
+  if (given !== undefined && last?.key !== given.key) return { key: given.key, attempt: 0 }
+  if (last === undefined) return { key: `${prefix}1`, attempt: 0 }
+  if (given !== undefined || !last.isOver) return last
+  // A key under which something was bought is never used for another purchase.
+  return { key: `${prefix}${Number(last.key.slice(prefix.length)) + 1}`, attempt: 0 }
 }
 
 export function usedByAnother(): CodedError<'IDEMPOTENCY_CONFLICT'> {

@@ -6,7 +6,7 @@ import { taskOf } from './task.ts'
 
 /** A request to the door, in either of its two forms. */
 export type DoorRequest = {
-  /** What the client asks for, in the order of its wish: agents, tags or `auto`. */
+  /** What the client asks for, its first choice first: agents, tags or `auto`. */
   models: readonly string[]
   task: string
   stream: boolean
@@ -20,7 +20,7 @@ export type DoorRequest = {
   maxPrice: bigint | undefined
   /** Fields that were sent and that no agent reads. */
   ignored: readonly string[]
-  /** Names what was asked: the same for a request that is sent again, as a stream or not. */
+  /** A hash of the content, as hex. The same request has the same digest, as a stream or not. */
   digest: string
 }
 

@@ -40,10 +40,10 @@ export type Candidate = { listing: Listing; maxPrice: bigint | undefined }
 
 /** Agents with this tag serve `auto`, as do agents that list a language model. */
 const CHAT_TAG = 'chat'
-/** What an agent that was never called is taken for: half of its calls succeed, in 5 s. */
+/** Assumed for an agent that was never called: half of its calls succeed, and a call takes 5 s. */
 const UNKNOWN_SUCCESS = 0.5
 const UNKNOWN_MS = 5_000
-/** A price of this much, and an answer after this time, halve the value of an agent for `auto`. */
+/** A price of `PRICE_SCALE` atomic units halves the value of an agent for `auto`, and so does an answer after `TIME_SCALE_MS`. */
 const PRICE_SCALE = 5_000
 const TIME_SCALE_MS = 10_000
 
@@ -108,9 +108,9 @@ function isProfile(text: string): text is Profile {
 }
 
 /**
- * Programs come with the names of well-known models, and anybody may list an agent under such a name, also under one with a
- * slash, and may try names until an id begins like one. So these pay no more than `auto` does. Who gives a whole id, or
- * `seller/name`, has chosen the agent.
+ * A name alone pays no more than `auto`. Programs send the names of well-known models, and anybody may list an agent under
+ * such a name, with or without a slash, or try names until an id begins like one. A client that sends a whole id or
+ * `seller/name` has chosen the agent (T35).
  */
 function limitOf(name: string, listing: Listing, autoMaxPrice: bigint): bigint | undefined {
   return listing.local || pointsTo(name, listing) ? undefined : autoMaxPrice
@@ -127,7 +127,7 @@ function named(name: string, { search }: RoutingDeps): Listing | undefined {
 function routed(route: Route, wish: Wish, deps: RoutingDeps): Listing[] {
   const after = deps.known.readings
   const found = sorted(route, wish, deps)
-  // An agent may have come since: what was read before this request is read again, and nothing else.
+  // An agent may have come since the last reading. Read again what was read before this request, and nothing else.
   return found.length > 0 ? found : sorted(route, wish, deps, after)
 }
 

@@ -8,7 +8,7 @@ import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
 import { doorErrorOf, hintOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
-import { type KeyPlace, placeAfter, type RequestKeys, usedByAnother } from './request-keys.ts'
+import { attemptBefore, type KeyedAttempt, type RequestKeys, usedByAnother } from './request-keys.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
 import { JOIN_FAILED_MS } from './shared-calls.ts'
 
@@ -18,7 +18,7 @@ export type ServeDeps = RoutingDeps & {
   again(orderId: string, waiting: { signal: AbortSignal }): Promise<ExecutionResult | 'given up'>
   /** The order that was made with this idempotency key. */
   orderOf(key: string, caller: Caller): Promise<OrderRecord | undefined>
-  /** The last order of this caller whose idempotency key begins so. `isOperator`: or of the operator of this node. */
+  /** The last order whose idempotency key has this prefix, of this token. `isOperator`: or of the operator of this node. */
   lastOrder(
     prefix: string,
     of: { tokenId: string | undefined; isOperator: boolean },
@@ -27,13 +27,13 @@ export type ServeDeps = RoutingDeps & {
   isGiven(orderId: string): boolean
 }
 
-/** What a client that waits is told while its call runs. */
+/** Reports the progress of a call to a client that waits. */
 export type Following = {
-  /** An agent is asked. */
+  /** An agent is asked. `attempt` counts from 1. */
   onAttempt(agentId: string, attempt: number, orderId: string | undefined): void
-  /** The order of an earlier sending answers. */
+  /** The order of an earlier request answers. */
   onTaken(): void
-  /** From here on no other agent is asked: the payment is signed, or output comes. */
+  /** No other agent is asked any longer: the payment is signed, or output has come. */
   onBound(): void
   onOutput(text: string): void
 }
@@ -80,8 +80,8 @@ class CallFailed extends Error {
 /** Agents that are asked for one request. */
 const ATTEMPTS_MAX = 3
 
-/** Errors after which another agent may do better. Errors of the budget, the caller and the node hold for all agents. */
-const elsewhere: ReadonlySet<string> = new Set([
+/** Errors after which another agent is asked. Errors of the budget, the caller and the node would be the same there. */
+const nextAgentCodes: ReadonlySet<string> = new Set([
   ...Object.keys(x402Errors),
   ...[
     'UNKNOWN_AGENT',
@@ -107,30 +107,30 @@ export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> 
     return await serveOnce(call, deps)
   } catch (error) {
     const cause = error instanceof CallFailed ? error.cause : undefined
-    const isElsewhere = cause instanceof CodedError && cause.code === 'IDEMPOTENCY_CONFLICT'
-    if (!isElsewhere || call.keys.given !== undefined) throw error
-    // Another process has asked another agent for this very request. Its order answers.
+    const isTaken = cause instanceof CodedError && cause.code === 'IDEMPOTENCY_CONFLICT'
+    if (!isTaken || call.keys.given !== undefined) throw error
+    // Another process has asked another agent for the same request at the same moment. The order of that process answers.
     return serveOnce(call, deps)
   }
 }
 
 async function serveOnce(call: RoutedCall, deps: ServeDeps): Promise<Served> {
   const { request, caller, autoMaxPrice, isOperator } = call
-  const before = await earlierAttempt(call, deps)
-  const isAnswer = before !== undefined && answers(before.order, call, deps)
+  const last = await lastAttempt(call, deps)
+  const isAnswer = last !== undefined && answers(last.order, call, deps)
   if (isAnswer) {
-    const taken = await takeUp(before.order, before.attempt, call, deps)
+    const taken = await takeUp(last.order, last.attempt, call, deps)
     if (taken !== undefined) return taken
   }
   const { models: names, maxPrice: asked } = request
   const found = candidates({ names, asked, autoMaxPrice, isOperator, maySpend: permits(caller.scope, 'spend') }, deps)
-  // What would have answered was given up: it has bought nothing.
-  const earlier = before && { ...before, isOver: !isAnswer && isOver(before.order) }
-  const { key, attempt: last } = placeAfter(earlier, call.keys)
+  // An order that should have answered was given up, so it has bought nothing.
+  const earlier = last && { ...last, isOver: !isAnswer && isOver(last.order) }
+  const before = attemptBefore(earlier, call.keys)
   let failure: unknown
-  for (const [place, candidate] of found.slice(0, ATTEMPTS_MAX).entries()) {
+  for (const [index, candidate] of found.slice(0, ATTEMPTS_MAX).entries()) {
     try {
-      return await attempt(candidate, call, { key, attempt: last + place + 1 }, deps)
+      return await attempt(candidate, call, { key: before.key, attempt: before.attempt + index + 1 }, deps)
     } catch (error) {
       deps.known.forget()
       if (!(error instanceof CallFailed) || !mayAskNext(error, call.signal)) throw error
@@ -143,7 +143,7 @@ async function serveOnce(call: RoutedCall, deps: ServeDeps): Promise<Served> {
 async function attempt(
   { listing, maxPrice }: Candidate,
   call: RoutedCall,
-  { key, attempt: number }: KeyPlace,
+  { key, attempt: number }: KeyedAttempt,
   deps: ServeDeps,
 ): Promise<Served> {
   const { request, following, signal } = call
@@ -185,16 +185,19 @@ async function attempt(
 
 function mayAskNext({ cause, made }: CallFailed, signal: AbortSignal): boolean {
   if (made.isSigned || made.isShown || signal.aborted) return false
-  return cause instanceof CodedError && elsewhere.has(cause.code)
+  return cause instanceof CodedError && nextAgentCodes.has(cause.code)
 }
 
-type Earlier = KeyPlace & { order: OrderRecord }
+type StoredAttempt = KeyedAttempt & { order: OrderRecord }
 
 /**
- * The last order of this request, which may have been made before a restart, or by another process. The ledger knows it, so
- * that a request that is sent again pays once, whatever its client says of it.
+ * Finds the last order of this request in the ledger. It may have been made before a restart or by another process. So a
+ * request pays once even if its client does not say that it sends the request again.
  */
-async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: ServeDeps): Promise<Earlier | undefined> {
+async function lastAttempt(
+  { keys, caller, isOperator }: RoutedCall,
+  deps: ServeDeps,
+): Promise<StoredAttempt | undefined> {
   const found = await deps.lastOrder(keys.prefix, { tokenId: caller.tokenId, isOperator })
   if (found === undefined) return undefined
   const at = found.key.lastIndexOf('.')
@@ -204,21 +207,21 @@ async function earlierAttempt({ keys, caller, isOperator }: RoutedCall, deps: Se
 }
 
 /**
- * True if an order answers the request again: while it runs, and for some time after. That is longer if its client may have
- * got no result, and so goes on trying. What cost nothing may run again.
+ * True if an order answers the request: while the order runs, and for some time after its end. The time is longer if its
+ * client may not have got the result, and so tries again. An order that cost nothing does not answer: the call may run again.
  */
 function answers(order: OrderRecord, { keys, now }: RoutedCall, { isGiven }: ServeDeps): boolean {
   if (order.status === 'pending' || order.status === 'executing') return true
   if (!isOver(order)) return false
-  const isSaid = !isFailed(order) && isGiven(order.id)
-  const answersMs = isSaid ? keys.answersMs : Math.max(keys.answersMs, JOIN_FAILED_MS)
+  const isDelivered = !isFailed(order) && isGiven(order.id)
+  const answersMs = isDelivered ? keys.answersMs : Math.max(keys.answersMs, JOIN_FAILED_MS)
   return now - Date.parse(order.updated_at) < answersMs
 }
 
 /**
  * Waits for an order that runs, or answers from the ledger. Nothing is bought again.
  *
- * @returns undefined if nothing was bought, because all who waited for it at another process have left, and this one has not
+ * @returns undefined if the order bought nothing, because all its clients at another process have left
  * @throws CallFailed
  */
 async function takeUp(
@@ -256,7 +259,7 @@ function givenUp(made: Made): CallFailed {
   return new CallFailed(new CodedError('ORDER_CANCELLED', message), made)
 }
 
-/** How a call that has ended answers the same request: from its order. What cost nothing may run again. */
+/** Answers the same request from the order of a call that has ended. A call that cost nothing may run again. */
 export function answeringAgain(deps: OutcomeDeps) {
   const from = (made: Made) => {
     const { orderId } = made
@@ -276,7 +279,7 @@ export function answeringAgain(deps: OutcomeDeps) {
 }
 
 const isFailed = ({ status }: OrderRecord) => status === 'failed' || status === 'cancelled'
-/** False if it has bought nothing: the request goes on where it was. */
+/** False if the order has bought nothing, so the next attempt continues its series. */
 const isOver = (order: OrderRecord) => !isFailed(order) || isBound(order)
 /** True if the payment of an order was signed. */
 const isBound = ({ payment }: OrderRecord) => payment !== undefined

@@ -2,7 +2,7 @@ import type { Clock, UnixMs } from '../lib/clock.ts'
 
 /** How long the outcome of a call answers a request that is sent again. */
 export const JOIN_MS = 30_000
-/** How long a failure that is kept answers such a request. LangChain retries for two minutes, even when told not to. */
+/** The same for a failure. LangChain retries for two minutes, even when told not to. */
 export const JOIN_FAILED_MS = 5 * 60_000
 /** Calls remembered. Beyond it the oldest call that has ended is forgotten. */
 const CALLS_MAX = 1_000
@@ -46,7 +46,7 @@ export class SharedCalls<T> {
   /** Waits for the outcome of the call with this key. Runs it if there is none. */
   async join(key: string, signal: AbortSignal, run: Run<T>): Promise<T> {
     let call = this.#known(key)
-    // All clients of that call have left. What it leaves behind decides what this one gets.
+    // All clients of that call have left, and it is ending. Its outcome decides what this client gets.
     while (call?.left.signal.aborted && call.endedAt === undefined) {
       await call.running.catch(() => undefined)
       call = this.#known(key)
@@ -60,7 +60,7 @@ export class SharedCalls<T> {
     const { promise: gone, reject } = Promise.withResolvers<never>()
     const leave = () => {
       call.present--
-      // The call itself says what became of it, unless others still wait for it.
+      // The last client gets the outcome of the aborted call. Earlier ones get only the reason, because the call goes on.
       if (call.present === 0) call.left.abort(signal.reason)
       else reject(signal.reason)
     }
