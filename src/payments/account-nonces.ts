@@ -25,10 +25,11 @@ export async function countTransactions(
 }
 
 /**
- * The account nonce of the next transaction. Undefined: a reorganization has taken back transactions, and they wait again
- * now. They must be sent again first. A transaction: it failed, and a reorganization has taken that back. Its caller may have
- * sent another one since, so it must not happen after all: another one takes its account nonce.
+ * The account nonce of the next transaction.
  *
+ * @returns undefined: a reorganization took back transactions. They wait and must be sent before the next one. A transaction:
+ * it failed, and a reorganization took that back. It must not be mined later, because its caller may have sent another one:
+ * an empty transaction takes its account nonce
  * @throws CodedError CHAIN_UNAVAILABLE for impossible counts: a transaction with a wrong nonce blocks the account
  */
 export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<number | StoredTransaction | undefined> {
@@ -46,9 +47,9 @@ export async function nextNonce(deps: NonceDeps, signal: AbortSignal): Promise<n
 }
 
 /**
- * Lets transactions wait again that the books call mined and the chain does not know, up to the first that failed.
+ * Marks transactions as waiting that the store calls mined and the chain does not know, up to the first that failed.
  *
- * @returns undefined: some wait now. One that failed, if it is the first. False: the chain knows all
+ * @returns undefined: some wait. A transaction: the first one of them, which failed. False: the chain knows all
  */
 async function reopenDropped(
   latest: number,

@@ -46,7 +46,7 @@ export class LatestPayers {
     return true
   }
 
-  /** A payer has no open payments any more. */
+  /** The last open payment of a payer has ended. */
   settled(): void {
     this.#isFull = false
   }

@@ -9,7 +9,7 @@ import { addressOfPublicKey } from './secp256k1.ts'
 import { textHash } from './text-hash.ts'
 
 const WORD_BYTES = 32
-/** Trees that are remembered. The answers of one turn arrive close together. */
+/** Trees remembered. The answers of one turn arrive close together. Beyond it the oldest is forgotten. */
 const TREES_MAX = 64
 
 /** The EIP-712 domain of what Stoa signs over receipts. It has no chain: receipts never go to one. */
@@ -49,24 +49,24 @@ export function signTogether(receipts: readonly Receipt[], sign: (root: ReceiptR
   return signed
 }
 
-/** The root that a receipt leads to. Undefined if its path does not fit its place. */
+/** The root that a receipt leads to. Undefined if its path does not fit its leaf index. */
 function rootOf({ payload, leafIndex: index, treeSize: size, path }: MerkleReceipt, parents: KnownParents) {
   return rootFrom(receiptLeaf(payload), { index, size, path: path as Hex[] }, parents)
 }
 
-/** `met`: its receipts so far. What was hashed of it is kept until all have come. */
-type SignedTree = { parents: KnownParents; met: number; root?: Hex; size?: number; signer?: Hex | undefined }
+/** `seen`: how many of its receipts have come. Its hashes are dropped after the last one. */
+type SignedTree = { parents: KnownParents; seen: number; root?: Hex; size?: number; signer?: Hex | undefined }
 
-/** By their signatures. */
+/** Trees by the signatures of their roots. */
 const trees = new BoundedMap<string, SignedTree>(TREES_MAX)
 
 /** The account that signed the root of a receipt. Receipts with the same root cost one recovery. */
 export function merkleSigner(receipt: MerkleReceipt): Hex | undefined {
   const { treeSize, signature } = receipt
-  const tree = getOr(trees, signature, (): SignedTree => ({ parents: new KnownParents(), met: 0 }))
+  const tree = getOr(trees, signature, (): SignedTree => ({ parents: new KnownParents(), seen: 0 }))
   const root = rootOf(receipt, tree.parents)
   if (root === undefined) return undefined
-  if (++tree.met === treeSize) tree.parents = new KnownParents()
+  if (++tree.seen === treeSize) tree.parents = new KnownParents()
   if (tree.root === root && tree.size === treeSize) return tree.signer
   const recovered = recoverSigner(receiptRootDigest({ root, treeSize }), signature)
   const signer = recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined

@@ -9,9 +9,9 @@ import type { Hex } from '../schema/primitives.ts'
  * Nodes are 32 bytes as hex in lower case, as receipts carry them.
  */
 
-/** Parents that are remembered of one tree. */
+/** Parent hashes remembered of one tree. */
 const PARENTS_MAX = 1024
-/** Places of a level of a tree are fewer. */
+/** More than the nodes of one level, so that a height and a place make one key. */
 const PLACES_MAX = 2 ** 32
 
 /** The place of a leaf in a tree, and the neighbors on the way from it to the root, the lowest first. */
@@ -41,9 +41,8 @@ export function merkleTree(leaves: readonly Hex[]): { root: Hex; inclusions: Inc
 type Parent = { left: Hex; right: Hex; hash: Hex }
 
 /**
- * Parents that were hashed for one tree, by their places. The receipts of a turn arrive close together and share most of
- * their ways, so a parent is hashed once. What is told of a tree may be false: two neighbors are compared before their
- * parent is taken from here.
+ * The parent hashes of one tree, by height and place. The receipts of a turn arrive close together and share most of their
+ * paths, so each parent is hashed once. A path may be false: a hash is used only if both of its children are the same.
  */
 export class KnownParents {
   readonly #parents = new Map<number, Parent>()

@@ -60,7 +60,7 @@ export class OpenWork {
     this.#enter(work.payer, -work.amount)
   }
 
-  /** @returns true if its payer has no open work any more */
+  /** @returns true if this was the last open work of its payer */
   leave(id: Hex): boolean {
     const work = this.#open.get(id)
     if (work === undefined) return false

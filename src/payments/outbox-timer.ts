@@ -46,7 +46,7 @@ export class OutboxTimer {
     return this.#stopped
   }
 
-  /** Resolves when no look is under way any more. */
+  /** Resolves when the look under way has ended. */
   async stop(): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)

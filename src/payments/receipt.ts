@@ -53,7 +53,7 @@ export function contentHash(content: string | Uint8Array): Hex {
 
 /**
  * What a receipt with a signature of its own signs. Its type is longer than that of x402 whose domain it has, so only
- * Stoa checks it. It is for buyers who ask for nothing else; whatever is new has a domain of its own.
+ * Stoa checks it. It is for buyers who ask for no other format. New formats have a domain of their own.
  */
 export function receiptDigest(receipt: Receipt): Uint8Array {
   const words = Buffer.alloc((FIELDS + 1) * WORD_BYTES)

@@ -1,8 +1,8 @@
 import { createTurns } from '../lib/turns.ts'
 
 /**
- * Signatures per turn of the event loop. One takes about 60 µs on the native curve, and twenty times that without. Calls of one
- * turn share its commits, with the pages that these write: half as many take an eighth more of a processor for each call.
+ * Signatures per turn of the event loop. One takes about 60 µs on the native curve, and 20 times as long without it. The calls
+ * of one turn share its commits. With 8 signatures per turn, each call takes an eighth more CPU time.
  */
 const SIGNATURES_PER_TURN = 16
 

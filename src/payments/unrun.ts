@@ -13,9 +13,9 @@ const NOT_RUN = 'the seller failed before the agent ran; the buyer was not charg
 type UnrunDeps = { clock: Clock; logger: Logger; payments: Pick<Payments, 'abandon' | 'endRun'> }
 
 /**
- * Voids payments that were claimed and whose agents will never run, lets other processes run what ended here, and keeps what
- * could not be stored. A ledger that is away is asked until it answers. What the end of the process leaves is taken over by the next start, or by another
- * process.
+ * Voids claimed payments whose agents will never run, gives up runs that ended here without a result, and keeps what could not
+ * be stored. If the ledger is away, tries until it answers. If the process ends before that, the next start or another process
+ * does the rest.
  */
 export class Unrun implements Service {
   readonly name = 'payments that did not run'
@@ -32,7 +32,7 @@ export class Unrun implements Service {
     this.#stopping.abort()
   }
 
-  /** Resolves once the payment is voided, turned out to be further, or was never stored. Never rejects. */
+  /** Resolves when the payment is voided, has passed that state, or was never stored. Never rejects. */
   async abandon(id: Hex, reason = NOT_RUN): Promise<void> {
     const { clock, logger, payments } = this.#deps
     await this.#untilStored(id, 'could not void a payment that did not run', async () => {

@@ -12,7 +12,7 @@ export const SETTLEMENT_MARGIN_SECONDS = 6
 export const RUN_MARGIN_SECONDS = 30
 /**
  * Seconds of the longest window that a buyer at a door may sign beyond what it was asked (D28). The Go client of x402
- * signs for an hour, whatever `maxTimeoutSeconds` says.
+ * signs for an hour and ignores `maxTimeoutSeconds`.
  */
 export const DOOR_WINDOW_SECONDS = 3_600
 /** Seconds by which the buyer's clock may run ahead of ours. */

@@ -30,8 +30,8 @@ export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'wal
 }
 
 /**
- * Whether a node ran on this data directory and its wallet is not here: its key came from a variable that is not set
- * now, or the file was lost. @throws as readWalletKey
+ * True if a node ran on this data directory and its wallet is missing: its key came from a variable that is not set,
+ * or the file was lost. @throws as readWalletKey
  */
 export async function isWalletMissing(dataDir: string, secrets: Pick<Secrets, 'walletKey'>): Promise<boolean> {
   if ((await readWalletKey(dataDir, secrets)) !== undefined) return false

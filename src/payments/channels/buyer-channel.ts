@@ -16,8 +16,8 @@ import { spendableOf } from './seller-channel.ts'
  */
 
 /**
- * Charges that may wait for an earlier one. Each is rewritten with every charge that comes, and a seller that leaves a number
- * out makes all after it wait. Of an honest one a lost answer is asked for before so many others come.
+ * Charges that may wait for an earlier one. A seller that leaves a number out makes all later charges wait, and each new
+ * charge rewrites them. With an honest seller the buyer asks for the lost answer long before this many come.
  *
  * @internal Exported for its test.
  */
@@ -38,13 +38,13 @@ export type BuyerChannel = {
   /** The sum of the charges up to `seq`. On disk, as is `seq`. */
   readonly charged: bigint
   readonly seq: number
-  /** Charges up to this number are in `charged`, whoever they were for: the seller has stated the sum. On disk. */
+  /** Charges up to this number are in `charged`, for any call: the seller has stated their sum. On disk. */
   readonly statedSeq: number
   /** What each call in flight may cost, by its id. On disk with the order of the call. */
   readonly inFlight: CallAmounts
   /** Charges that came before an earlier one, by their number. On disk with their orders. */
   readonly early: ReadonlyMap<number, EarlyCharge>
-  /** Why the buyer signs no more here. */
+  /** Why the buyer signs nothing more on this channel. Undefined: it signs. */
   readonly stopped: string | undefined
 }
 
@@ -55,7 +55,7 @@ export type StoredBuyerChannel = Omit<BuyerChannel, 'signed' | 'voucher' | 'inFl
   inFlight: Iterable<readonly [call: string, asked: bigint]>
 }
 
-/** A channel that this buyer has never used. What has been claimed by it is gone. @internal Exported for its test. */
+/** A channel that this buyer has never used. Earlier claims in it count as charged. @internal Exported for its test. */
 export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelState): BuyerChannel {
   const { totalClaimed } = onChain
   const sums = { mark: totalClaimed, charged: totalClaimed, seq: 0, statedSeq: 0 }
@@ -83,8 +83,8 @@ type Plan =
   | { ok: false; reason: 'stopped' | 'early' | 'balance' }
 
 /**
- * Plans the voucher for calls that leave together. It covers what was charged, what is in flight, and these calls. One
- * that must be signed goes up to `ahead` beyond that, so that the next calls need no signature and no disk.
+ * Plans the voucher for calls that are sent together. It covers what was charged, what is in flight, and these calls. A
+ * new voucher covers `ahead` more, so that the next calls need no signature and no write to disk.
  *
  * @internal Exported for its test.
  */
@@ -118,7 +118,7 @@ export function sendCalls(
   return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
 }
 
-/** Raises what a call in flight may cost. One that is over stays over. @internal Exported for its test. */
+/** Raises what a call in flight may cost. Does nothing for a call that has ended. @internal Exported for its test. */
 export function growCall(channel: BuyerChannel, call: string, asked: bigint): BuyerChannel {
   const before = channel.inFlight.get(call)
   if (before === undefined || before >= asked) return channel
@@ -144,7 +144,7 @@ export function countCharge(
 ): BuyerChannel {
   const { amount, seq } = charge
   if (seq <= channel.statedSeq) return dropCall(channel, call)
-  // The call has ended, with its result: nothing that is taken out waits for it.
+  // The call has ended with its result, so a withdrawal need not wait for it.
   const stopEnded = (why: string) => stop(dropCall(channel, call), why)
   if (amount < 0n || amount > asked) return stopEnded(`the seller charged ${amount} for a call of at most ${asked}`)
   const falsehood = pricing && falseCharge(pricing, charge)
@@ -158,7 +158,7 @@ export function countCharge(
 /** Why a channel stops whose seller sends a result without a charge. */
 const NO_CHARGE = 'the seller sent a result and stated no charge'
 
-/** Counts a charge as its seller states it. A seller that states none is not paid ahead any more. @internal Exported for its test. */
+/** Counts a charge as its seller states it. A result without a charge stops the channel. @internal Exported for its test. */
 export function countStated(
   channel: BuyerChannel,
   counted: { call: string; asked: bigint; charge: Charge | undefined; pricing?: Pricing | undefined },
@@ -216,11 +216,11 @@ export type Statement = {
 }
 
 /**
- * Takes over the seller's sum where this buyer has lost records. Only a voucher of its own above its mark proves that it
- * has: a buyer that has all its records believes them, or a seller could state its way up to each ceiling. Undefined:
- * the statement proves nothing.
+ * Takes over the seller's sum where this buyer has lost records. Only a voucher of its own above its mark proves the loss.
+ * A buyer that has all its records believes only them: else a seller could raise the sum to each ceiling.
  *
  * @param mark the mark when the statement came. It may have risen since
+ * @returns undefined if the statement proves nothing
  * @internal Exported for its test.
  */
 export function adoptStatement(
@@ -246,8 +246,8 @@ export function adoptStatement(
 }
 
 /**
- * Takes in a reading of the chain. A seller can claim up to the highest voucher. One that has claimed more than its calls
- * can have cost is not paid ahead any more.
+ * Takes in a reading of the chain. A seller can claim up to the highest voucher. A claim of more than its calls can have
+ * cost stops the channel.
  *
  * @internal Exported for its test.
  */
@@ -260,7 +260,7 @@ export function seenByBuyer(channel: BuyerChannel, onChain: ChannelState): Buyer
     : next
 }
 
-/** What the seller may hold at most for all that it was asked: the charges, and the calls in flight at their full price. @internal Exported for its test. */
+/** The most that the seller may claim: the charges, and the calls in flight at their highest cost. @internal Exported for its test. */
 export function owedAtMost({ charged, inFlight }: Pick<BuyerChannel, 'charged' | 'inFlight'>): bigint {
   return charged + inFlight.sum
 }

@@ -26,7 +26,7 @@ type ExitView = {
   mayWait: boolean
   /** The seller may still give a refund. */
   mayAsk: boolean
-  /** The operator wants each unit, whatever its transactions cost. */
+  /** The operator wants each unit, even if its transactions cost more. */
   isExact: boolean
   /** The time of the newest block. The contract knows no other. */
   chainTimeMs: number
@@ -58,7 +58,7 @@ export function nextExitStep(view: ExitView): ExitStep {
   return isQuiet ? { kind: 'closed', dust: free } : { kind: 'wait', for: 'calls' }
 }
 
-/** True if a channel that was closed has something to take out again: a reorganization took back its end, or a deposit came late. */
+/** True if a closed channel has something to take out: a reorganization took back its end, or a deposit came late. */
 export function hasMoreToTake(channel: Exiting): boolean {
   return channel.onChain.withdrawal !== undefined || freeForBuyer(channel) >= WITHDRAW_MIN
 }

@@ -1,10 +1,10 @@
-/** Changes that are kept beside the base. Each change copies them, and the next one beyond copies all. */
+/** Changes kept beside the base. Each change copies only these. Beyond the maximum all amounts are copied into a new base. */
 const CHANGES_MAX = 16
 
 /**
- * What each of many calls may cost, by its id. It is a value: a change makes a new one and leaves the old one as it was.
+ * What each call may cost, by its id. An immutable map: a change returns a new one.
  *
- * A change copies a few entries, and `sum` is kept. So a call costs the same beside one other and beside hundreds.
+ * A change copies at most `CHANGES_MAX` entries and updates `sum`, so its time does not grow with the number of calls.
  */
 export class CallAmounts implements Iterable<[call: string, amount: bigint]> {
   static readonly none = new CallAmounts(new Map(), new Map(), { size: 0, sum: 0n })
@@ -12,7 +12,7 @@ export class CallAmounts implements Iterable<[call: string, amount: bigint]> {
   /** Atomic units. */
   readonly sum: bigint
   readonly #base: ReadonlyMap<string, bigint>
-  /** What differs from the base. Undefined: the call is not there any more. */
+  /** What differs from the base. Undefined: the call was removed. */
   readonly #changes: ReadonlyMap<string, bigint | undefined>
 
   private constructor(

@@ -95,8 +95,8 @@ function takeCall<Call extends AskedCall>(call: Call, judged: Judged<Call>): voi
 }
 
 /**
- * The rule of a turn for a channel that another process may have: its peer uses it, or whoever has a voucher above the best
- * one. Vouchers that were claimed are on the chain for all to see.
+ * The rule of a turn for a channel that another process may have: its peer may use it, and so may a peer with a voucher above
+ * the best one. A lower voucher proves nothing, because claimed vouchers are public on the chain.
  *
  * @throws ChannelRefused
  */
@@ -120,7 +120,7 @@ function shortageError(shortage: Shortage, { charged, seq, best }: SellerChannel
   return new ChannelRefused(shortage, shortages[shortage], { counted, ...(best !== undefined && { voucher: best }) })
 }
 
-/** The best voucher is not shown: who has it is not known to be the payer. */
+/** Does not show the best voucher: the peer may not be the payer. */
 function ofAnother({ charged, seq }: Pick<SellerChannel, 'charged' | 'seq'>): ChannelRefused {
   const reason = 'another peer uses this channel: a voucher above its highest one takes the channel over'
   return new ChannelRefused('voucher', reason, { counted: { total: charged, seq } })

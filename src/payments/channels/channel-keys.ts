@@ -9,7 +9,7 @@ export type ChannelSigner = { readonly address: Hex; sign(digest: Uint8Array): H
 /**
  * What the keys are for: `vouchers` of the channels that this node pays by, and `claims` and refunds of those that it is
  * paid by. Each is made from the wallet key, so it needs no file and no backup, and all processes with one wallet have the
- * same. Whoever learns it does not learn the wallet key.
+ * same. A leaked key does not reveal the wallet key.
  */
 export type ChannelKeyUse = 'vouchers' | 'claims'
 

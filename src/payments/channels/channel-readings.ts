@@ -24,7 +24,7 @@ type ReadingsDeps = LagMax & {
 /** `lagMs`: how far the chain that was read lies behind the clock, if that is too far. */
 type Reading = { channels: KeptChannel[]; chainTimeMs: number; lagMs: number }
 
-/** What escrow no longer covers of the charges of a channel. A later deposit may cover it again. */
+/** The part of a channel's charges that its escrow does not cover. A later deposit may cover it. */
 export function lostOf({ channel }: KeptChannel): bigint {
   const { charged, onChain } = channel
   return charged > onChain.balance ? charged - onChain.balance : 0n

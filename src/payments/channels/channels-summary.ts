@@ -19,7 +19,7 @@ export type ChannelsSummary = {
   unclaimedMost: bigint
   /** Withdrawals that payers have begun. `endsInMs`: by the time of the chain, and below 0 if one can end at any moment. */
   withdrawals: { id: Hex; amount: bigint; unclaimed: bigint; endsInMs: number }[]
-  /** Charges that no escrow covers any more. */
+  /** Charges that no escrow covers. */
   lost: { id: Hex; amount: bigint }[]
   /** Channels that owe for longer than two rounds of claims. */
   late: { count: number; amount: bigint; oldestMs: number } | undefined

@@ -64,8 +64,8 @@ export function dueClaims(
 }
 
 /**
- * Claims what these channels owe. The chain decides what is claimed before, and what was claimed after: the answer of
- * whoever sends the claim is never believed. A row that the contract refuses does not stop the others.
+ * Claims what these channels owe. Only the chain says what was claimed before and after: the answer of the sender of the
+ * claim is never believed. A row that the contract refuses does not stop the others.
  *
  * @throws ChainError if the chain cannot be read. Then nothing more was sent
  */

@@ -4,7 +4,7 @@ import type { ChannelPayment } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelRefund, RefundAsk, SellerChannel } from './seller-channel.ts'
 
-/** A channel to this seller as it is on disk, whichever process has it. Nothing on disk is more than was delivered. */
+/** A channel to this seller as it is on disk, of any process. Its charges are never more than was delivered. */
 export type KeptChannel = {
   channel: SellerChannel
   /** True: this process has it. */

@@ -6,7 +6,7 @@ type Counted = { onChain: Pick<ChannelState, 'balance'>; moved: Moved }
 
 /**
  * What lies in a channel: what this node has put in and has not seen leave, or more if the chain shows more. An RPC that
- * lags, or lies, may show less for a while, and for what it shows no second deposit is made.
+ * lags or lies may show less for a while. This node makes no second deposit because of it.
  */
 export function heldIn({ onChain, moved }: Counted): bigint {
   return largest(onChain.balance, moved.in - moved.out)

@@ -55,14 +55,14 @@ export class OpenChannel {
   #isWorking = false
   #isWanted = false
   #isKeeping = false
-  /** Why it takes no calls now: the ledger is away, or this process does not have the channel any more. */
+  /** Why it takes no calls: the ledger is away, or another process has the channel. */
   #closed: unknown
   /** Ends whose callers heard that the ledger is away, and that are not stored yet. */
   readonly #kept = new Set<End>()
   /** Called when what was kept while the ledger was away is stored, or never will be. */
   #whenStored: (() => void)[] = []
 
-  /** @param gone called when this process does not have the channel any more */
+  /** @param gone called when this process has lost the channel */
   constructor(record: StoredSellerChannel, deps: OpenChannelDeps, gone: (channel: OpenChannel) => void) {
     const { id, config, onChain, best, charged, seq, refund, peerId } = record
     this.id = id
@@ -143,7 +143,7 @@ export class OpenChannel {
     })
   }
 
-  /** Resolves when nothing is kept any more that could not be stored while the ledger was away. */
+  /** Resolves when all that was kept while the ledger was away is stored, or never will be. */
   async untilStored(): Promise<void> {
     if (this.#isKeeping) await new Promise<void>((resolve) => void this.#whenStored.push(resolve))
   }
@@ -215,7 +215,7 @@ export class OpenChannel {
    * Stores a turn, unless nothing in it is to be stored. While the ledger is away it tries again until the turn is stored: a
    * result must not be lost.
    *
-   * @returns false if this process does not have the channel any more, or the node stops
+   * @returns false if this process has lost the channel, or the node stops
    */
   async #store(turn: Turn): Promise<boolean> {
     const { store, stopping, clock } = this.#deps

@@ -87,8 +87,8 @@ export function openRefund({ onChain, refund }: Pick<SellerChannel, 'onChain' | 
 }
 
 /**
- * True if a reorganization has taken back a refund before the last one, too. Anyone can send it again, and its amount is not
- * known any more.
+ * True if a reorganization has also taken back a refund before the last one. Anyone can send it again, and its amount was not
+ * kept.
  */
 function isRefundForgotten({ onChain, refund }: Pick<SellerChannel, 'onChain' | 'refund'>): boolean {
   return refund !== undefined && refund.nonce > onChain.refundNonce
@@ -104,8 +104,8 @@ export type RefundAsk = {
 
 /**
  * Gives back what is free, or `wanted` if that is less. While a refund is open it is the same refund again: two amounts
- * for one nonce would leave it to others which of them happens. Undefined: too little is free, or an earlier refund is
- * not on the chain any more.
+ * for one nonce would leave it to others which of them happens. Undefined: too little is free, or a reorganization took back
+ * an earlier refund.
  *
  * @internal Exported for its test.
  */

@@ -151,7 +151,7 @@ export class SellerChannels implements Service, KeptChannels {
 
   async #channelOf(call: KnownCall, signal: AbortSignal): Promise<OpenChannel> {
     const id = call.payment.voucher.channelId.toLowerCase() as Hex
-    // Ids are no secret. Whoever cannot sign for a channel must not move it from process to process.
+    // Ids are no secret. A peer that cannot sign for a channel must not move it from process to process.
     const stored = this.#open.has(id) ? undefined : await this.#deps.store.get(id)
     if (stored !== undefined) this.#checkVoucher(usedBy(call, stored).config, call)
     const known = this.#open.get(id) ?? (await this.#once(id, () => this.#known(id)))

@@ -7,7 +7,7 @@ const NOBODY = '0x0000000000000000000000000000000000000000'
 /** What a seller wants of every channel to it. */
 export type SellerTerms = {
   receiver: string
-  /** The seller's own key, never a facilitator's: whoever has it can give the escrow back to the payer. */
+  /** The seller's own key, never a facilitator's: its owner can give the escrow back to the payer. */
   receiverAuthorizer: string
   token: string
   /** The seller must look at the chain several times within this time. */
