@@ -21,7 +21,7 @@ import {
   readRules,
   type StoredRules,
 } from './budget-rules.ts'
-import { isHeld } from './tokens.ts'
+import { isValid } from './tokens.ts'
 import { namedOnWeb, namesOnWeb } from './web/seller-names.ts'
 
 type BudgetDeps = {
@@ -94,8 +94,8 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     if (isChanged) deps.changed?.()
   }
 
-  function heldToken(token: StoredToken | undefined): StoredToken {
-    if (token === undefined || !isHeld(token, clock.now())) {
+  function validToken(token: StoredToken | undefined): StoredToken {
+    if (token === undefined || !isValid(token, clock.now())) {
       throw new MarketError('TOKEN_ENDED', 'the token that placed this order has expired or was revoked')
     }
     if (permits(token.scope, 'spend')) return token
@@ -140,7 +140,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   function limitsFor({ tokenId }: OrderOwner, wanted: SpendingRequest, standing: Omit<Standing, 'approved'>) {
     const rules = storedRules(standing.rules)
     const { perCall, perDay, perMonth, perSeller } = rules
-    const held = tokenId === undefined ? undefined : heldToken(standing.token)
+    const token = tokenId === undefined ? undefined : validToken(standing.token)
     checkParties(wanted, rules)
     if (perCall !== undefined && wanted.amount > perCall) {
       const most = `the budget allows ${usdc(perCall)} a call`
@@ -149,7 +149,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
         `the seller asks for ${usdc(wanted.amount)}, ${most} (stoa budget --per-call)`,
       )
     }
-    return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
+    return { day: perDay, month: perMonth, seller: perSeller, 'token day': token?.perDay, token: token?.budget }
   }
 
   const approvalFor: Budget['approvalFor'] = ({ amount }, standing) => {

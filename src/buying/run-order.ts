@@ -37,7 +37,7 @@ export type RunOrderDeps = PurchaseDeps &
   FreeCallDeps & {
     /** Runs an agent of this node, unpaid (D17). */
     runOwn(agentId: string, call: OwnCall): Promise<string>
-    tokens: Pick<Tokens, 'held'>
+    tokens: Pick<Tokens, 'findValid'>
     active: ActiveOrders
     /** Reports each order that has ended or that this process no longer works on. */
     changes: Changes
@@ -170,7 +170,7 @@ async function perform(
 
 /** Refuses a token that would run a paid own agent unpaid, as only the owner may (D48). @throws MarketError */
 async function refuseUnpaid({ tokenId }: Order, { price }: Listing, { tokens }: RunOrderDeps): Promise<void> {
-  if (price === 0n || tokenId === undefined || (await tokens.held(tokenId))?.scope === 'admin') return
+  if (price === 0n || tokenId === undefined || (await tokens.findValid(tokenId))?.scope === 'admin') return
   const how = 'ask the operator, or pay for it over A2A or from a node of your own'
   throw new MarketError(
     'SCOPE_TOO_LOW',

@@ -25,7 +25,7 @@ test('a token is known by its text until it is revoked', async () => {
   expect(await tokens.identify(token)).toEqual({ scope: 'spend', tokenId: id })
   expect(await tokens.list()).toMatchObject([{ id, budget: '5', budget_atomic: '5000000', per_day: null, spent: '0' }])
   await tokens.revoke(id)
-  expect([await tokens.identify(token), await tokens.held(id)]).toEqual([undefined, undefined])
+  expect([await tokens.identify(token), await tokens.findValid(id)]).toEqual([undefined, undefined])
   expect(await tokens.list()).toMatchObject([{ id, revoked_at: expect.any(String) }])
   await expect(tokens.revoke('nobody')).rejects.toMatchObject({ code: 'UNKNOWN_TOKEN' })
 })

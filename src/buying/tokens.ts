@@ -31,7 +31,7 @@ export interface Tokens {
   /** The token that a part of this node spends with, made or changed to this daily budget. It has no text to send. */
   ofPart(part: { id: string; name: string; perDay: bigint }): Promise<Caller>
   /** Returns the token if it is valid: neither revoked nor expired. */
-  held(id: string): Promise<StoredToken | undefined>
+  findValid(id: string): Promise<StoredToken | undefined>
 }
 
 export function createTokens({ clock, store, random }: TokensDeps): Tokens {
@@ -83,7 +83,7 @@ export function createTokens({ clock, store, random }: TokensDeps): Tokens {
       const token = id === undefined ? undefined : await store.get(id)
       // Takes the same time for an unknown token, so that timing reveals nothing but yes or no.
       const isIt = timingSafeEqual(digest(text), token?.hash ?? NOBODY)
-      return isIt && token !== undefined && isHeld(token, clock.now())
+      return isIt && token !== undefined && isValid(token, clock.now())
         ? { scope: token.scope, tokenId: token.id }
         : undefined
     },
@@ -98,15 +98,15 @@ export function createTokens({ clock, store, random }: TokensDeps): Tokens {
       await store.keep({ id, name, scope: 'spend', hash, budget: undefined, perDay, createdAt: clock.now(), ...ends })
       return caller
     },
-    async held(id) {
+    async findValid(id) {
       const token = await store.get(id)
-      return token !== undefined && isHeld(token, clock.now()) ? token : undefined
+      return token !== undefined && isValid(token, clock.now()) ? token : undefined
     },
   }
 }
 
 /** True if a token is valid: neither revoked nor expired. */
-export function isHeld({ revokedAt, expiresAt }: StoredToken, now: UnixMs): boolean {
+export function isValid({ revokedAt, expiresAt }: StoredToken, now: UnixMs): boolean {
   return revokedAt === undefined && (expiresAt === undefined || now < expiresAt)
 }
 

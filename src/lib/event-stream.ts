@@ -51,9 +51,9 @@ export async function sendEvents(
 }
 
 /** Yields events while the subscriber may see them. */
-export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => Promise<boolean>): AsyncGenerator<T> {
+export async function* whileAllowed<T>(events: AsyncIterable<T>, isAllowed: () => Promise<boolean>): AsyncGenerator<T> {
   for await (const event of events) {
-    if (!(await isHeld())) return
+    if (!(await isAllowed())) return
     yield event
   }
 }

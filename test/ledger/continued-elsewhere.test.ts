@@ -36,5 +36,5 @@ test('D33 a token made at one process is known at the other at once, and so is t
   expect(await b!.identify(token)).toEqual({ scope: 'spend', tokenId: id })
   expect(await b!.record(id)).toMatchObject({ id, budget_atomic: '5000000', spent_atomic: '0' })
   await b!.revoke(id)
-  expect([await a!.identify(token), await a!.held(id)]).toEqual([undefined, undefined])
+  expect([await a!.identify(token), await a!.findValid(id)]).toEqual([undefined, undefined])
 })

@@ -90,7 +90,7 @@ export class TestBuyer {
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },
       runOwn: async (id, { input }) => `${id} here: ${input}`,
-      tokens: { held: async () => undefined },
+      tokens: { findValid: async () => undefined },
       openStream: options.open,
       newId: randomUUID,
       budget: {

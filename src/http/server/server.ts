@@ -1,7 +1,7 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock } from '../../lib/clock.ts'
-import { eventStreamHeaders, sendEvents, whileHeld } from '../../lib/event-stream.ts'
+import { eventStreamHeaders, sendEvents, whileAllowed } from '../../lib/event-stream.ts'
 import { excessOf, utf8Text } from '../../lib/json.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Caller } from '../../schema/caller.ts'
@@ -100,7 +100,9 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     hijack(reply)
     // An endless stream ends when its token does. A stream that shows paid work runs to its end.
     const isEndless = row.media === 'text/event-stream'
-    const events = isEndless ? whileHeld(answered.events, () => guard.holds(headers, raw.httpVersion)) : answered.events
+    const events = isEndless
+      ? whileAllowed(answered.events, () => guard.holds(headers, raw.httpVersion))
+      : answered.events
     await sendEvents(reply.raw, events, running.signalOf(reply.raw))
   }
 
