@@ -36,7 +36,7 @@ type AgentPurchasesDeps = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** Waits for an order that was placed before, or answers from the ledger. */
   again(orderId: string, waiting: RunWaiting): Promise<ExecutionResult | 'given up'>
-  /** Asks the seller and the chain now what became of a signed order. */
+  /** Asks the seller and the chain what became of a signed order. */
   look(orderId: string): Promise<void>
   cancel(orderId: string): Promise<unknown>
 }

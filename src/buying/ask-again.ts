@@ -72,7 +72,7 @@ async function sendAgain(
 
 /**
  * Sends a payment to another process of the seller, if the first one leaves it: it lost the machine of the run. An
- * authorization can be spent only once, so no more is charged, whatever both say.
+ * authorization can be spent only once, so two answers cannot charge twice.
  *
  * @throws the refusal, if the buyer must ask what became of the payment; PeerError that is the last word of the other process
  */

@@ -94,7 +94,7 @@ export async function runAwaited(
   return flight.attend(request.signal)
 }
 
-/** The ledger knows of a cancellation, so the order does not count as failed. A node that stops cancels nothing. */
+/** Stores a cancellation, so that the order does not count as failed. The stop of a node is no cancellation. */
 function noteCanceled(id: string, reason: unknown, { orderStore, clock, logger }: AwaitedDeps): void {
   if (!(reason instanceof MarketError) || reason.code !== 'ORDER_CANCELLED') return
   orderStore.cancel(id, clock.now()).catch((error: unknown) => {

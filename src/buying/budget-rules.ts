@@ -70,7 +70,7 @@ function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRules {
 export type RulesStore = {
   load(): Promise<StoredRules>
   /**
-   * Changes the rules as they are stored now, whichever process has stored them.
+   * Changes the stored rules, of any process.
    *
    * @returns the rules in force, durable when the promise resolves
    */
@@ -107,8 +107,8 @@ const namesInChange: Record<Rule, keyof ChangeBudget> = {
 }
 
 /**
- * Limits that hold at processes with another configuration, where a change says nothing of them. Only those that are
- * stricter than it: they may hold here again, once this configuration becomes the other one.
+ * The stored limits that were set under another configuration and that this change does not set. Keeps only limits that are
+ * stricter than that configuration: they hold here if this configuration becomes the same.
  */
 function untouched(stored: StoredRules, configured: BudgetRules, change: ChangeBudget): StoredRules {
   const kept = [...amountRules, ...listRules].filter((name) => {

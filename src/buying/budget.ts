@@ -57,7 +57,7 @@ export interface Budget {
   /** Returns why a purchase needs an approval that it does not have. */
   approvalFor(wanted: Pick<SpendingRequest, 'amount'>, standing?: Omit<Standing, 'token'>): string | undefined
   view(): Promise<BudgetRecord>
-  /** Takes the rules as they are stored, because another process has changed them. */
+  /** Reads the stored rules, because another process has changed them. */
   refresh(): Promise<void>
   /** Changes the rules at once, also for orders that wait. */
   change(change: ChangeBudget): Promise<BudgetRecord>
@@ -202,7 +202,7 @@ type RefusalDeps = {
   purchases: Pick<Purchases, 'over' | 'standingOf'>
 }
 
-/** Why this node would not pay now. A purchase within all limits may still need an approval. */
+/** Why this node would not pay. A purchase within all limits may still need an approval. */
 export async function refusalOf(
   order: OrderOwner,
   wanted: SpendingRequest,

@@ -240,7 +240,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     channelOperations,
     async takeOver() {
       await recovery.takeOver()
-      // Of what it has ended, this process is told by nobody.
+      // The tail reports only changes of other processes, so check here what `takeOver` has ended.
       changes.checkAll()
       for (const order of await ledger.orders.pending()) orders.enqueue(order.id)
       await workflows.takeOver()

@@ -24,7 +24,7 @@ export class Deadline implements Disposable {
     if (ms !== undefined) this.limit(ms, () => new MarketError('DEADLINE', 'the seller did not answer in time'))
   }
 
-  /** Sets the time limit to `ms` from now. Replaces the earlier limit. */
+  /** Ends after `ms`. Replaces the earlier limit. */
   limit(ms: number, reason: () => Error): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {

@@ -14,7 +14,7 @@ export type ExecuteRequest = Awaiting & {
   input: string
   /** Highest price of this call, in atomic units. The node's own limit also applies. */
   maxPriceAtomic?: bigint
-  /** Where requests have more than one idempotency key: what this one is called. */
+  /** The client's name for a request whose attempts have idempotency keys of their own. */
   named?: RequestName | undefined
 }
 

@@ -18,7 +18,7 @@ import type { Workflows } from './workflow/workflows.ts'
 type FollowDeps = {
   logger: Logger
   feed: NodeFeed
-  /** Of orders. */
+  /** Changes of orders. */
   changes: Changes
   workflowChanges: Changes
   active: ActiveOrders
@@ -34,8 +34,8 @@ type FollowDeps = {
 }
 
 /**
- * Tells the callers that wait here what other processes have changed, and lets the work of this process go on that others
- * have decided about.
+ * Tells the callers that wait here what other processes have changed, and continues work of this process that another one has
+ * decided about.
  */
 export function followOthers(deps: FollowDeps): TailListener {
   const { logger, feed, changes, workflowChanges, approvals, budget, workflows, channels } = deps

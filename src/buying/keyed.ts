@@ -16,7 +16,7 @@ export function keyedRequest(
 
 /**
  * Does a request once (D38). `first` stores the key in the same transaction as its result. A repeated request is
- * answered by `again`: of a caller that waits, `executeAgain`.
+ * answered by `again`, which is `executeAgain` for a caller that waits.
  *
  * @throws CodedError IDEMPOTENCY_CONFLICT if the key came with another request before
  */

@@ -7,7 +7,7 @@ import type { Purchases } from '../store/purchases.ts'
 
 /** Purchases checked per turn. */
 const BATCH_MAX = 512
-/** The same for purchases of which only the seller can say more: a question is about many of them. */
+/** The same for purchases that only the seller can say more about. One question covers many of them. */
 const UNNAMED_MAX = 4_096
 /** Purchases read in one turn of the event loop. */
 const PAGE_MAX = 1_000

@@ -9,12 +9,12 @@ import { outcomeOf } from './outcome.ts'
 type OrderEndDeps = { clock: Clock; logger: Logger; purchases: Pick<Purchases, 'maySendElsewhere'> }
 
 /**
- * Returns what a seller's answer, asked for the result of an order, makes its last word: no result will come. Undefined: the
- * seller is asked again.
+ * Returns why no result of an order will come, from its seller's answer to a request for the result. Undefined: the seller is
+ * asked again.
  *
- * A seller that says that it never saw the payment may get it yet from the process that signed it, if that process was cut
- * off from the ledger or stands still. The order then waits for the end of the payment window, because who buys again would
- * pay twice. A failed run has voided the payment: it buys nothing any more.
+ * A seller that never saw the payment may still get it from the process that signed it, if that process was cut off from the
+ * ledger or stands still. The order then waits for the end of the payment window, because another purchase could pay twice.
+ * A failed run has voided the payment, so the payment cannot buy anything.
  */
 export async function lastWordOn(
   order: Order,
@@ -46,7 +46,7 @@ export async function failOrder(
   changed(order.id)
 }
 
-/** The seller no longer keeps the result. A person can still ask for it. */
+/** The seller has dropped the result. A person can still ask for it. */
 export async function giveUp(
   order: Order | undefined,
   reservation: StoredReservation,

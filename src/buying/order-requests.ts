@@ -63,7 +63,7 @@ export type OrdersDeps = {
   /** What each order needs to run. */
   running: RunOrderDeps & { web: WebSellers }
   active: ActiveOrders
-  /** Reports each order that has ended or that this process no longer works on. */
+  /** Reports each order that has ended or that this process has stopped working on. */
   changes: Changes
   recovery: Pick<Recovery, 'look'>
   budget: Pick<Budget, 'perCall'>

@@ -1,7 +1,7 @@
 import { PeerError } from '../protocols/peer-error.ts'
 import { mayAskElsewhere } from './outcome.ts'
 
-/** Which process of a seller is asked. `instead`: another one than at the end of this stream. `refusal`: what the last one said. */
+/** Which process of a seller is asked. `instead`: not the process at the end of this stream. `refusal`: the last answer. */
 export type Ask<S> = {
   readonly count: number
   readonly mayRefer: boolean
@@ -16,7 +16,7 @@ export const FIRST_ASK = { count: 1, mayRefer: true } as const
 const ASKS_MAX = 3
 
 /**
- * Whom to ask after a refusal: another process of the seller. If both were busy, a third ask follows, at which the call waits:
+ * Returns which process of the seller to ask after a refusal. If two were busy, the third ask makes the call wait in a queue:
  * only the first ask allows a referral.
  *
  * @throws the refusal, if it is the last word

@@ -44,7 +44,7 @@ export function receivedOnChannel(
 ): PurchaseResult {
   const { paid, ...result } = received(response, { ...purchase, reservation }, logger)
   const { amount: asked } = reservation
-  // More than what was asked is not owed, whatever the seller says. The ledger counts the same (store/channel-charges.ts).
+  // Nobody owes more than what was asked, even if the seller says so. The ledger counts the same (store/channel-charges.ts).
   const amount = smallest(onChannel.charge?.amount ?? asked, asked)
   const { units, cut } = onChannel.charge ?? {}
   const metered = { ...reservation.metered, units, cut }

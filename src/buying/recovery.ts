@@ -149,7 +149,7 @@ export class Recovery implements Service {
   }
 
   /**
-   * Asks the seller of an order now what became of it. The result is in the order and reported by `changed`.
+   * Asks the seller of an order what became of it. The result is in the order and reported by `changed`.
    *
    * @throws MarketError NETWORK_MISMATCH: the payment was signed on another network, where nothing is asked (D37)
    */

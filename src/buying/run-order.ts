@@ -39,7 +39,7 @@ export type RunOrderDeps = PurchaseDeps &
     runOwn(agentId: string, call: OwnCall): Promise<string>
     tokens: Pick<Tokens, 'findValid'>
     active: ActiveOrders
-    /** Reports each order that has ended or that this process no longer works on. */
+    /** Reports each order that has ended or that this process has stopped working on. */
     changes: Changes
     recovery: Pick<Recovery, 'soon' | 'confirm'>
   }

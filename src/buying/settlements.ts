@@ -29,10 +29,10 @@ type SettlementDeps = {
 }
 
 /**
- * Learns the transactions of purchases of which only the seller can tell (D46).
+ * Learns the transactions of purchases that only the seller can name (D46).
  *
- * A question asks for the result of one purchase, because the payment proves who asks, and names up to 128 others. A
- * seller that does not know this answers about the one.
+ * A question asks for the result of one purchase, because the payment proves who asks, and names up to 128 others. An older
+ * seller answers about the one purchase only.
  *
  * @param unnamed purchases without a transaction
  * @returns the purchases to look after one by one
@@ -88,7 +88,7 @@ async function ask(group: OpenPurchase[], deps: SettlementDeps, stopping: AbortS
     await Promise.all(group.map((purchase) => note(purchase, hashes.get(purchase.paymentId), deps)))
     return named === undefined ? others : []
   } catch (err) {
-    // For example, the seller no longer keeps the result of the first.
+    // For example, the seller has dropped the result of the first one.
     if (err instanceof PeerError) return group
     // The seller cannot be reached, or the ledger: all wait for the next time.
     if (err instanceof StoreError) {

@@ -10,7 +10,7 @@ import type { Hex } from '../schema/primitives.ts'
 
 /** How long the chain's answer about the wallet's code is used. */
 const CODE_FRESH_MS = 5 * 60_000
-/** A call waits no longer for the RPC. Without an answer, the call goes on and the seller notices a refusal. */
+/** How long a call waits for the RPC. Without an answer, the call goes on and the seller notices a refusal. */
 const ANSWER_MS_MAX = 3_000
 /** `isValidSignature(bytes32,bytes)` of EIP-1271: selector and magic return value. */
 const IS_VALID_SIGNATURE = '0x1626ba7e'

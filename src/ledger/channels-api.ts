@@ -30,7 +30,7 @@ type ChannelsApiDeps = {
 type Bought = Parameters<typeof payingChannel>[0]
 type Sold = Parameters<typeof paidChannel>[0]
 
-/** Reads the ledger, so it shows the channels of all processes, also those of a node that takes none any more. */
+/** Reads the ledger, so it shows the channels of all processes, also if this node does not take channels. */
 export function createChannelsApi({ network, paying, paid, namesOf, peerNames }: ChannelsApiDeps): ChannelsApi {
   function showBought(channel: Bought): ChannelRecord {
     const known = channel.agentId === undefined ? undefined : namesOf(channel.agentId)

@@ -182,7 +182,7 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
     if (id !== undefined) events.emit({ record: 'order', id })
     return id
   }
-  /** The ledger knows whether somebody canceled it: then it has not failed. */
+  /** The order as the ledger has it: if its caller canceled it, it is stored as canceled and not as failed. */
   const asStored = async (order: Order): Promise<Order> => {
     if (order.status !== 'failed') return order
     const stored = await purchases.order(order.id).catch(() => undefined)

@@ -12,7 +12,7 @@ import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedDoor, mergedHours, Sums } f
 const SETTLED_MS = 2 * HOUR_MS
 const MONTH_DAYS = 30
 const HOURS_SHOWN = 48
-/** Rows get their numbers before they are committed. Of this age, none with a lower number is still to come. */
+/** Rows get their numbers before they are committed. When a row is this old, all rows with lower numbers are there. */
 const IN_ORDER_MS = 2 * 60 * 1000
 /** Rows per read. The event loop runs between two reads. */
 const BATCH_ROWS = 500
@@ -65,7 +65,7 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     }
   }
 
-  /** Counts the payments among which the first is that is not final. */
+  /** Counts the group of payments that contains the first one that is not final. */
   async function countOneByOne(
     direction: LedgerDirection,
     { after, last }: { after: number; last: number },
@@ -198,7 +198,7 @@ function statsOf(
 }
 
 /**
- * Returns true if the counted fields of a payment hardly change any more. A failed payment may be retried while its
+ * Returns true if the counted fields of a payment will hardly change. A failed payment may be retried while its
  * window is open. The chain may undo a recent settlement. A spent payment waits for the chain's confirmation.
  */
 function isFinal(

@@ -13,7 +13,7 @@ const PURGE_EVERY_MS = 60_000
 export type TailListener = {
   /** Another process has committed a change of this record. */
   changed(change: SharedChange): void
-  /** Other processes have changed more than is known here: what was derived from the ledger is to be read again. */
+  /** Some changes of other processes were missed: read again all that was derived from the ledger. */
   missed(): void
 }
 
@@ -21,8 +21,8 @@ export type TailListener = {
 export interface Tail extends Service {
   listen(listener: TailListener): void
   /**
-   * For how long the reading of what others have changed is overdue, in ms: 0 for a process that keeps up. It may know of a
-   * change up to `PAUSE_MAX_MS` late without that.
+   * By how many ms the reading of changes by other processes is overdue. 0: this process keeps up, and knows of a change at
+   * most `PAUSE_MAX_MS` after its commit.
    */
   lagMs(): number
 }

@@ -88,7 +88,7 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
       })
     },
     async shareFindings() {
-      // What could not be stored when it was found is stored as soon as the ledger answers again.
+      // If the ledger could not store the copy when it was found, it does so as soon as it answers.
       await store()
       if (copied !== undefined) return
       const met = await readMet(database)

@@ -38,7 +38,7 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
   const [depth, lagMaxMs] = [DEPTHS[network], LAGS_MAX_MS[network]]
   const newest = createChannelReader(chain)
   const reader = believedReader(newest, { chain, depth })
-  // Whatever makes this node believe in escrow reads by these. The keeper alone goes on with an old block: it only claims.
+  // All that decides whether escrow is there reads only new blocks. The keeper may read an old block, because it only claims.
   const current = <Reader extends Pick<ChannelReader, 'channels'>>(one: Reader) =>
     currentReader(one, { chain, clock, lagMaxMs })
   const authorizer = wallet.channelSigner('claims')

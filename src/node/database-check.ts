@@ -5,13 +5,13 @@ import type { LedgerDatabase } from '../store/ledger-database.ts'
 import { nothing, one } from '../store/query.ts'
 import { StoreError } from '../store/store-error.ts'
 
-/** For a database that does not answer at all. Reads wait longer than whoever asks for a diagnosis. */
+/** The limit for a database that does not answer. Shorter than the limit of reads, because a person waits for the diagnosis. */
 const DATABASE_MS_MAX = 2500
 /** A paid call waits for several round trips to the database. */
 const LATENCY_MS_MAX = 20
 /** Answers of the database that are timed. */
 const SAMPLES = 7
-/** No further answer is timed after this time: those of a slow database differ little from one another. */
+/** Timing ends after this time: the answers of a slow database differ little from one another. */
 const SAMPLING_MS_MAX = 1000
 const FIX_DISK = 'free some space on the disk of the data directory; the node goes on by itself'
 const FIX = 'see docs/operations.md, PostgreSQL; the node goes on when the database is back'
@@ -29,7 +29,7 @@ type DatabaseLook = {
   finding: Promise<Finding>
 }
 
-/** Reads, and commits a change of nothing: that shows whether the ledger is still held. What needs room shows a full disk. */
+/** Reads, and commits an empty change, which shows whether this process still holds the ledger. Refused writes show a full disk. */
 export function lookAtDatabase({ server, database, latency }: DatabaseCheckDeps): DatabaseLook {
   if (server === undefined) {
     const refused = latency?.()?.refused
@@ -37,7 +37,7 @@ export function lookAtDatabase({ server, database, latency }: DatabaseCheckDeps)
     return { isThere: Promise.resolve(true), finding: Promise.resolve(finding) }
   }
   const { times, first, reads } = timed(() => database.query(one('SELECT 1 AS one')))
-  // At the same time: over a slow network they take long enough one by one.
+  // At the same time as the reads, because one by one they take long over a slow network.
   const changed = database.commit(nothing(undefined))
   const isThere = within(DATABASE_MS_MAX, first).catch(() => false)
   async function judged(): Promise<Finding> {

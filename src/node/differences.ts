@@ -14,14 +14,14 @@ type Configured = {
 
 /** What processes of one seller have configured in different ways. */
 export type Differences = {
-  /** Names of agents that one has with other settings than another, or does not have. */
+  /** Names of agents that two processes have with different settings, or that one of them lacks. */
   agents: string[]
   budget: boolean
   /** Changes when something is configured in yet another way. */
   mark: string
 }
 
-/** The same for the same settings, in whatever order they are written. */
+/** A hash of settings that does not depend on the order of their fields. */
 export function hashOf(settings: unknown): string {
   return createHash('sha256').update(textOf(settings)).digest('base64url').slice(0, HASH_LENGTH)
 }
@@ -34,7 +34,7 @@ function textOf(settings: unknown): string {
   })
 }
 
-/** What these processes have configured in different ways. Undefined: nothing that is known. */
+/** What these processes have configured in different ways. Undefined: no difference is known. */
 export function differencesOf(processes: readonly (Configured | undefined)[]): Differences | undefined {
   const definitions = processes.flatMap((one) => (one?.definitions === undefined ? [] : [one.definitions]))
   const names = new Set(definitions.flatMap((known) => Object.keys(known)))
@@ -48,7 +48,7 @@ export function differencesOf(processes: readonly (Configured | undefined)[]): D
   return { agents: agents.map(([name]) => name), budget: budgets.length > 1, mark }
 }
 
-/** Of all that neither start nor stop. */
+/** Compares the processes that neither start nor stop. */
 export function differencesAmong(alive: readonly LedgerProcess[]): Differences | undefined {
   return differencesOf(
     alive.map(({ upMs, report }) => (upMs < STARTING_MS || report?.isDraining === true ? undefined : report)),

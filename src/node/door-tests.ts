@@ -173,7 +173,7 @@ function otherAnswer({ status, headers }: Answer, wanted: string): Finding {
   return fail(`answers ${status} and not ${wanted}${isMoved ? ': clients do not follow redirects' : ''}`, PROXY)
 }
 
-/** The tests as the doctor shows them: all that are right are one line, and so are all of one state with one fix. */
+/** The tests as the doctor shows them: one line for all that passed, and one for all with the same state and fix. */
 export function findingsOf({ tests }: Report): Finding[] {
   if (tests.length === 0) return [skip('none: strangers buy nothing here')]
   const right = tests.filter(({ state }) => state === 'ok')

@@ -32,7 +32,7 @@ const OPEN_PUBLIC = 'set public.port and public.url in config.yaml, and start th
 /** The ways by which others buy, and the address of each agent. */
 export function doorPlaces({ host, registry, publicUrl }: PlacesDeps): Record<Door, Place> {
   const url = publicUrl()
-  // What is sold on channels only is sold to peers only.
+  // An agent that is sold on channels only is sold to peers only.
   const sold = registry
     .list()
     .filter(({ definition: { paused, price }, lacks }) => paused !== true && lacks === undefined && price !== undefined)

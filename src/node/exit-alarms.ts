@@ -8,11 +8,11 @@ type ExitAlarm = Omit<AlarmRecord, 'dismissed_at'>
 
 /** A step that failed once is tried again within seconds. */
 const FAILURES_MIN = 2
-/** A deposit that a seller sends at once is on the chain by then. */
+/** By this time a deposit that the seller has sent at once is on the chain. */
 const DEPOSIT_MS = 3 * 60_000
 /** How long a deposit may be sent: see buying/channels/deposits.ts. */
 const WINDOW_MS = 600_000
-/** Why a channel stopped is told for this long after its money is back. */
+/** The alarm of a stopped channel stays for this long after its money is back. */
 const TOLD_MS = 7 * 24 * 60 * 60_000
 
 /** The alarms of the payment channels by which this node pays. */

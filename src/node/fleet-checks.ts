@@ -46,13 +46,13 @@ export async function checkProcesses(sight: FleetSight, own: string, signal: Abo
   ]
 }
 
-/** Containers may all be called the same. */
+/** The names of containers may all be the same. */
 function addressText(report: ProcessReport | undefined): string {
   const [address] = report?.addresses ?? []
   return address === undefined ? '' : `, at ${address.replace(/\/p2p\/[^/]+$/, '')},`
 }
 
-/** On the market they are one node at two places: each loses messages that are meant for the other. */
+/** The market takes them for one node at two places, so each loses messages for the other. */
 function copied(alive: readonly LedgerProcess[]): Finding[] {
   const places = copiesAmong(alive).map(({ place }) => place)
   if (places.length === 0) return []
@@ -135,7 +135,7 @@ function otherConfiguration(one: Reporting, me: Reporting): Finding[] {
 /** Dials the addresses that a process announces, from here. */
 async function unreachable(one: LedgerProcess, me: Reporting | undefined, signal: AbortSignal): Promise<Finding[]> {
   const { place, report } = one
-  // Who has not reported, or stops, is dialed by nobody.
+  // Nobody dials a process that has not reported yet, or that stops.
   if (report === undefined || report.isDraining) return []
   const isHere = me !== undefined && machineOf(me.place) === machineOf(place)
   const usable = report.addresses.filter((address) => isHere || !isLoopback(address))

@@ -7,7 +7,7 @@ import type { FleetSight, LedgerProcess, ProcessReport } from '../store/postgres
 import { differencesOf } from './differences.ts'
 import { missingOf } from './missing.ts'
 
-/** Heard of for this long, a process is well: it reports every 3 s. */
+/** A process whose last report is at most this old is well: it reports every 3 s. */
 const SILENT_MS_MAX = 10_000
 
 type ViewDeps = {

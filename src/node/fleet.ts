@@ -50,7 +50,7 @@ type WatchDeps = {
 
 /**
  * The processes of one seller on one ledger. Each work of the ledger belongs to one of them (store/ownership.ts). When
- * one ends, the others go on with its work: who changes a row first has it. @internal Exported for its test.
+ * one ends, the others go on with its work: the first to change a row owns it. @internal Exported for its test.
  */
 export function watchFleet({ processes, logger, trading, report, takeOver, changed, seen }: WatchDeps): Periodic {
   let last: readonly LedgerProcess[] = []
@@ -59,9 +59,9 @@ export function watchFleet({ processes, logger, trading, report, takeOver, chang
     trading.clockIs(await processes.report(report()))
     await trading.shareFindings()
     const ended = await processes.endDead()
-    // At the first look all of them count: one may have ended after this process took over what it found at its start.
+    // At the first look all ended processes count. One may have ended after this process took over work at its start.
     if (ended.some((id) => known?.has(id) !== true)) {
-      // Those that ended before this one began are no news.
+      // Listeners need not hear of processes that ended before this one began.
       if (known !== undefined) logger.info({}, 'a process of this seller has ended: the others go on with its work')
       await takeOver()
     }
@@ -136,7 +136,7 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
       await selling.takeOver()
       await buyer.takeOver()
       deps.taken()
-      // More has changed than can be named, also here.
+      // Too much has changed to name each change, here too.
       feed.reset()
     },
     changed: siblings.note,
@@ -151,11 +151,11 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
   // The others show a worker, and know who can run its agents, when it has come.
   deps.workers.onChange(watch.soon)
   return {
-    // By a wrong clock, everything may be old enough to be deleted.
+    // A wrong clock could make everything look old enough to delete.
     isKeeper: async () => !trading.isStopped() && (await hasRole(database, 'housekeeping')),
     async leave() {
       isDraining = true
-      // Of processes that stop at the same time, the one that says so last finds no other.
+      // If all processes stop at the same time, the last one finds no other, and delists its agents.
       await tell()
       return siblings.agents()
     },

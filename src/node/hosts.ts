@@ -25,8 +25,8 @@ type HostsDeps = Omit<HostDeps, 'datastore' | 'directory' | 'otherPeerId'> & {
 /**
  * Builds one host, or two for one of several processes of a seller.
  *
- * Gossip, the DHT and sync tell nodes apart by their peer ids, so each process needs one of its own there. A buyer dials
- * the seller's peer id, whichever process answers.
+ * Gossip, the DHT and sync tell nodes apart by their peer ids, so each process needs its own peer id there. A buyer dials
+ * the peer id of the seller, and any of its processes answers.
  */
 export async function createHosts(
   { dataDir, p2p }: Pick<Config, 'dataDir' | 'p2p'>,

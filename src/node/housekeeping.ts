@@ -45,7 +45,7 @@ export function housekeeping(deps: {
         onError,
       },
     ),
-    // Each process: one that began later would find keys too young, and the others would find its keys too old.
+    // Every process saves its run time. Else keys would look too young to one that began later, and too old to the others.
     periodic({ name: 'run time', firstMs: MINUTE_MS, everyMs: MINUTE_MS }, { work: () => runTime.save(), onError }),
   ]
 }

@@ -7,7 +7,7 @@ import { dataFile } from '../store/data-dir.ts'
 import type { KnownOwner } from '../store/ledger-owner.ts'
 
 /**
- * Who a node is by the keys that it has. Makes none: those of a node that is refused would stay behind.
+ * The identity of a node by its keys. Makes no keys: if the node is then refused, they would stay behind.
  *
  * @throws CodedError if a key file cannot be used
  */

@@ -5,7 +5,7 @@ import { isLedgerAway } from '../store/store-error.ts'
 /** What was read, or what was read before the ledger went away. */
 type LastKnown<T> = { value: T | undefined /** Why this is not what is there now. */; away: string | undefined }
 
-/** Longer than a ledger that is there ever takes, and short enough for somebody who waits for the status. */
+/** Longer than a working ledger takes, and short enough for a person who waits for the status. */
 const WAIT_MS = 2_000
 /** The same while the ledger is known to be away. */
 const AWAY_MS = 100

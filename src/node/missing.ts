@@ -6,20 +6,20 @@ import type { EndedProcess, FleetSight, LedgerProcess } from '../store/postgres/
 /**
  * Processes that were lost and have not come back.
  *
- * A process comes back with its data directory, which one process at a time has, whatever its machine is called then.
- * One that is seen for the first time may also replace a lost one whose public address it announces. Only where a data
- * directory is not known, as of a version that did not name it, the name of the machine decides.
+ * A process is known by its data directory, which one process at a time has. So it may come back on another machine. A new
+ * process may also replace a lost one whose public address it announces. The name of the machine decides only where the data
+ * directory is unknown, because an older version does not report it.
  */
 export function missingOf({ alive, ended }: FleetSight): EndedProcess[] {
   const endedHomes = new Set(ended.map(homeOf))
-  /** Each replaces one. Whoever was there before under its own data directory is back, and no replacement. */
+  /** Each may replace one lost process. A process that ran before on its own data directory is back, and replaces none. */
   const newcomers = alive.filter((one) => homeOf(one) === undefined || !endedHomes.has(homeOf(one)))
   const laterHomes = new Set<string>()
-  // The one that ended last comes first, and gets the youngest that can replace it.
+  // The process that ended last comes first. The youngest process that can replace it does.
   return ended.filter((gone) => {
     const home = homeOf(gone)
     if (home !== undefined) {
-      // A later process of the same data directory was there: what became of that one counts.
+      // A later process ran on the same data directory: only its end counts.
       if (laterHomes.has(home)) return false
       laterHomes.add(home)
     }
@@ -33,8 +33,8 @@ export function missingOf({ alive, ended }: FleetSight): EndedProcess[] {
 }
 
 /**
- * Processes that run at the same time with one `market.key`: a data directory was copied with it. A process that was
- * killed and started again is none: the one before was not heard of since.
+ * Processes that run at the same time with one `market.key`, because a data directory was copied with it. A process that was
+ * killed and started again does not count: the earlier process has not reported since.
  */
 export function copiesAmong(alive: readonly LedgerProcess[]): LedgerProcess[] {
   const together = (a: LedgerProcess, b: LedgerProcess) => a.silentMs < b.upMs && b.silentMs < a.upMs

@@ -43,7 +43,7 @@ export function createOutsideLooks({ host, peers }: OutsideDeps) {
   }
 }
 
-/** Peers of several sites first: those of one site see the same. */
+/** Sorts peers of different sites first, because peers of one site see the same. */
 function choose(peers: readonly PeerView[], host: OutsideDeps['host']): string[] {
   const able = peers.map(({ peerId }) => peerId).filter((peerId) => host.speaks(peerId, DOOR_LOOK_PROTOCOL) === true)
   const sites = new Set<string | undefined>()

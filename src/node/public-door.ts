@@ -90,7 +90,7 @@ function channelOffer(
   return { receiverAuthorizer: wallet.channelSigner('claims').address, withdrawDelay, minDeposit }
 }
 
-/** What a stop waits for, and then cancels. */
+/** The work that a stop waits for and then cancels. */
 function bothSales(doorSales: DoorSales, channelDoor: ChannelDoor | undefined): Pick<DoorSales, 'idle' | 'abort'> {
   return {
     idle: async () => void (await Promise.all([doorSales.idle(), channelDoor?.idle()])),
@@ -158,7 +158,7 @@ function x402Words({ selling, terms, url }: MountsDeps): X402Words {
   }
 }
 
-/** A part that is made when it is first asked for, and again if that fails. */
+/** A part that is made at its first use. If that fails, the next use tries again. */
 function onDemand<T extends { stop(): Promise<void> }>(make: () => Promise<T>) {
   let making: Promise<T> | undefined
   return {
@@ -176,8 +176,8 @@ function onDemand<T extends { stop(): Promise<void> }>(make: () => Promise<T>) {
 }
 
 /**
- * Agents that cannot be called now are left out, as on the market, and those that are sold on channels only. Agents that the start
- * has still to host are named: who calls one is told to try again.
+ * The agents that strangers may buy. Leaves out agents that cannot be called, as the market does, and agents that are sold on
+ * channels only. Names agents that the start has still to host: their callers are told to try again.
  */
 function offeredBy(registry: Selling['registry']): { id: string; price: bigint; text: AgentText }[] {
   const hosted = registry.list().filter(({ lacks }) => lacks === undefined)

@@ -23,7 +23,7 @@ type LoadedSibling = {
   report: { isDraining: boolean; workers?: readonly WorkerLoad[] | undefined } | undefined
 }
 
-/** What a process said longer ago says nothing of how busy its workers are: it reports every 3 s. */
+/** A report that is older says nothing about how busy workers are. A process reports every 3 s. */
 const LOAD_MS_MAX = 10_000
 
 /** What the other processes of this seller say of themselves. A node alone has none. */
@@ -42,7 +42,7 @@ type Siblings = {
   tell(): Promise<void>
   /** Sets how they are told. Without it, nobody is. */
   tellBy(way: () => Promise<void>): void
-  /** Takes in how many runs the workers of the other processes can take now. */
+  /** Takes in how many more runs the workers of the other processes can take. */
   noteLoads(processes: readonly LoadedSibling[]): void
   /** True if a worker of another process is free for a run of this agent. Counts the run, until its process is heard again. */
   takesRun(agentName: string): boolean

@@ -18,7 +18,7 @@ export function stoppedTrading({ trading }: AlarmStatus): StateAlarm[] {
   ]
 }
 
-/** The reason names the database, which who may read alarms may not know. */
+/** Hides the reason, because it names the database. A reader of alarms may not know that name. */
 export function refusedChange({ refused_change: reason }: AlarmStatus): StateAlarm[] {
   if (reason === undefined) return []
   const title = 'The database of the ledger does not take changes'

@@ -105,7 +105,7 @@ async function stopParts(config: Config, { feed, fleet, logger, lost, selling, s
   feed.close()
   try {
     await removeNodeFile(config.dataDir)
-    // Who has taken over the ledger lists the same agents.
+    // The process that has taken over the ledger lists the same agents.
     const others = lost.aborted ? undefined : await leave(fleet, logger)
     if (others !== undefined && !config.seller.keepListed) await selling.agents.delistAll(others)
     await stack.stop()

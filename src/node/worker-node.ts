@@ -32,7 +32,7 @@ type WorkerPorts = {
 }
 
 /**
- * Runs agents for a seller elsewhere until the signal aborts. It has a key of its own, and neither wallet nor ledger.
+ * Runs agents for a seller on another machine until the signal aborts. A worker has its own key, and no wallet and no ledger.
  *
  * @throws CodedError JOIN_TOKEN_INVALID, DATA_DIR_LOCKED; WorkError if the seller does not let it in
  */
@@ -56,7 +56,7 @@ export async function runWorker(options: WorkerOptions, ports: WorkerPorts, sign
     await host.start()
     try {
       const dial = (attempt: AbortSignal) => {
-        // The process of before has ended the work or refuses it, and may do so again.
+        // The last process has ended or refused the work, and may do so again. Dial another one.
         host.leave()
         return seller.dial((known) => host.openStream({ peerId: peer, addrs: known }, WORK_PROTOCOL, attempt))
       }

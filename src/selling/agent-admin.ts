@@ -36,8 +36,8 @@ export interface OperateAgents {
    */
   keep(definition: AgentDefinition, options?: { stored: boolean }): Promise<OwnAgent>
   /**
-   * Names the agents that will be hosted soon. Until then, and until the next call, whoever asks for one is told to try
-   * again.
+   * Names the agents that will be hosted soon. Their callers are told to try again until the agents are hosted. Each call
+   * replaces the names of the last one.
    */
   expect(definitions: readonly AgentDefinition[]): void
   /**

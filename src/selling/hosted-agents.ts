@@ -24,10 +24,10 @@ type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
-  /** What this node wants of payment channels now. Undefined: it offers none. */
+  /** The terms of payment channels to this node. Undefined: it offers none. */
   channel?: (() => Promise<ListingRecord['channel']>) | undefined
   sellerName?: string | undefined
-  /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
+  /** True if an agent has bought so much for unpaid runs that its payments are settled before it runs. */
   isAhead(agentId: string): Promise<boolean>
   /** Returns the agent's token on the chain (ERC-8004). */
   tokenOf(agentId: string): Promise<string | undefined>
@@ -82,7 +82,7 @@ export interface OwnAgents {
   served(id: string): ServedAgent | undefined
   /** Publishes the agent's listing again, if the agent is on the market. */
   relist(id: string): Promise<void>
-  /** Publishes what this process has on the market again, as payment channels are offered now, or no more. */
+  /** Publishes the listings of this process again, because payment channels are offered or not offered any longer. */
   followChannels(): Promise<void>
   /** Puts agents that workers run on the market or takes them off, as workers have come or gone. */
   followWorkers(): Promise<void>

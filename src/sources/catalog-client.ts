@@ -67,7 +67,7 @@ export function createCatalogClient({ url, headers }: CatalogClientOptions, requ
     const items: unknown[] = []
     for (let page = 0; page < PAGES_MAX; page++) {
       const part = { limit: `${PAGE_ITEMS}`, offset: `${page * PAGE_ITEMS}` }
-      // What arrived is of use, also if a later page fails.
+      // Keep the pages that have arrived, even if a later page fails.
       const body = await ask('/discovery/resources', part, signal).catch((error: unknown) => {
         if (page === 0 || signal.aborted) throw error
         return undefined

@@ -133,12 +133,12 @@ export function createProber({ clock, asset, outside, anywhere, purchases, stopp
   }
 }
 
-/** Another catalog may say other terms of the same resource, so they belong to the key. */
+/** The terms are part of the key, because another catalog may state other terms for the same resource. */
 function keyOf({ id, listed }: CatalogEntry): string {
   return `${id} ${listed.kind} ${listed.terms?.network} ${listed.terms?.asset} ${listed.terms?.payTo} ${listed.terms?.amount}`
 }
 
-/** What a request would not change: it is not sent. */
+/** Why the entry cannot be bought, if a request would not change that. Then none is sent. */
 function refusalOf({ type, method, listed }: CatalogEntry): string | undefined {
   if (type === 'mcp') return 'it is a tool of an MCP server, and this node buys HTTP resources only'
   if (method !== 'GET' && method !== 'POST') return `it takes ${method}, and this node buys with GET and POST only`

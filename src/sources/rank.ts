@@ -3,7 +3,7 @@ import type { CatalogEntry } from './catalog-item.ts'
 import { usdcPrice } from './payable.ts'
 import { fitOf } from './source.ts'
 
-/** What decides the place of an entry. Own measurements come first; what a catalog claims weighs least. */
+/** What decides the rank of an entry. This node's own measurements weigh most, the claims of the catalog least. */
 type EntrySignals = {
   query: string
   /** Place in the answer of its catalog, from 0. */
@@ -56,7 +56,7 @@ export function scoreOf(entry: CatalogEntry, signals: EntrySignals): number {
   return Math.round(points.reduce((sum, part) => sum + part, 0) * 1e6) / 1e6
 }
 
-/** The best first. What one host has beyond its share comes after all others, so that it cannot fill the answer. */
+/** Sorts the best first. Entries of one host beyond its share come after all others, so that one host cannot fill the answer. */
 export function ranked<T extends { entry: CatalogEntry; score: number }>(found: readonly T[]): T[] {
   const sorted = found.toSorted((a, b) => b.score - a.score || (a.entry.id < b.entry.id ? -1 : 1))
   const counts = new Map<string, number>()

@@ -28,7 +28,7 @@ export type Source = {
   readonly allowPrivate: boolean
   /** Does not throw for a catalog that fails. @throws the signal's reason */
   find(query: string, signal: AbortSignal): Promise<SourceAnswer>
-  /** Asks now, whatever is kept. */
+  /** Asks the catalog, even if an answer is kept. */
   test(signal: AbortSignal): Promise<SourceRecord>
   view(): SourceRecord
 }
@@ -36,7 +36,7 @@ export type Source = {
 /** How long a catalog may take. */
 const ANSWER_MS = 6_000
 const FRESH_MS = 10 * 60_000
-/** An answer is shown that long if the catalog fails now. */
+/** How long a kept answer stands in for a catalog that fails. */
 const STALE_MS = 60 * 60_000
 /** Queries of one catalog that are kept, and requests under way. */
 const QUERIES_MAX = 16
@@ -44,7 +44,7 @@ const FLIGHTS_MAX = 8
 const pace = { burst: 20, perSecond: 0.5, keysMax: 1 }
 const PAUSE_MS = 5_000
 const PAUSE_MAX_MS = 5 * 60_000
-/** Asked of a catalog that has a search and no list, to see whether it answers. */
+/** The query that tests a catalog which has a search and no list. */
 const ANY_WORD = 'data'
 /** A catalog without a search is asked for one again after this time. */
 const LIST_ONLY_MS = 60 * 60_000
@@ -88,7 +88,7 @@ export function createSource({ name, url, allowPrivate }: SourceOptions, deps: S
     }
   }
 
-  /** Requests of the same query share one answer, which comes also if who asked first has left. */
+  /** Requests for the same query share one answer. It comes even if the first of them has left. */
   function fly(query: string): Promise<Kept> {
     const key = keyOf(query)
     const flying = flights.get(key)

@@ -107,7 +107,7 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
     }
   }
 
-  /** Entries of all catalogs, each once. An agent of the market or of this node is no entry. */
+  /** Entries of all catalogs, each once. Leaves out agents of the market and of this node. */
   function merge(answers: readonly (readonly [Source, SourceAnswer])[], query: EntryQuery) {
     const found = new Map<string, Found>()
     const own = new Set(deps.ownUrls().flatMap((url) => URL.parse(url)?.host ?? []))
@@ -164,7 +164,7 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
   }
 }
 
-/** A Stoa agent has its signed listing. Its door at another address, or who says to be it, is no entry. */
+/** True if the address is that of an agent with a signed listing, at its own door or at another address. */
 function isOnMarket(url: string, { isListed }: Pick<SourcesDeps, 'isListed'>): boolean {
   const id = /\/x402\/([a-z2-7]{16,64})(?:\/|$)/.exec(new URL(url).pathname)?.[1]
   return id !== undefined && isListed(id)

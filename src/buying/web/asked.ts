@@ -12,7 +12,7 @@ import type { LiveSeller, WebSellers } from './web-sellers.ts'
 /** What a web seller offers, as the rest of buying sees it, with the connection to it. */
 export type WebSold = Offered & { live: LiveSeller }
 
-/** The price is what the seller asks now. */
+/** The price is what the seller asks in its live answer. */
 export function soldBy(live: LiveSeller, network: Offered['network']): WebSold {
   const { url, asked } = live
   const { requirements } = 'terms' in asked ? asked.terms : {}
@@ -47,7 +47,8 @@ type AskAgainDeps = { web: WebSellers; payees: Payees; wallet: { asset: Pick<Ass
 /**
  * Asks the seller of a placed order, again after its approval.
  *
- * @returns the seller, and the order with the request that it was asked with and what it asks now. The caller closes the seller
+ * @returns the seller, and the order with the request that was sent and the terms that the seller asks. The caller closes the
+ * seller
  * @throws MarketError, also if another account than before asks for the payment
  */
 export async function askAgain<O extends Order>(

@@ -23,7 +23,7 @@ export function freeDelivery(answer: HttpAnswer, web: WebOrder): WebDelivery {
 }
 
 /**
- * Reads the answer to a payment. Only a result is clear: whatever else a seller says, it can still settle the payment.
+ * Reads the answer to a payment. Only a result is clear: after any other answer the seller can still settle the payment.
  *
  * @throws UnclearAnswer; `mayPass` if the same request may be answered better in a while
  */
@@ -122,7 +122,7 @@ function receiptIn(extension: unknown): unknown {
   return (extension as { info?: { receipt?: unknown } | null } | null | undefined)?.info?.receipt
 }
 
-/** What the facilitators of x402 and Stoa say of a payment whose window is not now. */
+/** What the facilitators of x402 and Stoa say of a payment whose window has ended or has not begun. */
 const UNTIMELY = /valid_(?:after|before)|not valid yet|expire/i
 
 /** Says what a seller answered. Its body is not repeated: it may be anything. */

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net'
 
 const DEFAULT_PORTS = { 'https:': '443', 'http:': '80' } as const
 
-/** What rules may call a seller over HTTP: its host, its host and port, and the account that it is paid by. */
+/** The names of a seller over HTTP in rules: its host, its host and port, and the account that is paid. */
 export function namesOnWeb(sellerId: string): readonly string[] {
   const url = sellerId.includes('://') ? new URL(sellerId) : undefined
   if (url === undefined) return []
@@ -11,7 +11,7 @@ export function namesOnWeb(sellerId: string): readonly string[] {
   return [hostname, `${hostname}:${port || known}`, hash.slice(1)]
 }
 
-/** What a rule says, as `namesOnWeb` spells it. A rule in a spelling that no URL keeps would hold for nobody. */
+/** The party of a rule, spelled as `namesOnWeb` spells it. A rule in any other spelling would match no seller. */
 export function namedOnWeb(party: string): readonly string[] {
   const port = isIPv6(party) ? '' : (/:[0-9]+$/.exec(party)?.[0] ?? '')
   const host = party.slice(0, party.length - port.length).replace(/\.+$/, '')

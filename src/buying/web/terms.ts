@@ -14,10 +14,10 @@ import { networkOfV1 } from '../../schema/x402-http.ts'
 const OFFERS_MAX = 32
 const NOBODY = `0x${'0'.repeat(40)}`
 
-/** What a seller asks now: as this node signs it, and as it goes back to the seller. */
+/** What a seller asks: as this node signs it, and as it goes back to the seller. */
 export type LiveTerms = { requirements: PaymentRequirements; sent: SentTerms }
 
-/** A payment request: as it came, and the parts of it that this node reads. */
+/** A payment request as it came, and the parts that this node reads. */
 export type Demand = { raw: Readonly<Record<string, unknown>>; read: PaymentRequired }
 
 /** Reads a payment request: of v2 in the header, or in the body as some servers have it; of v1 in the body. */

@@ -188,7 +188,7 @@ export class Advance {
     return true
   }
 
-  /** Returns the price limit and the task of a step, or why it cannot be ordered now. */
+  /** Returns the price limit and the task of a step, or why it cannot be ordered yet. */
   async #termsFor(workflow: StoredWorkflow, step: StoredStep, agent: number) {
     const { store, maxPrice, web } = this.#deps
     const atUrl = agent === 0 ? step.web : undefined

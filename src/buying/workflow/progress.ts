@@ -10,7 +10,7 @@ const RETRY = { firstMs: 1_000, mostMs: 30_000 }
 /** The fields of a step that decide how its workflow goes on. */
 type StepProgress = { id: string; status: StepStatus; dependsOn: readonly string[] }
 
-/** Returns the steps that may begin now: their dependencies are completed, no step failed, and there is room. */
+/** Returns the steps that may begin: their dependencies are completed, no step failed, and there is room. */
 export function stepsToBegin<S extends StepProgress>(steps: readonly S[]): S[] {
   if (steps.some(({ status }) => isFruitless(status))) return []
   const completed = new Set(steps.filter(({ status }) => status === 'completed').map(({ id }) => id))

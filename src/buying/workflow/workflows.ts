@@ -233,7 +233,7 @@ export class Workflows implements Service {
     return this.get(id)
   }
 
-  /** Advances a workflow as far as it can go now. */
+  /** Advances a workflow as far as it can go. */
   #turn(id: string): Promise<void> {
     const { logger, changes } = this.#deps
     return this.#turns

@@ -7,7 +7,7 @@ import { PublicError } from './public-error.ts'
 /** What a request is for, and the payment that came with it. */
 export type Asked = {
   agentId: string
-  /** Undefined: it is not sold now. Who has paid for it may still ask for the result. */
+  /** Undefined: it is not sold. A caller that has paid for it may still ask for the result. */
   offer: { agent: ServedAgent; text: AgentText } | undefined
   resource: Resource
   path: string

@@ -32,7 +32,7 @@ export async function answerForNothing(
   }
 }
 
-/** Nobody waits for a free run when its caller has left. */
+/** Aborts when the caller leaves before it has the whole answer, so that the run ends. */
 function leavingSignal(reply: FastifyReply): AbortSignal {
   const left = new AbortController()
   reply.raw.once('close', () => {

@@ -24,11 +24,11 @@ export const publicLimits: PublicLimitsOptions = {
   payments: { burst: 400, perSecond: 100 },
 }
 
-/** Payments that a payment costs which took work and was of no use. */
+/** What a useless payment that took work costs of the rate, in payments. */
 const FAULT_PAYMENTS = 10
 const SITES_MAX = 10_000
 
-/** Why a request is not answered now. `each`: its site has too much under way. `all`: all sites together have. */
+/** The limit that refuses a request. `each`: of its site. `all`: of all sites together. */
 export type Refusal = 'each' | 'all'
 
 /** What strangers may use of the public listener. A site that uses nothing takes no memory. */
@@ -47,7 +47,7 @@ export class PublicLimits {
     this.#bytes = new Shares({ each: options.bytesPerSite, all: options.bytes })
   }
 
-  /** Takes the place of a request. The paid ones have a rate of their own: unpaid ones of a shared address keep none out. */
+  /** Admits a request. Paid requests have a rate of their own, so that unpaid ones of a shared address keep none out. */
   enter(site: string, isPaid: boolean): Hold | Refusal {
     if (!(isPaid ? this.#payments : this.#asks).take(site, 1, this.#clock.now())) return 'each'
     return this.#requests.take(site)
@@ -58,7 +58,7 @@ export class PublicLimits {
     return this.#bytes.take(site, bytes)
   }
 
-  /** Charges a site for a payment that took work and was of no use. */
+  /** Counts a useless payment that took work against its site. */
   blame(site: string): void {
     for (let taken = 0; taken < FAULT_PAYMENTS; taken++) {
       if (!this.#payments.take(site, 1, this.#clock.now())) return

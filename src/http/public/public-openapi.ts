@@ -1,6 +1,6 @@
 import { formatPrice } from '../../schema/amount.ts'
 
-/** The answer to `GET /x402`: every agent that strangers can buy now. */
+/** The answer to `GET /x402`: every agent that strangers can buy. */
 export type PublicIndex = {
   /** CAIP-2. */
   network: string

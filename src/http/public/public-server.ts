@@ -36,7 +36,7 @@ export type PublicServerDeps = {
 
 export type PublicServer = {
   readonly app: FastifyInstance
-  /** Refuses new requests from now on, and closes each connection after its answer. */
+  /** Refuses new requests, and closes each connection after its answer. */
   refuseRequests(): void
 }
 
@@ -47,7 +47,7 @@ const preflightHeaders = {
     'Content-Type, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Idempotency-Key, Stoa-Caller, A2A-Version, A2A-Extensions, X-A2A-Extensions, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID',
   'access-control-max-age': '7200',
 }
-/** A request and what it has taken, which goes back when it is answered, and no work for it goes on. */
+/** A request and what it has taken of the limits. It gives that back when it is answered and its work has ended. */
 type Held = {
   site: string
   /** Set if this node has too many requests to answer this one. */

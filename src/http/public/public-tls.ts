@@ -10,7 +10,7 @@ import { isForHost, readTlsPair, type TlsFiles, type TlsPair } from './tls-pair.
 /** How TLS on the public listener is: what is served, and what is wrong with it or with newer files. */
 export type TlsState = {
   expiresAt: UnixMs
-  /** Why the files are not in use as they are now. The pair before is still served. */
+  /** Why the files are not used as they are. The last good pair is served. */
   refused: string | undefined
   /** What works, and should be changed. */
   notes: string[]
@@ -19,7 +19,7 @@ export type TlsState = {
 export type PublicTls = {
   /** @throws CodedError PUBLIC_TLS_UNUSABLE */
   load(): Promise<SecureContextOptions>
-  /** Looks for changed files from now on. */
+  /** Begins to look for changed files. */
   follow(apply: (pair: SecureContextOptions) => void): Promise<void>
   /** Undefined before the files were loaded. */
   state(): TlsState | undefined
@@ -28,7 +28,7 @@ export type PublicTls = {
 
 /** How often the files are looked at. */
 const LOOK_MS = 10_000
-/** Who renews a certificate in time does so a month before its end. */
+/** Certificates are usually renewed a month before their end. */
 const NOTE_BEFORE_MS = 14 * 24 * 60 * 60 * 1000
 /** Rights that no key should give: all of others, and to write for a group. A group that reads is a choice of the operator. */
 const LOOSE = 0o027

@@ -9,7 +9,7 @@ import { CodedError, reasonOf } from '../../lib/errors.ts'
 /** Paths of PEM files: the certificate with its chain, and its private key. */
 export type TlsFiles = { cert: string; key: string }
 
-/** A certificate and its key that fit together and hold now. */
+/** A certificate and its key that fit together and are valid. */
 export type TlsPair = { cert: string; key: string; expiresAt: UnixMs; certificate: X509Certificate }
 
 /** Limit in bytes. A chain has some kilobytes: a larger file is some other file. */

@@ -152,7 +152,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
       if (ignoresKeys && !isToken(given) && isLet(headers, httpVersion)) return OPERATOR
-      // Whoever sends the header wants to be checked: a program whose token is empty does not become the operator.
+      // A caller that sends the header wants to be checked. A program with an empty token must not become the operator.
       const isSilent = headers.authorization === undefined
       if (isSilent && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
       // `connection: close`: a client without a token must not hold connections that others need.

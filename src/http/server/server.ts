@@ -33,7 +33,7 @@ export type ServerDeps = {
 export type Server = {
   readonly app: FastifyInstance
   readonly running: RunningRequests
-  /** Refuses new requests from now on and closes each connection after its answer. */
+  /** Refuses new requests and closes each connection after its answer. */
   refuseRequests(): void
 }
 
