@@ -10,7 +10,7 @@ import { type ChannelsSummary, summarize } from '../payments/channels/channels-s
 import type { KeptChannels } from '../payments/channels/kept-channels.ts'
 import type { Sender } from '../payments/sender.ts'
 import type { Network } from '../schema/primitives.ts'
-import { hasRole } from '../store/ownership.ts'
+import { takeRole } from '../store/ownership.ts'
 import { createSellerChannelStore } from '../store/seller-channels.ts'
 import { createChannelFunds } from './channel-funds.ts'
 import type { Foundation } from './foundation.ts'
@@ -65,7 +65,7 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
     { claimThreshold: seller.channelClaimThresholdAtomic, lagMaxMs },
     {
       ...{ ...common, refunds, receiver: wallet.address, token: asset.address },
-      isKeeper: async () => !isShared || hasRole(database, 'channels'),
+      isKeeper: async () => !isShared || takeRole(database, 'channels'),
     },
   )
   const funds = createChannelFunds({ ...common, deposits, refunds, store: createSellerChannelStore(database) })

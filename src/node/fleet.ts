@@ -7,7 +7,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type Periodic, periodic } from '../lib/periodic.ts'
 import { thisPlace } from '../lib/place.ts'
-import { hasRole } from '../store/ownership.ts'
+import { takeRole } from '../store/ownership.ts'
 import type { FleetSight, LedgerProcess, OwnReport, Processes } from '../store/postgres/processes.ts'
 import type { WorkerPool } from '../workers/worker-pool.ts'
 import { reportOn } from './fleet-report.ts'
@@ -152,7 +152,7 @@ export async function joinFleet(deps: JoinDeps): Promise<Fleet> {
   deps.workers.onChange(watch.soon)
   return {
     // A wrong clock could make everything look old enough to delete.
-    isKeeper: async () => !trading.isStopped() && (await hasRole(database, 'housekeeping')),
+    isKeeper: async () => !trading.isStopped() && (await takeRole(database, 'housekeeping')),
     async leave() {
       isDraining = true
       // If all processes stop at the same time, the last one finds no other, and delists its agents.

@@ -27,7 +27,7 @@ import type { Source as SourceRecord } from '../schema/source.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
 import { createBuyerChannels } from '../store/buyer-channels.ts'
-import { hasRole } from '../store/ownership.ts'
+import { takeRole } from '../store/ownership.ts'
 import type { Payments } from '../store/payments.ts'
 import { createWebhookStore } from '../store/webhooks.ts'
 import { Webhooks } from '../webhooks/webhooks.ts'
@@ -102,7 +102,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
   const { replica, catalog } = listings
   const webhooks = new Webhooks({
     ...{ clock, logger, feed, isShared },
-    isKeeper: async () => !isShared || hasRole(database, 'webhooks'),
+    isKeeper: async () => !isShared || takeRole(database, 'webhooks'),
     store: createWebhookStore(database),
     newId: randomUUID,
     postOut: createPost({ publicOnly: true }),

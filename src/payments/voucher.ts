@@ -12,7 +12,11 @@ export function signVoucher(voucher: Voucher, key: Uint8Array, chainId: number):
   return { ...voucher, signature: signDigest(voucherDigest(voucher, chainId), key) }
 }
 
-/** The account whose key signs the vouchers of a channel. A payer that names an authorizer cannot sign itself. @internal Exported for its test. */
+/**
+ * The account whose key signs the vouchers of a channel. A payer that names an authorizer cannot sign itself.
+ *
+ * @internal Exported for its test.
+ */
 export function voucherSigner({ payer, payerAuthorizer }: Pick<ChannelConfig, 'payer' | 'payerAuthorizer'>): Hex {
   return (sameAddress(payerAuthorizer, NOBODY) ? payer : payerAuthorizer) as Hex
 }

@@ -113,7 +113,7 @@ export class FramedStream {
     this.#finish(error)
   }
 
-  /** Drops what waits and what still arrives, because nobody reads any more. Written frames still leave. */
+  /** Drops all waiting and later bytes, because nobody reads them. Written frames are still sent. */
   discard(): void {
     this.#finish(new Error('nobody reads this stream any more'))
     this.#waiting = []
@@ -245,7 +245,7 @@ const ENDS: ReadonlySet<string> = new Set([
   'StreamStateError',
 ])
 
-/** True for an error of a stream whose peer has left or reads no more: no fault of this node. */
+/** True for an error of a stream whose peer has left or has stopped reading: no fault of this node. */
 export function hasPeerLeft(error: unknown): boolean {
   return error instanceof FrameError || (error instanceof Error && ENDS.has(error.name))
 }

@@ -52,7 +52,7 @@ export class PeerLimits {
     return isTaken
   }
 
-  /** Charges a peer for a message that took work and was of no use, such as one with a wrong signature. */
+  /** Counts a useless message that took work against its peer, for example one with a wrong signature. */
   blame(peerId: string): void {
     for (let taken = 0; taken < FAULT_REQUESTS; taken++) {
       if (!this.#requests.take(peerId, 1, this.#clock.now())) return
@@ -68,7 +68,7 @@ export class PeerLimits {
     return change <= 0 || (held <= this.#options.bytesHeldMax && this.#bytesTotal <= this.#options.bytesHeldTotalMax)
   }
 
-  /** Runs such work of one peer one after another: a request of a few bytes may ask for megabytes (T31). */
+  /** Runs the work of one peer one after the other: a request of a few bytes may ask for megabytes (T31). */
   oneByOne<T>(peerId: string, work: () => Promise<T>): Promise<T> {
     return this.#lanes.run(peerId, work)
   }

@@ -28,8 +28,11 @@ const MARKETPLACE = {
   ...{ endsWithStream: true, servesWhileStopping: false },
 }
 
-/** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
-/** @param drainMs how long runs may go on when the node stops */
+/**
+ * Answers both peer protocols on inbound streams, within the limits of each peer (D36).
+ *
+ * @param drainMs how long runs may go on when the node stops
+ */
 export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps, drainMs: number): Service {
   const { limits, logger } = deps
   const streams = new Map<Promise<void>, AbortController>()

@@ -22,7 +22,10 @@ const addrs = z
   .meta({ description: 'where the seller is reached now: all its processes' })
 const run = z.uuid().meta({ description: 'the run, as the seller named it' })
 
-/** Reasons for which a worker is not let in, or is let go. After those that are `final` it does not come back, and after INVALID_MESSAGE only a few times. */
+/**
+ * Why a worker is not let in, or is let go. After a `final` reason it does not come back, and after INVALID_MESSAGE only a few
+ * times.
+ */
 export const workRefusals = {
   TOKEN_UNKNOWN: { final: true },
   TOKEN_USED: { final: true },

@@ -18,7 +18,7 @@ export interface AlarmStore {
   unpaidSince(error: string, since: UnixMs): Promise<FailedPayments | undefined>
   /** Owed payments whose attempts fail, grouped by error. */
   stuck(): Promise<FailedPayments[]>
-  /** The latest runs of all agents that were not canceled, grouped by agent. `after`: exchanges up to this number do not count. */
+  /** The latest runs that were not canceled, grouped by agent. `after`: exchanges up to this number do not count. */
   lateRuns(after: (agentId: string) => number): Promise<LateRuns[]>
   dismissals(): Promise<Map<string, StoredDismissal>>
   /** Durable when it resolves. */
@@ -34,7 +34,8 @@ const RUNS_LOOKED_AT = 1_000
 /** Dismissals kept. Beyond it the oldest are dropped. */
 const DISMISSALS_MAX = 10_000
 /**
- * Skips payments with one failed attempt: the second follows soon. Attempts do not count while no facilitator answers.
+ * Skips payments with one failed attempt: the second follows soon. Attempts do not count while no facilitator answers. The
+ * first condition is worded like the index of open payments, so that SQLite uses it.
  */
 const STUCK = `state IN ('authorized', 'owed') AND state = 'owed' AND error IS NOT NULL AND attempts <> 1`
 const UNPAID = `state = 'unsettled' AND exchange_id IS NOT NULL`

@@ -21,8 +21,8 @@ export interface Deferred {
   /** The oldest `unheard` payment of this peer for this exact task. */
   findUnheard(asked: { peerId: string; agentId: string; task: string }): Promise<Hex | undefined>
   /**
-   * Payments under way whose buyers wait for this (`Claim.awaited`), oldest first, at whatever process. Also those whose
-   * process ended before it had answered.
+   * Payments under way whose buyers wait for this (`Claim.awaited`), oldest first, at any process. Also payments whose process
+   * ended before it had answered.
    */
   findAwaited(awaited: Uint8Array): Promise<Hex[]>
   /** Marks that the run of a payment has ended, and that nobody has to look for it by what its buyer awaits. */

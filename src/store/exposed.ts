@@ -52,7 +52,7 @@ const ADDED = `
   amount = exposure.amount + excluded.amount, payments = exposure.payments + excluded.payments,
   losses = exposure.losses + excluded.losses`
 const SUM_ROW = 'payer, CAST(amount AS TEXT) AS amount, payments, losses'
-/** The sum of all comes first: whoever changes sums waits for it before it has any other. */
+/** The sum of all comes first: each change waits for it before it locks another sum, so none can deadlock. */
 const RAISE = `
   INSERT INTO exposure (payer, amount, payments, losses)
   SELECT claimed.payer, claimed.amount, 1, 0

@@ -90,7 +90,7 @@ export function gathered<Item, Value>(
     })
 }
 
-/** True if each item alone would wait for the database as long again, or may be written: who asked looks first. */
+/** True if each item alone would wait for the database just as long. After a broken connection each is tried alone. */
 function isAway(error: unknown): boolean {
   return isLedgerAway(error) && !(error instanceof ConnectionBroken)
 }

@@ -5,7 +5,7 @@ import { one, type Query } from './query.ts'
  * The rule for `held` (D42): signed, and neither released, refunded, nor shown by the chain. Every sum and list of held
  * payments uses it.
  *
- * The end of a payment window by our clock ends nothing. The chain says what became of the payment (T16).
+ * A payment is still held after its window by our clock: only the chain says what became of it (T16).
  */
 export const IS_HELD = "a.state <> 'released' AND a.confirmed_at IS NULL AND a.refund_tx IS NULL"
 

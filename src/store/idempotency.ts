@@ -10,8 +10,8 @@ import { RUN_TIME_APART_MS, type RunTime } from './run-time.ts'
 const KEY_LIFE_MS = KEY_HOURS * 60 * 60 * 1000 + RUN_TIME_APART_MS
 
 /**
- * What a client has called a request whose attempts have keys of their own, and the SHA-256 of its contents. No other request
- * gets an order under that name.
+ * A client's name for a request whose attempts have keys of their own, and the SHA-256 of its contents. The name is refused
+ * with other contents.
  */
 export type RequestName = { key: string; hash: Uint8Array }
 /** A request that must run at most once: its token, its key, the SHA-256 of its contents, and its run time. */
@@ -58,15 +58,15 @@ export interface IdempotencyKeys {
 
 type KeyRow = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
 
-/** Why an order of which nothing was signed may be asked for again: its caller left, or the ledger was away or full. */
+/** Errors of unsigned orders that free their keys: the caller left, or the ledger was away or full. */
 const UNDONE_CODES = ['ORDER_CANCELLED', 'STORE_WRITE_FAILED', 'STORE_AWAY', 'STORE_IN_DOUBT'] as const
 /** Orders store their errors as JSON, the code first. */
 const IS_UNDONE = UNDONE_CODES.map((code) => `{"code":"${code}"`)
   .map((start) => `substr(o.error, 1, ${start.length}) = '${start}'`)
   .join(' OR ')
 /**
- * A key is free again if its order ended so before anything was signed: nothing was done yet. A key keeps naming an order
- * that was canceled by request.
+ * A key becomes free if its order ended with such an error before anything was signed. An order that was canceled by request
+ * keeps its key.
  */
 const GIVEN_UP = `
   (k.kind = 'execute' AND EXISTS (
@@ -82,7 +82,7 @@ const PUT = `
   ON CONFLICT (key, token_id) DO UPDATE SET hash = excluded.hash, kind = excluded.kind, target = excluded.target,
     created_at = excluded.created_at, run_ms = excluded.run_ms
   WHERE k.run_ms <= ? OR ${GIVEN_UP}`
-/** A name stays with its contents, whatever becomes of their orders. */
+/** A name keeps its contents, even if their orders fail. */
 const NAME = `
   INSERT INTO idempotency_keys AS k (key, token_id, hash, kind, target, created_at, run_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key, token_id) DO UPDATE SET hash = excluded.hash, run_ms = excluded.run_ms,
@@ -96,10 +96,11 @@ const LAST = `
   WHERE ${BEGINNING} AND o.no = (
     SELECT max(o.no) FROM idempotency_keys k JOIN orders o ON o.id = k.target WHERE ${BEGINNING})`
 
-/** Asks for each order alone: a list of all that were ever signed would be read for each. */
+/** Looks at one order at a time. `NOT IN` would read the list of all signed orders for each. */
 export const IS_UNSIGNED = 'NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = orders.no)'
 const END = `
   UPDATE orders SET status = 'failed', error = ?, updated_at = ? WHERE ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
+/** The first condition is worded like the index of open orders, so that SQLite uses it. */
 const UNATTENDED = `status IN ('pending', 'executing') AND status = 'executing'
   AND approval_id IS NULL AND cancel_requested_at IS NULL
   AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`

@@ -8,7 +8,10 @@ import type { ReservationState } from './reservation-row.ts'
 export type PaymentChange = {
   record: 'payment'
   id: Hex
-  /** `open`: authorized or owed. Undefined: the payment is new; a call on a channel is new when it has ended. Equal to `to`: only details changed. */
+  /**
+   * `open`: authorized or owed. Undefined: the payment is new; a call on a channel is new when it has ended. Equal to `to`: only
+   * details changed.
+   */
   from: PaymentState | 'open' | undefined
   to: PaymentState
   /** The payment before a change that undid its final state. */
@@ -33,7 +36,7 @@ export type ReservationChange = {
   /** Undefined: the reservation is new. Equal to `to`: only details changed. */
   from: ReservationState | undefined
   to: ReservationState
-  /** True: the chain now shows the transfer. False: the chain no longer shows it. */
+  /** True: the chain shows the transfer from this change on. False: a reorganization took it back. */
   isShown?: boolean
   /** What was paid to whom, if the change itself knows it. */
   paid?: { agentId: string; amount: bigint } | undefined

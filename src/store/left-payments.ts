@@ -34,8 +34,8 @@ const TAKE_OVER_UNRUN = `
 const TAKE_OVER_LOOKS = `UPDATE payments SET owner = ?, running = 0 WHERE look_at IS NOT NULL AND ${LEFT_BEHIND}`
 
 /**
- * Takes over the payments of processes that have ended. Whoever becomes the owner of one also ends its run and has its
- * work run, in the same transaction: nobody finds it left behind after that.
+ * Takes over the payments of processes that have ended. In the same transaction the new owner voids interrupted runs and defers
+ * settled work, so that no process finds a payment left behind.
  *
  * @returns how many each statement changed: first the messages of tasks that ended, then payments that are voided, then those
  * that are deferred. `DEFERRED_MAX` of these: there may be more

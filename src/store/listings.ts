@@ -82,7 +82,7 @@ const WRITE_MS = 5
 const WRITE_BESIDE_CALLS_MS = 1
 /** Amount of merging per step, in listings, while nothing is indexed. */
 const MERGED_AT_ONCE = 4
-/** All index work is paced as one party, because the sender of a listing is no longer known. */
+/** All index work is paced as one party, because the sender of a stored listing is not known. */
 const PARTY = 'store'
 
 /** Never replaces a newer row by an older one, in any order of writes. */

@@ -52,8 +52,7 @@ export function wishOf(channel: ChannelWish | undefined): Pick<Order, 'channelWi
   return channel === undefined || channel === 'auto' ? {} : { channelWish: channel }
 }
 
-/** The run of an own agent that bought something. `run` is the same for each attempt. */
-/** `paymentId`: what buys the run, where it is sold. */
+/** The run of an own agent that bought something. `run`: the same for each attempt. `paymentId`: the payment for a sold run. */
 export type BoughtFor = { agentId: string; agentName: string; run: string; paymentId?: Hex }
 
 export function isFinal(status: OrderStatus): boolean {
@@ -107,7 +106,7 @@ const UPSERT_ORDER = `
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   ELSE excluded.status END
   WHERE (orders.status IN ('pending', 'executing') OR (excluded.status = 'completed' AND orders.status <> 'completed'))`
-/** No end to an order whose authorization was released: see `finish` in purchases.ts. */
+/** Does not end an order whose authorization was released: see `finish` in purchases.ts. */
 const UPSERT_HELD = `${UPSERT_ORDER}
     AND NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = orders.no AND a.state = 'released')`
 

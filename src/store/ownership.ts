@@ -3,7 +3,7 @@ import { lock, type Query, run, steps } from './query.ts'
 
 /**
  * Work of a process that has ended, or of none. A process ends with its lease (store/postgres/holder.ts), and writes
- * nothing after that. So whoever changes a row under this condition is the only one that goes on with it.
+ * nothing after that. So only one process can change a row under this condition, and that one goes on with the work.
  */
 export const LEFT_BEHIND = '(owner IS NULL OR owner NOT IN (SELECT id FROM processes WHERE ended_at IS NULL))'
 
@@ -11,8 +11,8 @@ export const LEFT_BEHIND = '(owner IS NULL OR owner NOT IN (SELECT id FROM proce
 export const JOINING = 'holder'
 
 /**
- * Takes work over that was left behind. Nobody joins meanwhile: a statement of PostgreSQL that waited for a row looks at that
- * row anew, but sees the processes of before. It would take the work of one that has joined since.
+ * Takes over work that was left behind. No process may join meanwhile: after PostgreSQL has waited for a row, a statement reads
+ * that row again, but still sees the old list of processes. It would take the work of one that has just joined.
  */
 export function takingOver<T>(change: Query<T>): Query<T> {
   return steps(function* () {
@@ -21,7 +21,7 @@ export function takingOver<T>(change: Query<T>): Query<T> {
   })
 }
 
-/** Whoever had the file of SQLite before has ended. @param process a UUID */
+/** Joins as the only process: the one that had the SQLite file before has ended. @param process a UUID */
 export const joinAlone = (process: string) =>
   `BEGIN IMMEDIATE; DELETE FROM processes; INSERT INTO processes (id) VALUES ('${process}'); COMMIT`
 
@@ -30,10 +30,10 @@ const TAKE_ROLE = `
   ON CONFLICT (name) DO UPDATE SET owner = excluded.owner WHERE roles.owner = ?2 OR
     roles.owner NOT IN (SELECT id FROM processes WHERE ended_at IS NULL)`
 
-/** What one process does for all that share a ledger. Who has a role keeps it until it ends. */
+/** Work that one process does for all that share a ledger. The process that has a role keeps it until the process ends. */
 type Role = 'housekeeping' | 'webhooks' | 'channels'
 
-/** Whether this process has a role. Takes the role if nobody has it. */
-export async function hasRole(database: LedgerDatabase, role: Role): Promise<boolean> {
+/** Takes a role, unless another living process has it. @returns true if this process has it */
+export async function takeRole(database: LedgerDatabase, role: Role): Promise<boolean> {
   return (await database.commit(run(TAKE_ROLE, role, database.process))) === 1
 }

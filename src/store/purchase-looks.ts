@@ -31,7 +31,7 @@ export interface PurchaseLooks {
    */
   takeBack(charged: ReservationOf & { txHash: Hex; error: OrderError }, now: UnixMs): Promise<string | undefined>
   /**
-   * Removes the confirmation of a purchase whose transfer the chain no longer shows. Only the seller then vouches for
+   * Removes the confirmation of a purchase whose transfer a reorganization took back. Then only the seller vouches for
    * its transaction.
    *
    * @returns the id of the order; undefined if nothing changed

@@ -121,7 +121,7 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders, Channe
   /** Purchases for sold runs of an own agent since then that have a result or may get one, while the run is not paid for. */
   unearnedFor(agentId: string, since: UnixMs): Promise<number>
   reservationOf(orderId: string): Promise<StoredReservation | undefined>
-  /** Removes a purchase from `unreceived`, because its seller no longer keeps the result. */
+  /** Removes a purchase from `unreceived`, because its seller has dropped the result. */
   stopAsking(of: ReservationOf): Promise<void>
   /**
    * Takes over what processes left that have ended. Unsigned orders that were executing are pending again; those with
@@ -129,7 +129,7 @@ export interface Purchases extends PurchaseLooks, OpenPurchases, Senders, Channe
    */
   takeOver(now: UnixMs): Promise<void>
   standingOf(order: Pick<Order, 'id' | 'tokenId'>): Promise<Standing>
-  /** The limit that an amount exceeds now. */
+  /** The limit that an amount would exceed. */
   over(spent: Expense, amount: bigint, limits: SpendingLimits): Promise<LimitExceeded | undefined>
   /** The sums of a UTC day, `2026-11-21`, and of its month. */
   spendingOn(day: string): Promise<PeriodSpending>
@@ -264,7 +264,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
   }
 }
 
-/** Ends a reservation that can never be charged. Whoever changes its state takes it out of the sums. */
+/** Ends a reservation that can never be charged. The change of its state also takes it out of the sums. */
 function release(condition: string, orderId: string, now: UnixMs): Query<ChangedRow | undefined> {
   return steps(function* () {
     const row = yield* one<ChangedRow>(releaseWhere(condition), orderId, now)

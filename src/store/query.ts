@@ -204,7 +204,7 @@ function* withMore<T>(query: Query<T>, more: readonly Statement[]): Generator<St
 }
 
 /**
- * Lets no other change that takes the same lock run until this one is committed, whatever process runs it.
+ * Keeps all other changes that take the same lock waiting until this one is committed, at every process.
  *
  * For rules that a conditional statement cannot hold, such as a limit over several rows. Take it first: what was read
  * before may have changed. A query that only reads takes none.

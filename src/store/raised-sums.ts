@@ -47,7 +47,7 @@ export class RaisedSums {
   }
 
   /**
-   * Adds what was raised, within the limits, whatever was added since the sums were read.
+   * Adds what was raised to the stored sums, within the limits. The sums may have changed since they were read.
    *
    * @returns false if a limit is exceeded. The change must then throw, so that nothing is added.
    */

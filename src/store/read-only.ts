@@ -16,7 +16,7 @@ type ReadOnlyDatabase = Pick<LedgerDatabase, 'query'> & {
 }
 
 /**
- * Opens a database file as it is, whatever version of stoa wrote it. Undefined: there is none.
+ * Opens a database file as it is, of any version of stoa. Undefined: there is none.
  *
  * A file that was closed cleanly is read without its log, so that no file is made beside it.
  *

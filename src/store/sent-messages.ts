@@ -61,7 +61,10 @@ const LOOK_EVERY = 1_000
 const FIND = `
   SELECT hash, task_id FROM sent_messages
   WHERE token_id = ? AND agent_id = ? AND message_id = ? AND run_ms > ?`
-/** An id that may name another task now: its task is lost, and no other process that lives works on it. A new row gets a new number, by which the oldest are found. */
+/**
+ * Frees an id whose task is lost and that no other living process works on. The new row gets a new number, by which the oldest
+ * are found.
+ */
 const FREE = `
   DELETE FROM sent_messages
   WHERE token_id = ? AND agent_id = ? AND message_id = ?

@@ -71,7 +71,7 @@ export interface Transactions {
    * its account nonce, are stored together with it. Durable when it resolves.
    */
   end(transaction: StoredTransaction, end: 'mined' | 'failed', now: UnixMs, token?: AgentToken): Promise<void>
-  /** Stores that a transaction can no longer happen, unless its end is known. */
+  /** Stores that a transaction can never happen, unless its end is known. */
   lose(hash: Hex, now: UnixMs): Promise<void>
   /** The token id of an own agent on a network (ERC-8004). */
   tokenOf(agentId: string, network: string): Promise<string | undefined>

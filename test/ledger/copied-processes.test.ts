@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { copyLedger } from '../../src/store/copy/copy-ledger.ts'
 import { openSource } from '../../src/store/copy/places.ts'
-import { hasRole } from '../../src/store/ownership.ts'
+import { takeRole } from '../../src/store/ownership.ts'
 import { createPayments } from '../../src/store/payments.ts'
 import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
 import { all } from '../../src/store/query.ts'
@@ -27,7 +27,7 @@ test('their notes, roles and leases stay behind, and what they were doing is lef
   await payments.claimExposed(payment, now)
   const owed = { id: payment.id, state: 'owed', attempts: 1, nextAttemptAt: now } as const
   await payments.deliver(owed, exchangeOf(payment, now), now)
-  expect(await hasRole(old, 'housekeeping')).toBe(true)
+  expect(await takeRole(old, 'housekeeping')).toBe(true)
   expect(await old.query(all<{ found: string }>(OF_PROCESSES))).toEqual(
     expect.arrayContaining([{ found: 'housekeeping' }, { found: 'payment' }]),
   )

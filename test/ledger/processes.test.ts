@@ -2,7 +2,7 @@ import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
-import { hasRole } from '../../src/store/ownership.ts'
+import { takeRole } from '../../src/store/ownership.ts'
 import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
 import { createProcesses } from '../../src/store/postgres/processes.ts'
 import { run } from '../../src/store/query.ts'
@@ -78,7 +78,7 @@ test('of a report of another version everything is read that can be', async () =
 
 test('a look shows who is alive, who stopped, who was lost, and who has which role', async () => {
   const [first, stopped, lost] = (await openMany(3)) as [LedgerDatabase, LedgerDatabase, LedgerDatabase]
-  await hasRole(first, 'housekeeping')
+  await takeRole(first, 'housekeeping')
   await stopped.close()
   await silence(first, lost)
   await processesOf(first).endDead()
@@ -124,12 +124,12 @@ test('a process whose lease is over is ended by the others, and writes nothing m
 
 test('of two processes one has a role, until it ends', async () => {
   const [first, second] = (await openMany(2)) as [LedgerDatabase, LedgerDatabase]
-  const roles = await Promise.all([first, second].map((ledger) => hasRole(ledger, 'housekeeping')))
+  const roles = await Promise.all([first, second].map((ledger) => takeRole(ledger, 'housekeeping')))
   expect(roles.toSorted()).toEqual([false, true])
   const [keeper, other] = roles[0] ? [first, second] : [second, first]
-  expect([await hasRole(keeper, 'housekeeping'), await hasRole(other, 'housekeeping')]).toEqual([true, false])
+  expect([await takeRole(keeper, 'housekeeping'), await takeRole(other, 'housekeeping')]).toEqual([true, false])
   await keeper.close()
-  expect(await hasRole(other, 'housekeeping')).toBe(true)
+  expect(await takeRole(other, 'housekeeping')).toBe(true)
 })
 
 test('a process that shares a ledger is not let in beside one that does not, nor the other way round', async () => {

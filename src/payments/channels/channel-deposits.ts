@@ -32,8 +32,8 @@ const BURIED_MS = 60_000
 const LOOKS = { firstMs: 100, mostMs: 2_000 }
 
 /**
- * `landed`: the channel as the chain has it, at the depth at which this seller believes. `txHash`: as somebody named it. `refused`: it cannot happen.
- * `pending`: it may happen yet. The same deposit may be asked for again.
+ * `landed`: the channel on the chain, at the depth at which this seller believes it. `txHash`: as somebody named it. `refused`:
+ * the deposit cannot happen. `pending`: it may still happen, and the same deposit may be asked for again.
  */
 type DepositOutcome =
   | { kind: 'landed'; onChain: ChannelState; txHash: Hex | undefined }

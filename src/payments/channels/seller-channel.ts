@@ -15,7 +15,11 @@ import type { Hex } from '../../schema/primitives.ts'
 /** The highest number that a buyer can state. Those that follow must be numbers that the ledger can hold. */
 const SEQ_MAX = 2 ** 48
 
-/** What a seller knows of one channel. `best`, `charged` and `seq` are on disk before a buyer hears of the charge. @internal Exported for its test. */
+/**
+ * What a seller knows of one channel. `best`, `charged` and `seq` are on disk before a buyer hears of the charge.
+ *
+ * @internal Exported for its test.
+ */
 export type SellerChannel = {
   readonly id: Hex
   readonly config: ChannelConfig

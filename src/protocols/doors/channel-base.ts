@@ -11,9 +11,10 @@ export function priceOf({ pricing, amount }: Pick<ServedAgent, 'pricing' | 'amou
 }
 
 /**
- * What was charged before a call whose voucher is right: exactly what this seller has charged and the price. A seller that has
- * no voucher of the channel has lost its records, and takes over what the voucher of an honest buyer says (ADR-32).
- * Undefined: the voucher is of another count, or calls of another door run.
+ * Returns the count before a call whose voucher is right. A right voucher is for exactly what this seller has charged and the
+ * price. A seller that has no voucher of the channel has lost its records, and takes over the count of an honest buyer (ADR-32).
+ *
+ * @returns undefined if the voucher has another count, or calls of another door run on the channel
  */
 export function baseOf(
   { channel }: OpenChannel,
@@ -21,14 +22,14 @@ export function baseOf(
   price: bigint,
 ): { total: bigint; seq: number } | undefined {
   const { charged, asked, best, seq } = channel
-  // The best voucher may come again: its call has failed. Lower ones may be on the chain for all to see.
+  // The best voucher may come again after its call failed. A lower voucher may be public on the chain, so it proves nothing.
   if (asked > 0n || ceiling < (best?.maxClaimableAmount ?? 0n)) return undefined
   if (ceiling === charged + price) return { total: charged, seq }
   const isLost = best === undefined && ceiling > charged + price
   return isLost ? { total: ceiling - price, seq: seq + 1 } : undefined
 }
 
-/** True if the chain shows a voucher to anybody: it was claimed. Not its payer alone may send it. */
+/** True if a voucher was claimed, so that the chain shows it to anybody. Then others than its payer may send it. */
 export function isShown(open: OpenChannel | undefined, ceiling: bigint): boolean {
   return open !== undefined && ceiling > 0n && ceiling <= open.channel.onChain.totalClaimed
 }
@@ -36,7 +37,7 @@ export function isShown(open: OpenChannel | undefined, ceiling: bigint): boolean
 /** How long a channel must be left alone, before a voucher that the chain shows may close it. */
 const LEFT_ALONE_MS = 60 * 60_000
 
-/** Why a voucher does not close a channel now. Undefined: it does. */
+/** Why a voucher may not close a channel yet. Undefined: it may. */
 export function keptOpen(open: OpenChannel, ceiling: bigint, now: UnixMs): string | undefined {
   if (!isShown(open, ceiling) || now - open.changedAt >= LEFT_ALONE_MS) return undefined
   return 'the chain shows this voucher to anybody, and the channel was used in the last hour: ask later, or after a call'
@@ -47,8 +48,8 @@ export const RESEND = 'Sign nothing new: send the same request with the same pay
 type Unstored = { kind: 'pending' | 'busy'; reason: string }
 
 /**
- * What a request hears while calls of its channel have ended that the ledger cannot store, because its disk is full, say. The
- * sums are those of before. A client that is corrected by them would take a call that was run for refused.
+ * The answer to a request while the ledger cannot store ended calls of its channel, for example on a full disk. The sums of
+ * the channel lack these calls. A client that was corrected by them would count a call as refused that was run.
  */
 export function unstored(
   { id, channelId }: { id: Hex; channelId: Hex },

@@ -63,9 +63,9 @@ type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
 type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller }
 
 /**
- * Sells runs on payment channels to clients of x402's scheme `batch-settlement` over HTTP. They know neither correlation ids
- * nor calls at the same time: a voucher must be exactly what was charged so far and the price. So the calls of one channel
- * go one after the other, and a voucher buys one run. The same voucher with the same request gets the stored result.
+ * Sells runs on payment channels to clients of x402's scheme `batch-settlement` over HTTP. They send no correlation ids and make
+ * one call at a time: a voucher must be for exactly what was charged so far and the price. So the calls of one channel run one
+ * after the other, and a voucher buys one run. The same voucher with the same request gets the stored result.
  *
  * The channels, and all that guards them, are those of calls over libp2p (channel-sale.ts).
  */
@@ -92,7 +92,7 @@ export class ChannelDoor {
     const verdict = checkVoucher(config, voucher, asset.chainId)
     if (!verdict.ok) return refused(`${ERROR}voucher_signature: ${verdict.reason}`)
     const channelId = verdict.voucher.channelId as Hex
-    // With a voucher that the chain shows nobody takes a place of its payer.
+    // A voucher that the chain shows has limits of its own, so that others cannot use up the limits of its payer.
     const isPublic = isShown(channels.owned(channelId), voucher.maxClaimableAmount)
     const { places, rates } = isPublic ? this.#ofAnybody : this.#ofPayer
     if (this.#open >= OPEN_MAX) return { kind: 'busy', reason: 'this seller answers too many paid requests now' }
@@ -158,7 +158,7 @@ export class ChannelDoor {
     if (call.mismatch !== undefined) return refused(call.mismatch)
     const price = priceOf(agent)
     const { channelConfig: config, voucher } = payload
-    // What a deposit cannot heal is told before the deposit is sent.
+    // Refuse before the deposit is sent, if a deposit would not help.
     const before = channels.owned(channelId)
     if (before !== undefined && baseOf(before, voucher.maxClaimableAmount, price) === undefined) {
       return await this.#mismatch(before, call)

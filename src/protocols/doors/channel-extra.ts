@@ -24,8 +24,8 @@ export function channelExtra(channel: SellerChannel, total = channel.charged): C
 }
 
 /**
- * What a client needs to sign the voucher that is right. The best voucher is shown only if it buys nothing any more: whoever
- * asks has a voucher of this channel, and those that were claimed are on the chain for all to see.
+ * What a client needs to sign the right voucher. Shows the best voucher only if it cannot buy anything, because anybody may ask
+ * with a claimed voucher, which the chain shows.
  */
 export function correctionOf(channel: SellerChannel): ChannelExtra {
   const { best, charged } = channel

@@ -41,9 +41,9 @@ const FRAME_BYTES_MAX = 2_048
 /** One address is tested a few times while its operator mends it. */
 const PEER_LOOKS = { burst: 4, perSecond: 1 / 60, keysMax: 1_000 }
 const SITE_LOOKS = { burst: 8, perSecond: 1 / 30, keysMax: 1_000 }
-/** Of one name, whoever asks: many peers together must not aim this node at somebody. */
+/** Looks at one host name, for all peers together: they must not aim this node at somebody. */
 const HOST_LOOKS = { burst: 4, perSecond: 1 / 30, keysMax: 1_000 }
-/** Of everybody together: names are free, so this is what bounds requests to one machine. */
+/** Looks for all peers at all names: names cost nothing, so only this bounds the requests to one machine. */
 const ALL_LOOKS = { burst: 20, perSecond: 1 / 5, keysMax: 1 }
 /** Ports below it, other than 443, belong to services that are not for sale. */
 const PORT_MIN = 1_024

@@ -52,7 +52,7 @@ export type DoorAnswer =
   /** Whether the payment settles is not known yet. The same request gets the result once it has. */
   | { kind: 'pending'; reason: string }
   | { kind: 'failed'; reason: string; settlement: Settlement }
-  /** The result is no longer kept, or was paid back. */
+  /** The result was dropped, or its payment was paid back. */
   | { kind: 'gone'; reason: string; settlement: Settlement }
   | { kind: 'busy'; reason: string }
   | { kind: 'limited'; reason: string }
@@ -124,7 +124,7 @@ export class DoorSales {
     const caller = this.#callerOf(payer, request)
     try {
       const stored = await payments.get(id)
-      // The chain shows the signatures of old payments to anybody: with one of them nobody takes a place of its payer.
+      // The chain shows the signatures of old payments to anybody. They have limits of their own, not those of their payer.
       if (stored !== undefined && !isFor(stored, request)) return used()
       const isOver = stored === undefined && signed.authorization.validBefore * 1000n < clock.now()
       const place = isOver ? undefined : this.#payers.enter(payer)
@@ -203,7 +203,7 @@ export class DoorSales {
   #callerOf(payer: Hex, { door, onOutput }: DoorRequest): Caller {
     return {
       peerId: doorCaller(door, payer.toLowerCase()),
-      // Whoever pays with one account may be many: none of them is remembered. The name rises, since exchanges are found by it.
+      // One account may have many callers, so none has a session. The name rises with time, because exchanges are indexed by it.
       callerDid: doorCaller(door, risingUuid(this.#deps.clock.now(), this.#random)),
       correlationId: randomUUID(),
       signal: this.#stopping.signal,

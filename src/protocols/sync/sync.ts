@@ -54,7 +54,7 @@ const NOTHING = new Uint8Array()
  * Client: both sides find their differences, then each sends what the other lacks.
  *
  * 1. → `sync.open`, data: the first message of reconciliation (see protocols/sync/reconcile/reconciliation.ts)
- * 2. ←→ `sync.ranges`, data: a message. The sides take turns until nothing is asked any more. Or `sync.enough`, from
+ * 2. ←→ `sync.ranges`, data: a message. The sides take turns until neither asks. Or `sync.enough`, from
  * the side that stops early; the differences found until then stay valid.
  * 3. ← `sync.listings`, data: a batch of envelopes; any number of batches. Each is answered with → `sync.more` or
  * `sync.enough`; two may be unanswered. The server finishes with ← `sync.end`. If it accepts nothing in return, it ends

@@ -23,7 +23,7 @@ function queueOf(callerDid: string): string {
   return isStranger ? STRANGER.tokenId! : callerDid.split(':', 1)[0]!
 }
 
-/** True if a call of this caller could be admitted now. */
+/** True if a call of this caller could be admitted. */
 export function hasRoomFor(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): boolean {
   return slots.hasRoom(queueOf(callerDid))
 }

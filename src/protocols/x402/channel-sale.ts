@@ -35,7 +35,7 @@ import { answerBought } from './result.ts'
 import { beginRun, holdUntil } from './running.ts'
 import type { RunOutcome } from './sale.ts'
 
-/** A payer that did not pay on so often covers its calls from their start. */
+/** After this many calls that a payer did not pay to the end, it must cover its calls from the start. */
 const WITHHELD_MAX = 3
 
 type PaidOnChannel = X402Message<'x402.request'> & { payment: PaymentEnvelope }
@@ -99,7 +99,7 @@ export function channelPaymentOf(payment: PaymentEnvelope, { asset }: Pick<X402S
 type SaleDeps = PaidRunDeps & { channels: SellerChannels }
 type ChannelCaller = Caller & Pick<Exchange, 'isDraining'>
 
-/** Undefined: the call has ended before, and what came of it is stored. @throws PeerError */
+/** @returns undefined if the call has ended before: its outcome is stored. @throws PeerError */
 export async function sellOnChannel(
   agent: ServedAgent,
   call: ChannelTask,
@@ -107,7 +107,7 @@ export async function sellOnChannel(
   deps: SaleDeps,
 ): Promise<SoldOnChannel | undefined> {
   const { id } = call
-  // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
+  // Not `runEnd`: all requests that waited for one run would go on before the first of them marks its own.
   for (let run = deps.running.get(id); run !== undefined; run = deps.running.get(id)) await run
   using _running = beginRun(id, deps)
   const isStored = () => deps.payments.has(id)
@@ -119,15 +119,15 @@ export async function sellOnChannel(
   await refuseAhead(agent)
   using slot = admit(caller.callerDid, deps)
   const wanted = { peerId: caller.peerId, price: allowed.asked, signal: caller.signal }
-  // What another process has charged for this call meanwhile may leave no room for it.
+  // If another process has just charged this call, the channel may have no room for it. Then the call is stored.
   const channel = await take(call, wanted, deps).catch(async (error: unknown) => {
     if (!(await isStored())) throw error
   })
   if (channel === undefined) return undefined
   const taken = { id, asked: allowed.asked, channel }
-  // From here to the run, whatever fails costs nothing and is not stored: the call may be sent again.
+  // A failure from here to the run costs nothing and is not stored: the call may be sent again.
   using unrun = new Hold(() => void letGo(taken, caller))
-  // Another process had the channel in between, and may have run this call. From now on no other process can.
+  // Another process may have had the channel in between and have run this call. While this one has it, no other can.
   if (channel !== before && (await isStored())) return undefined
   checkPaysOn(channel, allowed, deps)
   faultPoint('seller:channel-taken')
@@ -175,8 +175,8 @@ function allowedBy(
 }
 
 /**
- * Refuses an agent that has bought too much for runs that nobody has paid for (T6). A payment by itself settles before its run
- * then. A channel pays after it. @throws PeerError
+ * Refuses an agent that has bought too much for unpaid runs (T6). A single payment would settle before the run. A channel pays
+ * after the run. @throws PeerError
  */
 async function refuseAhead({ isAhead }: ServedAgent): Promise<void> {
   if ((await isAhead?.()) !== true) return
@@ -241,7 +241,7 @@ async function charge(
   return { output, receipt, charge: charged! }
 }
 
-/** @throws PeerError. A ledger that is away is told by its own error */
+/** @throws PeerError; StoreError while the ledger is away */
 async function take(
   { payment }: ChannelTask,
   { peerId, price, signal }: { peerId: string; price: bigint; signal: AbortSignal },
@@ -250,7 +250,7 @@ async function take(
   return channels.take({ peerId, payment, asked: price }, signal).catch(asPeerError)
 }
 
-/** Stores how a call has ended. While the ledger is away, who asks for its result waits, and then gets it. */
+/** Stores how a call has ended. While the ledger is away, requests for the result wait, and then get it. */
 async function end(
   { id, asked, channel }: Taken,
   stored: NonNullable<CallEnd['stored']>,

@@ -43,7 +43,7 @@ export type ServedAgent = {
   isAhead?(): Promise<boolean>
   /** True if a call would wait here while a machine of another process of this seller is free. Counts the call there. */
   isFreeElsewhere?(): boolean
-  /** True if another process of this seller sells the agent now, on machines of its own. */
+  /** True if another process of this seller sells the agent, on machines of its own. */
   isSoldElsewhere?(): boolean
   run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
@@ -66,7 +66,7 @@ export function mayRunElsewhere(agent: ServedAgent, failure: unknown): boolean {
 
 /** The agents that this node sells. `selling/hosted-agents.ts` implements it. */
 export interface ServedAgents {
-  /** The agent, if it is on offer. @throws PeerError OVERLOADED if nothing is sold now */
+  /** The agent, if it is on offer. @throws PeerError OVERLOADED while nothing is sold */
   find(id: string): ServedAgent | undefined
   /** The ids of all agents that this process has. */
   offered(): Iterable<string>
@@ -177,7 +177,7 @@ export type Exchange = Caller &
 /** A paid run for a buyer that wraps its task, and the stream on which that buyer waits. */
 export type WrappedRun = { id: Hex; stream: FramedStream }
 
-/** What a paid run needs, whichever protocol brings the payment. */
+/** What a paid run needs, in every protocol that brings payments. */
 export type PaidRunDeps = Omit<X402ServerDeps, 'sellerDid' | 'didOf' | 'limits' | 'wrappedRuns'>
 
 export type PaidResult = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
@@ -196,8 +196,8 @@ export function asExecutionFailed(cause: unknown): never {
  * Claims an authorization.
  *
  * @returns whether it was new, and for a payment that is run first, the unsettled work of all processes with it
- * @throws PeerError if nothing of it is stored. EXECUTION_FAILED is the last word, so a peer can buy elsewhere at once. A client of
- * a door would sign anew then: while the ledger cannot be written, such as on a full disk, it hears OVERLOADED
+ * @throws PeerError if nothing was stored: EXECUTION_FAILED to a peer, which can buy elsewhere at once; OVERLOADED to a client of
+ * a door while the ledger cannot be written, for example on a full disk, because it would sign anew after a failure
  */
 export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isClaimed: boolean; exposed?: Exposed }> {
   const { settler, payments, clock, logger } = deps
@@ -206,7 +206,7 @@ export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isC
     const exposed = await payments.claimExposed(claim, clock.now())
     return exposed === undefined ? { isClaimed: false } : { isClaimed: true, exposed }
   } catch (error) {
-    // The claim may be stored although nobody has said so.
+    // The claim may have been stored without an answer.
     if (error instanceof StoreError && error.code === 'STORE_IN_DOUBT') abandon(claim.id, deps)
     const isUnwritable = error instanceof StoreError && error.code === 'STORE_WRITE_FAILED'
     if (!isUnwritable && !isRefused(error)) throw error

@@ -6,7 +6,7 @@ import type { SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 
-/** Vouchers that one call may bring. A buyer that raises by less and less is not paid attention to any more. */
+/** Vouchers that one call may bring. Beyond it the run is stopped: a buyer could raise by ever smaller amounts. */
 const VOUCHERS_MAX = 64
 
 /** A call whose ceiling its buyer raises while its output streams. */
@@ -16,7 +16,7 @@ export type GrowingCalls = Map<Hex, Growing>
 
 type GrowingOptions = {
   peerId: string
-  /** What the call may cost now, and at most. */
+  /** What the call may cost so far, and at most. */
   asked: bigint
   most: bigint
   logger: Logger
@@ -27,7 +27,7 @@ type GrowingOptions = {
   stop(): void
 }
 
-/** Takes the vouchers of one call, one after the other. Of those that come meanwhile the last counts. */
+/** Takes the vouchers of one call, one after the other. While one is taken, only the last of the others is kept. */
 export class GrowingCall implements Growing {
   readonly peerId: string
   readonly #options: GrowingOptions

@@ -38,7 +38,7 @@ export class Meter {
     this.#usage = { inputTokens: countOf(inputTokens), outputTokens: countOf(outputTokens) }
   }
 
-  /** What was used until now. `written`: tokens of the output at least, where the model does not say. */
+  /** What was used so far. `written`: the least number of output tokens, if the model does not state them. */
   units(written: number): Units {
     const { per_1k_input_tokens: input, per_1k_output_tokens: output, per_second: time } = this.#pricing
     const { inputTokens, outputTokens } = this.#usage
@@ -49,7 +49,7 @@ export class Meter {
     }
   }
 
-  /** What a part of the output has used at least, whatever the model says of the whole. */
+  /** The least that a part of the output has used. The model's count of the whole does not matter. */
   part(written: number): Units {
     const units = this.units(written)
     return units.output_tokens === undefined ? units : { ...units, output_tokens: written }

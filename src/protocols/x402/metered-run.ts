@@ -16,7 +16,7 @@ import { type RunOutcome, runAgent } from './sale.ts'
 export type Work = {
   id: Hex
   input: string
-  /** What is reserved for it now. Less than the most that it costs: its buyer raises it while the output streams. */
+  /** What is reserved for it so far. Less than its highest cost if its buyer raises the ceiling while the output streams. */
   asked: bigint
   most: bigint
   /** Reserves more of the channel. The voucher is on disk when it resolves. */

@@ -28,7 +28,7 @@ export class PaidOutput {
   #pieces = 0
   #words = 0
   #endsInWord = false
-  /** What the whole call costs, once it has ended. Then nothing but that must be covered. */
+  /** The cost of the whole call, when it has ended. From then on only this must be covered. */
   #total: bigint | undefined
   #late: NodeJS.Timeout | undefined
   #isOver = false
@@ -80,7 +80,7 @@ export class PaidOutput {
     this.#go()
   }
 
-  /** Waits until the whole call is covered: what it has used is known now. False: it was cut. */
+  /** Waits until the whole call is covered, when its cost is known. False: the output was cut. */
   async finish(units: Units): Promise<boolean> {
     if (this.#isOver) return !this.#isCut
     this.#total = priceOfUnits(this.#options.pricing, units)

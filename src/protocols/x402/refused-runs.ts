@@ -7,7 +7,7 @@ export async function runTooLate(): Promise<never> {
   throw new PeerError('EXECUTION_FAILED', `${reason}: nothing was charged`, { retryable: true })
 }
 
-/** Replaces a run that no limit has room for any more, for a buyer that refuses settlement before the run (D45). */
+/** Replaces a run for which the limits have no room left, for a buyer that refuses settlement before the run (D45). */
 export async function runOverLimit(): Promise<never> {
   const reason =
     'this seller takes no more unsettled work now, and the buyer of this payment does not allow settlement before the run'

@@ -29,7 +29,7 @@ export class Reruns {
     this.#deps = deps
   }
 
-  /** Time until a payment may run again, in ms. 0 means now. */
+  /** Time until a payment may run again, in ms. 0: at once. */
   waitMs({ id, failedRuns }: Pick<StoredPayment, 'id' | 'failedRuns'>): number {
     const { clock } = this.#deps
     const here = (this.#failed.get(id)?.from ?? 0) - monotonicOf(clock)

@@ -142,11 +142,11 @@ async function keptResult(
   return { output, txHash, receipt: payment.receipt }
 }
 
-/** What a payment has bought. Settled work that never finished is run now. @throws PeerError */
+/** What a payment has bought. Runs settled work that never finished. @throws PeerError */
 export async function resultOf(stored: StoredPayment, caller: Caller, deps: PaidRunDeps): Promise<PaidResult> {
-  // Not `runEnd`: of several that waited for one run, each would go on before the next has begun.
+  // Not `runEnd`: all requests that waited for one run would go on before the first of them marks its own.
   for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) await run
-  // Begin before anything is read: whoever else asks waits, so no other run can begin between a check and this run.
+  // Begin before anything is read: other requests wait then, so no other run can begin between a check and this run.
   using _running = beginRun(stored.id, deps)
   const payment = await untilHere(stored, caller.signal, deps)
   const kept = await keptResult(payment, deps)
@@ -165,7 +165,7 @@ export async function resultOf(stored: StoredPayment, caller: Caller, deps: Paid
   return result
 }
 
-/** The task of a settled payment whose run never finished and may start now. @throws PeerError for any other payment */
+/** The task of a settled payment whose run never finished and may start. @throws PeerError for any other payment */
 async function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): Promise<string> {
   if (payment.mayMove) {
     throw new PeerError('PAYMENT_REQUIRED', 'no run of this payment has ended; it can still be used to pay')

@@ -22,14 +22,14 @@ export function beginRun(id: Hex, { running }: Running): Disposable {
   })
 }
 
-/** Resolves when a payment is not running any more. */
+/** Resolves when the run of a payment has ended. */
 export async function runEnd(id: Hex, { running }: Running): Promise<void> {
   for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
 }
 
 /**
  * Voids a claimed payment whose run has not begun and never will. Until that is stored, the payment stays marked as
- * running: nobody claims it again, and who asks for its result waits.
+ * running: nobody claims it again, and requests for its result wait.
  */
 export function abandon(
   id: Hex,
@@ -89,8 +89,8 @@ type EndDeps = Running & {
 const UNSTORABLE = 'the ledger of the seller does not take the result of this run; the buyer was not charged'
 
 /**
- * Stores how a run ended. A run that the ledger does not take is voided. While the ledger is away, the end is kept in memory, and the payment is marked as running: who
- * asks for its result waits, and then gets it.
+ * Stores how a run ended. If the ledger refuses the result, voids the payment. While the ledger is away, keeps the end in
+ * memory and marks the payment as running: requests for the result wait, and then get it.
  *
  * @throws what `store` throws: the buyer is told to come back
  */
@@ -99,13 +99,13 @@ export async function storeEnd<T>(id: Hex, store: () => Promise<T>, deps: EndDep
     return await store()
   } catch (error) {
     if (isRefused(error)) {
-      // It is refused again: nobody may be charged for what cannot be kept.
+      // The ledger would refuse it again. Nobody may be charged for a result that cannot be kept.
       abandon(id, deps, UNSTORABLE)
       throw new PeerError('EXECUTION_FAILED', UNSTORABLE, { cause: error })
     }
     if (!isLedgerAway(error)) throw error
     const again = async () => {
-      // It may be stored although nobody has said so, or another process has ended the payment.
+      // The first attempt may have been stored without an answer, or another process has ended the payment.
       const state = (await deps.payments.get(id))?.state
       if (state === 'authorized') await store()
       else deps.settler.wake()

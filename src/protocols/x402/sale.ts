@@ -87,7 +87,7 @@ export async function runPaid(
 
   const { isClaimed, exposed } = await storeClaim(isAgreed ? { ...claim, task: task.input } : claim, deps)
   if (!isClaimed) throw usedAuthorization()
-  // From here to the run, whatever fails voids the payment.
+  // A failure from here to the run voids the payment.
   using unrun = new Hold(() => abandon(claim.id, deps))
   challenge?.keep()
   exposure.keep()

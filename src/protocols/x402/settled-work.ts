@@ -12,7 +12,10 @@ const AT_ONCE_MAX = 16
 const BUSY_WAIT_MS = 5_000
 /** Settlements of this time share a look: few of them bring work. */
 const SETTLED_WAIT_MS = 200
-/** Payments whose runs failed, which wait until their buyers ask, or whose agents nobody sells. Beyond it nothing runs without a request. */
+/**
+ * Payments remembered whose runs failed, that wait until their buyers ask, or whose agents nobody sells. Beyond it nothing
+ * runs without a request.
+ */
 const FAILED_MAX = 10_000
 
 type SettledWorkDeps = PaidRunDeps &
@@ -27,8 +30,8 @@ type SettledWorkDeps = PaidRunDeps &
  * Runs work that was settled after its buyer was answered with 2007, or before a crash (D39). Settled money gets its
  * work run and stored, even if the buyer never returns. A run that fails is run again when somebody asks.
  *
- * A process may take over work of agents that it does not sell. It gives that work to a process that does. If none does
- * now, the work waits: the agent may come back.
+ * A process may take over work of agents that it does not sell. It gives that work to a process that sells them. If no
+ * process does, the work waits: the agent may come back.
  */
 export class SettledWork implements Service {
   readonly name = 'settled work'
@@ -64,7 +67,7 @@ export class SettledWork implements Service {
     await this.#turn
   }
 
-  /** Looks for work now, for example of a process that has ended. */
+  /** Looks for work at once, for example of a process that has ended. */
   wake(inMs = 0): void {
     if (this.#stopping.signal.aborted) return
     clearTimeout(this.#timer)

@@ -48,7 +48,7 @@ export async function runWrapped(
 
 type Sought = { peerId: string; agentId: string; task: string }
 
-/** The payment for the same task of a peer that left before its result. A run of this process now waits on `stream`. */
+/** The payment of a peer that asks for the same task and left before its result. Its run then answers on `stream`. */
 export async function unheardOf(
   sought: Sought,
   stream: FramedStream,
@@ -61,7 +61,7 @@ export async function unheardOf(
     return run.id
   }
   const [unheard, underWay] = await Promise.all([deps.deferred.findUnheard(sought), deps.deferred.findAwaited(awaited)])
-  // Of a run of another process nobody knows here if its buyer has left. A buyer that asks elsewhere probably has.
+  // This process cannot know if the buyer of another process's run has left. A buyer that asks here probably has.
   return unheard ?? underWay.find((id) => !isHere(id, deps))
 }
 

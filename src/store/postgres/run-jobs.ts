@@ -8,9 +8,11 @@ import { BEGIN, COMMIT, locking, type Sent, sentOf } from './sent.ts'
 export type Result = { readonly value: unknown } | { readonly error: unknown }
 
 /**
- * How a transaction ended. `failed`: nothing is written; `culprit` is the query at fault, if one is, and `isOwn` is true
- * if the query itself threw; the connection is still in the transaction. `fenced`: this process or connection may write no more. `lost`: with the connection; if the
- * commit had been sent, it may have happened, and `results` are there if all answers came before.
+ * How a transaction ended.
+ * - `failed`: nothing is written, and the connection is still in the transaction. `culprit`: the query at fault, if one is.
+ *   `isOwn`: the query itself threw.
+ * - `fenced`: this process or connection has lost the right to write.
+ * - `lost`: the connection broke. A commit that was sent may have happened. `results` are there if all answers had come.
  */
 export type GroupOutcome =
   | { readonly kind: 'committed'; readonly results: readonly Result[] }

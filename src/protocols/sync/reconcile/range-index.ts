@@ -77,7 +77,7 @@ export class RangeIndex {
     return true
   }
 
-  /** The set as it is now, also after later changes. It costs only the nodes that change afterwards. */
+  /** A snapshot of the set, unchanged by later changes. It costs only the nodes that change afterwards. */
   snapshot(): RangeView {
     return viewOf(this.#root)
   }

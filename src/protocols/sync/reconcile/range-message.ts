@@ -15,7 +15,7 @@ import { FINGERPRINT_BYTES, SHORT_ID_BYTES, type ShortId } from './session-hash.
 
 /** What one side says about the elements from the end of the previous range, or the first position, to `until`. */
 export type Range =
-  /** Nothing, for now. */
+  /** Nothing in this message. */
   | { mode: 'pass'; until: Bound }
   /** Our elements are the same as yours. */
   | { mode: 'equal'; until: Bound }

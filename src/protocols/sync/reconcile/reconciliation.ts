@@ -47,7 +47,7 @@ export type Step = KeyDifference & { reply: Uint8Array | undefined }
  * elements in the range, it answers with a list of their names.
  * 3. The answer to a list says which of the elements the answering side lacks, and which it has in addition. Both sides
  * then know the differences.
- * 4. The sides take turns until nothing is asked any more. What does not fit into a message waits for a later message;
+ * 4. The sides take turns until neither asks. What does not fit into a message waits for a later message;
  * the newest elements go first. A side that has nothing to say, but still expects answers, sends an empty message.
  *
  * The peer is not trusted. It may speak only about what it was asked, and each question it asks in return must be
