@@ -6,6 +6,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { ask, discovered } from '../support/api-calls.ts'
+import { localAddress } from '../support/loopback.ts'
 import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { endLease } from '../support/server-ledgers.ts'
@@ -43,7 +44,7 @@ async function openFleet() {
   const dirs = [await testDir(), await testDir()] as const
   for (const dir of dirs)
     await writeFile(join(dir, 'config.yaml'), 'openai_door: true\nbuyer: {channels: off}\n', { mode: 0o600 })
-  const bootstrap = seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+  const bootstrap = localAddress(seller.addresses())
   const start = async (at: 0 | 1, faultPoint?: string): Promise<NodeProcess> => {
     const node = await startNodeProcess({
       ...{ faultPoint, args: ['--data-dir', dirs[at], '--bootstrap', bootstrap] },

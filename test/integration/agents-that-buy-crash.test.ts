@@ -14,6 +14,7 @@ import {
   startFrontMarket,
   urlOf,
 } from '../support/front-market.ts'
+import { localAddress } from '../support/loopback.ts'
 import { stopTestNodes, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
@@ -38,7 +39,7 @@ test.each(['buyer:signed', 'buyer:sent', 'buyer:answered'])(
     await market.devnet.fund(privateKeyToAddress(key), FUNDS)
     const entry = `agents:\n  - name: front\n    description: d\n    price: 0.05\n    a2a: ${urlOf(market.inner, market.innerId)}\n    max_price: 0.03\n`
     await writeFile(join(dir, 'agents.yaml'), entry)
-    const bootstrap = market.inner.node.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+    const bootstrap = localAddress(market.inner.node.addresses())
     const args = ['--data-dir', dir, '--bootstrap', bootstrap]
     const environment = {
       ETHEREUM_RPC_URL: market.devnet.rpcUrl,

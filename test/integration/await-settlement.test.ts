@@ -12,7 +12,8 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { all } from '../../src/store/query.ts'
 import { type Fault, type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { askLedger } from '../support/ledger-engine.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
+import { localAddress } from '../support/loopback.ts'
+import { discover, startTestNode, stopTestNodes, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
 
@@ -49,8 +50,6 @@ async function newPayer(): Promise<Account> {
 const chainSettings = () => ({ rpcUrl: devnet.rpcUrl, facilitatorUrl: slow.url })
 const chainEnvironment = () => ({ ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: slow.url })
 const repeat = { name: 'repeat', description: 'repeats', price: PRICE, model: 'builtin/echo' }
-const localAddress = ({ addresses }: Pick<TestNode, 'addresses'>) =>
-  addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
 const signal = () => AbortSignal.timeout(60_000)
 const patient = { timeoutMs: 40_000, everyMs: 50 }
 
@@ -72,7 +71,7 @@ describe('a facilitator that takes long', () => {
     const [owner, payer] = [newAccount(), await newPayer()]
     const seller = await startTestNode({ key: owner.key, ...chainSettings() })
     await seller.registerAgent(repeat)
-    const settings = { ...chainSettings(), bootstrap: [localAddress(seller)], ...options }
+    const settings = { ...chainSettings(), bootstrap: [localAddress(seller.addresses())], ...options }
     const buyer = await startTestNode({ key: payer.key, ...settings })
     const { id: agentId } = await discover(buyer, seller.peerId, 'repeat')
     return { seller, buyer, agentId, payer, payee: owner.address }
@@ -129,7 +128,7 @@ describe('a facilitator that takes long', () => {
   test('a buyer whose configuration asks for the transaction waits', async () => {
     const { seller, buyer, agentId, payer } = await pair()
     await buyer.stop()
-    const settings = { ...chainSettings(), bootstrap: [localAddress(seller)], awaitSettlement: true }
+    const settings = { ...chainSettings(), bootstrap: [localAddress(seller.addresses())], awaitSettlement: true }
     const careful = await startTestNode({ key: payer.key, ...settings })
     await discover(careful, seller.peerId, 'repeat')
     const { payment } = await careful.execute({ agentId, input: 'hello', signal: signal() })
@@ -146,7 +145,7 @@ describe('T16 killed between answer and settlement', () => {
       join(dir, 'agents.yaml'),
       'agents:\n  - name: repeat\n    description: repeats\n    price: 0.01\n    model: builtin/echo\n',
     )
-    const args = ['--data-dir', dir, '--bootstrap', localAddress(buyer)]
+    const args = ['--data-dir', dir, '--bootstrap', localAddress(buyer.addresses())]
     const environment = { ...chainEnvironment(), SELLER_PRIVATE_KEY: owner.key }
     const first = await startNodeProcess({ args, environment })
     const { id: agentId } = await discover(buyer, first.ready.peer_id, 'repeat')
@@ -175,7 +174,7 @@ describe('T16 killed between answer and settlement', () => {
     const [owner, payer] = [newAccount(), await newPayer()]
     const seller = await startTestNode({ key: owner.key, ...chainSettings() })
     await seller.registerAgent(repeat)
-    const args = ['--data-dir', await testDir(), '--bootstrap', localAddress(seller)]
+    const args = ['--data-dir', await testDir(), '--bootstrap', localAddress(seller.addresses())]
     const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: payer.key }
     const first = await startNodeProcess({ args, environment })
     const agents = async () => (await get(first, '/agents')) as { id: string; name: string }[]

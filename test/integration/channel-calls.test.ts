@@ -3,6 +3,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { batchSettlementAddress } from '../../src/chain/batch-settlement.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 
@@ -26,7 +27,7 @@ test('ADR-35 cheap calls go over a channel: many calls, few transactions, equal 
   const seller = await startTestNode({ key, rpcUrl, facilitatorUrl, sellerChannels: 'auto' })
   const agent = { name: 'repeat', description: 'repeats its task', price: PRICE }
   await seller.registerAgent(agent, { run: async (input) => String(input) })
-  const bootstrap = [seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!]
+  const bootstrap = [localAddress(seller.addresses())]
   const buyer = await startTestNode({
     ...{ key: wallets.buyer.privateKey, rpcUrl, facilitatorUrl, bootstrap },
     channels: 'auto',

@@ -15,6 +15,7 @@ import {
   untilOnChannel,
   writeChannelNode,
 } from '../support/channel-trade.ts'
+import { localAddress } from '../support/loopback.ts'
 import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
@@ -44,7 +45,7 @@ async function newBuyer() {
   const payer = privateKeyToAccount(key).address
   payers.push(payer)
   await devnet.fund(payer, FUNDS)
-  const bootstrap = seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+  const bootstrap = localAddress(seller.addresses())
   const { rpcUrl, facilitatorUrl } = devnet
   const environment = { ETHEREUM_RPC_URL: rpcUrl, FACILITATOR_URL: facilitatorUrl, BUYER_PRIVATE_KEY: key }
   const args = ['--data-dir', dir, '--bootstrap', bootstrap]

@@ -15,6 +15,7 @@ import {
   untilOnChannel,
   writeChannelNode,
 } from '../support/channel-trade.ts'
+import { localAddress } from '../support/loopback.ts'
 import { startTestNode, stopTestNodes, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { channelAbi } from '../support/test-channels.ts'
@@ -43,7 +44,7 @@ async function market() {
   const payer = privateKeyToAccount(key).address
   await devnet.fund(payer, FUNDS)
   await devnet.chain.fundGas(payer)
-  const bootstrap = seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+  const bootstrap = localAddress(seller.addresses())
   const environment = { ETHEREUM_RPC_URL: rpcUrl, FACILITATOR_URL: facilitatorUrl, BUYER_PRIVATE_KEY: key }
   const args = ['--data-dir', dir, '--bootstrap', bootstrap]
   const start = (faultPoint?: string, armsLater = true) =>

@@ -20,6 +20,7 @@ import {
   writeChannelNode,
 } from '../support/channel-trade.ts'
 import { askLedger } from '../support/ledger-engine.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { RawPeer } from '../support/raw-peer.ts'
@@ -43,9 +44,6 @@ afterAll(async () => {
   await stopTestNodes()
   await devnet.stop()
 }, 30_000)
-
-const localAddress = (addresses: readonly string[]) =>
-  addresses.find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
 
 type Market = { seller: NodeProcess; agentId: string; dir: string }
 /** Starts on busy cores. */

@@ -8,6 +8,7 @@ import type { ExecutionResult } from '../../src/schema/api.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { ask } from '../support/api-calls.ts'
 import { channelChain, readBuyerChannels, readSellerChannels, troubleOfBooks } from '../support/channel-trade.ts'
+import { localAddress } from '../support/loopback.ts'
 import { testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { startTokenLlm, type TokenLlm } from '../support/token-llm.ts'
@@ -42,8 +43,7 @@ async function newSide(role: 'BUYER' | 'SELLER', environment: Record<string, str
   return {
     ...{ dir, account },
     start(faultPoint, bootstrap) {
-      const address = bootstrap?.ready.addresses.find((one) => one.startsWith('/ip4/127.0.0.1/tcp/'))
-      const args = ['--data-dir', dir, ...(address === undefined ? [] : ['--bootstrap', address])]
+      const args = ['--data-dir', dir, ...(bootstrap ? ['--bootstrap', localAddress(bootstrap.ready.addresses)] : [])]
       return startNodeProcess({ faultPoint, armsLater: true, args, environment: { ...shared, ...environment } })
     },
   }

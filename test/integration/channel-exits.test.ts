@@ -9,6 +9,7 @@ import type { StoaNode } from '../../src/node/api.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { dataFile } from '../../src/store/data-dir.ts'
 import { HandClock } from '../support/hand-clock.ts'
+import { localAddress } from '../support/loopback.ts'
 import {
   discover,
   startTestNode,
@@ -64,7 +65,7 @@ async function market({ gas = true } = {}) {
   const startBuyer = (of: StoaNode, more: Partial<TestNodeOptions> = {}) =>
     startTestNode({
       ...{ key: buyerKey, rpcUrl, facilitatorUrl, channels: 'auto', ports: { clock } },
-      ...{ bootstrap: [of.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!] },
+      ...{ bootstrap: [localAddress(of.addresses())] },
       ...more,
     })
   return {

@@ -6,6 +6,7 @@ import type { ExecutionResult } from '../../src/schema/api.ts'
 import type { ChannelRecord } from '../../src/schema/channel-record.ts'
 import type { OrderRecord } from '../../src/schema/order.ts'
 import { ask, call, discovered } from '../support/api-calls.ts'
+import { localAddress } from '../support/loopback.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
@@ -30,7 +31,7 @@ beforeAll(async () => {
     return String(input)
   }
   id = (await seller.node.registerAgent(agent, { run })).id
-  const bootstrap = [seller.node.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!]
+  const bootstrap = [localAddress(seller.node.addresses())]
   buyer = await startTestNode({ devnet, walletKey: key, bootstrap, channels: 'always' })
   await discovered(buyer.url, id)
   await until(async () => {

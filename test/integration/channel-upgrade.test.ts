@@ -25,6 +25,7 @@ import {
   untilOnChannel,
 } from '../support/channel-trade.ts'
 import { onServer } from '../support/ledger-engine.ts'
+import { localAddress } from '../support/loopback.ts'
 import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { createTestDatabase } from '../support/test-postgres.ts'
@@ -50,7 +51,7 @@ async function buyerOn(engine: 'SQLite' | 'PostgreSQL') {
   const settings = { buyer: { channels: 'auto', channel_deposit_max: 1 } }
   await writeFile(join(dir, 'config.yaml'), JSON.stringify(settings), { mode: 0o600 })
   const database = engine === 'PostgreSQL' ? await createTestDatabase({ isEmpty: true }) : undefined
-  const address = seller.addresses().find((one) => one.startsWith('/ip4/127.0.0.1/tcp/'))!
+  const address = localAddress(seller.addresses())
   const environment = {
     ...{ ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl, ETHEREUM_PRIVATE_KEY: key },
     ...(database && { DATABASE_URL: database.address() }),

@@ -8,6 +8,7 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { all, together } from '../../src/store/query.ts'
 import { askLedger } from '../support/ledger-engine.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
@@ -225,10 +226,6 @@ describe('a buyer killed while the agent runs', { concurrent: true }, () => {
     180_000,
   )
 })
-
-function localAddress(addresses: readonly string[]): string {
-  return addresses.find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
-}
 
 async function get({ ready }: NodeProcess, path: string): Promise<unknown> {
   return (await fetch(`${ready.api_url}${path}`)).json()

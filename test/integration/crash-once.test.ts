@@ -3,6 +3,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { ask, call } from '../support/api-calls.ts'
+import { localAddress } from '../support/loopback.ts'
 import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
@@ -57,7 +58,7 @@ describe('D38 T25 a buyer is killed with a key', { concurrent: true }, () => {
       const key = generatePrivateKey()
       const payer = privateKeyToAccount(key).address
       await devnet.fund(payer, FUNDS)
-      const bootstrap = seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+      const bootstrap = localAddress(seller.addresses())
       const args = ['--data-dir', dir, '--bootstrap', bootstrap]
       const environment = {
         ETHEREUM_RPC_URL: devnet.rpcUrl,

@@ -3,6 +3,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { type Clock, systemClock } from '../../src/lib/clock.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 import { createTestDatabase } from '../support/test-postgres.ts'
 import { until } from '../support/until.ts'
@@ -34,7 +35,6 @@ async function openShop() {
 }
 
 const ahead = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms })
-const tcp = (node: TestNode) => node.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
 const stateOf = async (node: TestNode) => (await node.status()).trading
 
 test.each([
@@ -55,7 +55,7 @@ test.each([HOUR_MS, -HOUR_MS])(
     let offMs = 0
     const buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, ...shop.chain })
     const clock = { ...systemClock, now: () => systemClock.now() + offMs }
-    const seller = await shop.start(clock, [tcp(buyer)])
+    const seller = await shop.start(clock, [localAddress(buyer.addresses())])
     await seller.registerAgent({ name: 'echo', description: 'x', price: PRICE, command: ['/bin/cat'] })
     await buyer.registerAgent({ name: 'other', description: 'x', price: PRICE, command: ['/bin/cat'] })
     const { id: agentId } = await discover(buyer, seller.peerId, 'echo')

@@ -10,6 +10,7 @@ import { createIdentity, loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import { encodeBatch } from '../../src/protocols/sync/batch.ts'
 import { onSqliteOnly } from '../support/ledger-engine.ts'
 import { listingRecord, signRecord } from '../support/listings.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { startTestHost } from '../support/test-host.ts'
@@ -47,7 +48,7 @@ ofFile('a second node is refused though the files of the lock were deleted (D3, 
 
 ofFile('a node whose ledger is found damaged stops buying and selling, and says why', async () => {
   const buyer = await startTestNode({ key: generatePrivateKey() })
-  const bootstrap = buyer.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+  const bootstrap = localAddress(buyer.addresses())
   const dir = await testDir()
   const flags = ['--name', 'echo', '--description', 'repeats', '--price', '0.01', '--model', 'builtin/echo']
   const node = await start(dir, ['--bootstrap', bootstrap, ...flags])
@@ -72,7 +73,7 @@ ofFile('a node whose ledger is found damaged stops buying and selling, and says 
 
 test('T33 a node that meets another one with its identity on the market stops trading, says so, and stays shut', async () => {
   const key = generatePrivateKey()
-  const at = (node: TestNode) => [node.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!]
+  const at = (node: TestNode) => [localAddress(node.addresses())]
   const other = await startTestNode({ key: generatePrivateKey() })
   const agent = { name: 'echo', description: 'repeats', price: 10_000n, model: 'builtin/echo' }
   const node = await startTestNode({ key, bootstrap: at(other) })

@@ -9,6 +9,7 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { all, type Query } from '../../src/store/query.ts'
 import { eachByItself } from '../support/each-by-itself.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { type PostgresProxy, startPostgresProxy } from '../support/postgres-proxy.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
@@ -61,7 +62,7 @@ async function openMarket(port?: number): Promise<Market> {
   const file = join(await testDir(), 'runs')
   const command = ['/bin/sh', '-c', 'task=$(cat); echo "$task" >> "$0"; sleep 0.1; printf %s "$task"', file]
   await seller.registerAgent({ name: 'repeat', description: 'repeats', price: PRICE, command })
-  const bootstrap = [seller.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!]
+  const bootstrap = [localAddress(seller.addresses())]
   const bought = { key: buyerKey, ...chain, bootstrap, dailyBudgetAtomic: 10_000_000n, ...eachByItself }
   const buyer = await startTestNode({ ...bought, databaseUrl: server.address(buys, port) })
   const { id: agentId } = await discover(buyer, seller.peerId, 'repeat')

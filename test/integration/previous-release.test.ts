@@ -21,6 +21,7 @@ import { ask } from '../support/api-calls.ts'
 import { CHANNEL_ASSET } from '../support/channel-seller.ts'
 import { CHANNEL_PRICE, readBuyerChannels, readSellerChannels, writeChannelNode } from '../support/channel-trade.ts'
 import { askLedger, onServer } from '../support/ledger-engine.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, startNodeProcess } from '../support/node-process.ts'
 import { RawPeer, said } from '../support/raw-peer.ts'
@@ -154,12 +155,11 @@ describe.skipIf(from === undefined)('the last release before channels', () => {
   afterAll(() => rm(checkout, { recursive: true, force: true }))
 
   const chain = () => ({ ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl })
-  const localOf = ({ addresses }: TestNode) => addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
 
   test('as a buyer, finds a seller with channels and pays each call by itself', async () => {
     const key = generatePrivateKey()
     await devnet.fund(privateKeyToAccount(key).address, 1_000_000n)
-    const args = ['--data-dir', await testDir(), '--bootstrap', localOf(seller)]
+    const args = ['--data-dir', await testDir(), '--bootstrap', localAddress(seller.addresses())]
     const old = await startNodeProcess({ faultyNode, args, environment: { ...chain(), BUYER_PRIVATE_KEY: key } })
     const url = old.ready.api_url
     await until(async () => (await ask<{ id: string }[]>(url, '/agents')).some(({ id }) => id === agentId), WAIT)
@@ -181,7 +181,7 @@ describe.skipIf(from === undefined)('the last release before channels', () => {
     const key = generatePrivateKey()
     const { rpcUrl, facilitatorUrl, wallets } = devnet
     const buyer = await startTestNode({ key: wallets.buyer.privateKey, rpcUrl, facilitatorUrl, channels: 'auto' })
-    const args = ['--data-dir', dir, '--bootstrap', localOf(buyer)]
+    const args = ['--data-dir', dir, '--bootstrap', localAddress(buyer.addresses())]
     const old = await startNodeProcess({ faultyNode, args, environment: { ...chain(), SELLER_PRIVATE_KEY: key } })
     const { id, channel } = await discover(buyer, old.ready.peer_id, 'repeat', WAIT)
     expect(channel).toBeUndefined()

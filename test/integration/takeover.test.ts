@@ -8,6 +8,7 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { all } from '../../src/store/query.ts'
 import { askServer } from '../support/ledger-engine.ts'
+import { localAddress } from '../support/loopback.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { createTestDatabase, type TestDatabase } from '../support/test-postgres.ts'
@@ -56,7 +57,7 @@ class Shop {
   }
 
   start(process: 0 | 1, faultPoint?: string): Promise<NodeProcess> {
-    const bootstrap = other.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+    const bootstrap = localAddress(other.addresses())
     return startNodeProcess({
       faultPoint,
       args: ['--data-dir', this.#dirs[process], '--bootstrap', bootstrap],

@@ -11,6 +11,13 @@ export async function listen(server: Server): Promise<number> {
   return address.port
 }
 
+/** The TCP address on IPv4 loopback among the addresses of a node. It is there in every test. */
+export function localAddress(addresses: readonly string[]): string {
+  const found = addresses.find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))
+  if (found === undefined) throw new Error(`no TCP address on loopback among ${addresses.join(', ') || 'no addresses'}`)
+  return found
+}
+
 /** First port of a range below the ephemeral ports, which the system gives to other tests and outgoing connections. */
 const FREE_FROM = 20_000
 const FREE_TO = 32_000

@@ -8,6 +8,7 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { all } from '../../src/store/query.ts'
 import { channelChain, readSellerChannels } from './channel-trade.ts'
 import { askServer } from './ledger-engine.ts'
+import { localAddress } from './loopback.ts'
 import { discover, type TestNode, testDir } from './loopback-node.ts'
 import { type NodeProcess, startNodeProcess } from './node-process.ts'
 import { createTestDatabase } from './test-postgres.ts'
@@ -49,7 +50,7 @@ export async function openSellerFleet(
     const agents = `agents:\n  - name: repeat\n    description: repeats its task\n    price: 0.01\n    command: ${command}\n`
     await writeFile(join(dir, 'agents.yaml'), agents)
   }
-  const bootstrap = buyer.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+  const bootstrap = localAddress(buyer.addresses())
   const running = new Map<string, NodeProcess>()
   const account: Hex = privateKeyToAccount(key).address
   const addresses = () => buyer.listings().find((one) => one.seller_id === peerId)?.addrs ?? []

@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest'
 import type { Devnet } from '../../devnet/devnet.ts'
 import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import { localAddress } from './loopback.ts'
 import { type TestNode, testDir } from './loopback-node.ts'
 import { type NodeProcess, startNodeProcess } from './node-process.ts'
 import { createTestDatabase } from './test-postgres.ts'
@@ -39,7 +40,7 @@ export async function openSellerProcesses(
   const dirs = { a: await testDir(), b: await testDir() }
   const { peerId } = await loadOrCreateIdentity(join(dirs.a, 'identity.key'))
   await copyFile(join(dirs.a, 'identity.key'), join(dirs.b, 'identity.key'))
-  const bootstrap = buyer?.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))
+  const bootstrap = buyer && localAddress(buyer.addresses())
   return {
     ...{ seller: peerId, account: privateKeyToAccount(key).address, address: database.address(), marks },
     async start(name) {
