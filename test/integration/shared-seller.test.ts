@@ -1,26 +1,14 @@
 /** Two processes of one seller on one ledger in PostgreSQL: one identity, two market hosts, one listing. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { expect, test } from 'vitest'
 import type { NodeStatus } from '../../src/schema/api.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
-import { killNodeProcesses, type NodeProcess } from '../support/node-process.ts'
+import { useBuyerMarket } from '../support/buyer-market.ts'
+import { discover } from '../support/loopback-node.ts'
+import type { NodeProcess } from '../support/node-process.ts'
 import { openSellerProcesses } from '../support/seller-processes.ts'
 import { until } from '../support/until.ts'
 
 const WAIT = { timeoutMs: 60_000, everyMs: 50 }
-let devnet: Devnet
-let buyer: TestNode
-
-beforeAll(async () => {
-  devnet = await startDevnet()
-  const { rpcUrl, facilitatorUrl } = devnet
-  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, rpcUrl, facilitatorUrl })
-})
-afterAll(async () => {
-  await killNodeProcesses()
-  await stopTestNodes()
-  await devnet.stop()
-}, 30_000)
+const market = useBuyerMarket()
 
 /** The agent says which process ran it. */
 const openShop = () =>
@@ -31,11 +19,11 @@ const openShop = () =>
         command: ['/bin/sh', '-c', `cat; printf " by ${name}"`],
       },
     ],
-    { devnet, buyer },
+    market,
   )
 
 const statusOf = async ({ ready }: NodeProcess) => (await (await fetch(`${ready.api_url}/status`)).json()) as NodeStatus
-const listed = (seller: string) => buyer.listings().find((one) => one.seller_id === seller)?.addrs ?? []
+const listed = (seller: string) => market.buyer.listings().find((one) => one.seller_id === seller)?.addrs ?? []
 const lists = (seller: string, addresses: readonly string[]) =>
   until(() => listed(seller).toSorted().join() === addresses.toSorted().join(), WAIT)
 
@@ -45,16 +33,16 @@ async function kill({ child, exited }: NodeProcess): Promise<void> {
 }
 
 async function buy(agentId: string, input: string): Promise<string> {
-  return (await buyer.execute({ agentId, input, signal: AbortSignal.timeout(60_000) })).output
+  return (await market.buyer.execute({ agentId, input, signal: AbortSignal.timeout(60_000) })).output
 }
 
 test('a buyer finds one listing with the addresses of both processes, and goes on to the other when one is killed', async () => {
   const shop = await openShop()
   const running = { a: await shop.start('a'), b: await shop.start('b') }
   const both = () => [...running.a.ready.addresses, ...running.b.ready.addresses]
-  const { id } = await discover(buyer, shop.seller, 'who', WAIT)
+  const { id } = await discover(market.buyer, shop.seller, 'who', WAIT)
   await lists(shop.seller, both())
-  expect(buyer.listings().filter((one) => one.seller_id === shop.seller)).toHaveLength(1)
+  expect(market.buyer.listings().filter((one) => one.seller_id === shop.seller)).toHaveLength(1)
 
   const [a, b] = await Promise.all([statusOf(running.a), statusOf(running.b)])
   expect([a.peer_id, b.peer_id]).toEqual([shop.seller, shop.seller])
@@ -78,7 +66,7 @@ test('a buyer finds one listing with the addresses of both processes, and goes o
 test('a process that stops leaves the market to the other, and the last one takes the agents with it', async () => {
   const shop = await openShop()
   const [a, b] = [await shop.start('a'), await shop.start('b')]
-  const { id } = await discover(buyer, shop.seller, 'who', WAIT)
+  const { id } = await discover(market.buyer, shop.seller, 'who', WAIT)
   await lists(shop.seller, [...a.ready.addresses, ...b.ready.addresses])
   await a.stop()
   await lists(shop.seller, b.ready.addresses)

@@ -1,48 +1,35 @@
 /** ADR-28: an agent of workers at a seller of two processes, and a worker that is connected to one of them. */
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { expect, test } from 'vitest'
 import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import { addressesOf, inOwnOrder } from '../../src/p2p/multiaddrs.ts'
 import type { Fleet } from '../../src/schema/fleet.ts'
 import type { InvitedWorker, WorkerRecord } from '../../src/schema/worker.ts'
 import { ask } from '../support/api-calls.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
-import { killNodeProcesses, type NodeProcess } from '../support/node-process.ts'
+import { useBuyerMarket } from '../support/buyer-market.ts'
+import { discover, testDir } from '../support/loopback-node.ts'
+import type { NodeProcess } from '../support/node-process.ts'
 import { openSellerProcesses } from '../support/seller-processes.ts'
 import { until } from '../support/until.ts'
-import { killWorkerProcesses, startWorkerProcess } from '../support/worker-process.ts'
+import { startWorkerProcess } from '../support/worker-process.ts'
 
 const WAIT = { timeoutMs: 60_000, everyMs: 50 }
-let devnet: Devnet
-let buyer: TestNode
-
-beforeAll(async () => {
-  devnet = await startDevnet()
-  const { rpcUrl, facilitatorUrl } = devnet
-  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, rpcUrl, facilitatorUrl })
-})
-afterAll(async () => {
-  await killWorkerProcesses()
-  await killNodeProcesses()
-  await stopTestNodes()
-  await devnet.stop()
-}, 30_000)
+const market = useBuyerMarket()
 
 test('a buyer that is connected to the process without a worker gets its result from the other', async () => {
   const painter = { name: 'painter', description: 'paints', price: 0.01, worker: true }
   // Each process sells an agent that only it has.
   const alone = (name: string) => ({ name: `only ${name}`, description: 'x', price: 0, command: ['/bin/cat'] })
-  const shop = await openSellerProcesses((name) => [painter, alone(name)], { devnet, buyer })
+  const shop = await openSellerProcesses((name) => [painter, alone(name)], market)
   const running = { a: await shop.start('a'), b: await shop.start('b') }
   const { token } = await ask<InvitedWorker>(running.a.ready.api_url, '/workers', { body: {} })
   const agents = [{ ...painter, price: 0, worker: undefined, command: ['/bin/sh', '-c', 'cat; echo " painted"'] }]
   const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents })
   await worker.joined()
-  const { id } = await discover(buyer, shop.seller, 'painter', WAIT)
+  const { id } = await discover(market.buyer, shop.seller, 'painter', WAIT)
   const buy = async (agentId: string, input: string) =>
-    (await buyer.execute({ agentId, input, signal: AbortSignal.timeout(60_000) })).output
+    (await market.buyer.execute({ agentId, input, signal: AbortSignal.timeout(60_000) })).output
 
   let processes: string[] = []
   await until(async () => {
@@ -52,7 +39,7 @@ test('a buyer that is connected to the process without a worker gets its result 
   }, WAIT)
   // The buyer's connection is to each of them in turn, and the worker's stays.
   for (const name of ['a', 'b'] as const) {
-    const { id: only } = await discover(buyer, shop.seller, `only ${name}`, WAIT)
+    const { id: only } = await discover(market.buyer, shop.seller, `only ${name}`, WAIT)
     expect(await buy(only, 'hello')).toBe('hello')
     expect(await buy(id, `a house after ${name}`)).toBe(`a house after ${name} painted`)
   }
@@ -76,7 +63,7 @@ test('a buyer that is connected to the process without a worker gets its result 
 
 test('a worker goes on with a process that came after its invitation, when those of before are gone', async () => {
   const painter = { name: 'painter', description: 'paints', price: 0, worker: true }
-  const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+  const shop = await openSellerProcesses(() => [painter], market)
   const old = await shop.start('a')
   const { token } = await ask<InvitedWorker>(old.ready.api_url, '/workers', { body: {} })
   const dataDir = await testDir()
@@ -96,7 +83,7 @@ test('a worker goes on with a process that came after its invitation, when those
 
 test('workers with tokens of one process spread over both, and one whose process ends goes to the other', async () => {
   const painter = { name: 'painter', description: 'paints', price: 0, worker: true }
-  const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+  const shop = await openSellerProcesses(() => [painter], market)
   const running = [await shop.start('a'), await shop.start('b')]
   const [one, two] = running as [NodeProcess, NodeProcess]
   const homes = running.map(({ ready }) => ready.addresses)

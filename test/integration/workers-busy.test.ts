@@ -1,33 +1,20 @@
 /** ADR-38: two processes of a seller, each with a worker for one task at a time, and a buyer that is connected to one of them. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { expect, test } from 'vitest'
 import type { InvitedWorker, WorkerRecord } from '../../src/schema/worker.ts'
 import { readJoinToken, writeJoinToken } from '../../src/workers/join-token.ts'
 import { ask } from '../support/api-calls.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
-import { killNodeProcesses, type NodeProcess } from '../support/node-process.ts'
+import { useBuyerMarket } from '../support/buyer-market.ts'
+import { discover, testDir } from '../support/loopback-node.ts'
+import type { NodeProcess } from '../support/node-process.ts'
 import { openSellerProcesses } from '../support/seller-processes.ts'
 import { begun } from '../support/slow-agent.ts'
 import { until } from '../support/until.ts'
-import { killWorkerProcesses, startWorkerProcess } from '../support/worker-process.ts'
+import { startWorkerProcess } from '../support/worker-process.ts'
 
 const WAIT = { timeoutMs: 60_000, everyMs: 50 }
-let devnet: Devnet
-let buyer: TestNode
-
-beforeAll(async () => {
-  devnet = await startDevnet()
-  const { rpcUrl, facilitatorUrl } = devnet
-  buyer = await startTestNode({ key: devnet.wallets.buyer.privateKey, rpcUrl, facilitatorUrl })
-})
-afterAll(async () => {
-  await killWorkerProcesses()
-  await killNodeProcesses()
-  await stopTestNodes()
-  await devnet.stop()
-}, 30_000)
+const market = useBuyerMarket()
 
 /** Notes that it has begun, and ends when the test lets it. */
 const program = (marks: string) => `
@@ -47,7 +34,7 @@ test.each([
   'a call of a %s agent goes to the process with a free worker, and waits where all are busy',
   async (_, price) => {
     const painter = { name: `painter for ${price}`, description: 'paints', price, worker: true }
-    const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+    const shop = await openSellerProcesses(() => [painter], market)
     const processes = [await shop.start('a'), await shop.start('b')]
     const agents = [{ ...painter, price: 0, worker: undefined, command: [process.execPath, '-e', program(shop.marks)] }]
     const join = async ({ ready }: NodeProcess) => {
@@ -60,9 +47,9 @@ test.each([
     const api = processes[0]!.ready.api_url
     const records = () => ask<WorkerRecord[]>(api, '/workers')
     await until(async () => new Set((await records()).flatMap((one) => one.processes ?? [])).size === 2, WAIT)
-    const { id } = await discover(buyer, shop.seller, painter.name, WAIT)
+    const { id } = await discover(market.buyer, shop.seller, painter.name, WAIT)
     const call = async (input: string) =>
-      (await buyer.execute({ agentId: id, input, signal: AbortSignal.timeout(100_000) })).output
+      (await market.buyer.execute({ agentId: id, input, signal: AbortSignal.timeout(100_000) })).output
     const calls = [call('one')]
     await begun(shop.marks, 'one')
     // Each process has heard of the other that its worker is free, or busy.
@@ -71,7 +58,7 @@ test.each([
     await begun(shop.marks, 'two')
     await until(async () => (await records()).reduce((sum, { running }) => sum + running, 0) === 2, WAIT)
     calls.push(call('three'))
-    await until(async () => (await buyer.status()).connected_peers > 0, WAIT)
+    await until(async () => (await market.buyer.status()).connected_peers > 0, WAIT)
     await writeFile(`${shop.marks}/go`, '')
     expect(await Promise.all(calls)).toEqual(['painted one', 'painted two', 'painted three'])
   },
@@ -85,7 +72,7 @@ test.each([
   'a call of a %s agent whose worker is revoked while it runs is run at the other process',
   async (_, price) => {
     const painter = { name: `careful painter for ${price}`, description: 'paints', price, worker: true }
-    const shop = await openSellerProcesses(() => [painter], { devnet, buyer })
+    const shop = await openSellerProcesses(() => [painter], market)
     const processes = [await shop.start('a'), await shop.start('b')]
     const agents = [{ ...painter, price: 0, worker: undefined, command: [process.execPath, '-e', program(shop.marks)] }]
     for (const { ready } of processes) {
@@ -96,8 +83,8 @@ test.each([
     const api = processes[0]!.ready.api_url
     const records = () => ask<WorkerRecord[]>(api, '/workers')
     await until(async () => new Set((await records()).flatMap((one) => one.processes ?? [])).size === 2, WAIT)
-    const { id } = await discover(buyer, shop.seller, painter.name, WAIT)
-    const call = buyer.execute({ agentId: id, input: 'one', signal: AbortSignal.timeout(100_000) })
+    const { id } = await discover(market.buyer, shop.seller, painter.name, WAIT)
+    const call = market.buyer.execute({ agentId: id, input: 'one', signal: AbortSignal.timeout(100_000) })
     const begunAt = async () => readFile(`${shop.marks}/begun one`, 'utf8').catch(() => '')
     const first = await until(begunAt, WAIT)
     const busy = await until(async () => (await records()).find(({ running }) => running === 1), WAIT)
@@ -109,7 +96,7 @@ test.each([
     if (price === 0) return
     // One payment, of which the chain shows one transfer.
     expect(payment).toMatchObject({ amount_atomic: '10000' })
-    await until(async () => (await devnet.chain.balanceOf(shop.account)) === 10_000n, WAIT)
+    await until(async () => (await market.devnet.chain.balanceOf(shop.account)) === 10_000n, WAIT)
   },
   180_000,
 )
