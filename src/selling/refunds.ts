@@ -37,7 +37,7 @@ export type RefundsDeps = {
 /** Pays a received payment back to its payer (D45), by one transaction per payment. */
 type Refunds = {
   /**
-   * Waits for a run of this payment, at whatever process. Does nothing if the payment was paid back before, and refuses
+   * Waits for a run of this payment, at any process. Does nothing if the payment was paid back before, and refuses
    * if its work was delivered meanwhile.
    *
    * @throws CodedError, TransactionError, ChainError
@@ -113,7 +113,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
   }
 
   /**
-   * Keeps all processes from running the work. Of work that was done before nothing can run.
+   * Keeps all processes from running the work. Needs no mark for work that was delivered: it never runs again.
    *
    * @param asked the payment as it was when its refund was asked for
    * @returns undefined if there is nothing to pay back
@@ -154,7 +154,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
       for (let work = running.get(id); work !== undefined; work = running.get(id)) await work
       // Before the payment is read, so that nothing else begins with it in between.
       const work = payBack(id, asked, signal)
-      // Whoever waits for the end of the refund has no part in its failure. Other processes may run the work then.
+      // Requests that wait for the end of the refund do not see its error. If it failed, other processes may run the work.
       const end: Promise<void> = work
         .catch(() => unrun.leave(id))
         .finally(() => {

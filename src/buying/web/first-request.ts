@@ -17,16 +17,23 @@ export function firstRequest(url: SellerUrl, { task, method, headers = {}, body 
   if (Buffer.byteLength(body ?? task ?? '') > WEB_BODY_BYTES_MAX) {
     throw new MarketError('INPUT_TOO_LARGE', `the request is longer than ${WEB_BODY_BYTES_MAX} bytes`)
   }
-  if (method === 'GET' || method === 'DELETE' || (task === undefined && body === undefined)) {
-    const isBare = method === 'GET' || method === 'DELETE'
-    if (isBare && body !== undefined) throw unusable(`a request with ${method} has no body`)
-    if (isBare && task !== undefined) throw unusable(`with ${method} the task goes into the URL: leave the task out`)
-    return { method: method ?? 'GET', url: url.href, headers }
+  if (hasNoBody(method)) {
+    if (body !== undefined) throw unusable(`a request with ${method} has no body`)
+    if (task !== undefined) throw unusable(`with ${method} the task goes into the URL: leave the task out`)
+    return { method, url: url.href, headers }
   }
-  const plain = task === undefined ? { url: url.href, body: body! } : jsonRequest(url.href, { task })
-  const named = Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')
-  const type = named || task !== undefined ? {} : { 'content-type': bodyType(body!) }
-  return { ...plain, method: method ?? 'POST', headers: { ...('headers' in plain ? plain.headers : type), ...headers } }
+  if (task !== undefined) {
+    const request = jsonRequest(url.href, { task }, method)
+    return { ...request, headers: { ...request.headers, ...headers } }
+  }
+  if (body === undefined) return { method: method ?? 'GET', url: url.href, headers }
+  const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')
+  const type = isTyped ? {} : { 'content-type': bodyType(body) }
+  return { method: method ?? 'POST', url: url.href, body, headers: { ...type, ...headers } }
+}
+
+function hasNoBody(method: WebWish['method']): method is 'GET' | 'DELETE' {
+  return method === 'GET' || method === 'DELETE'
 }
 
 function bodyType(body: string): string {
@@ -55,8 +62,7 @@ export function expectedIn({ expected = {} }: Pick<WebOrder, 'expected'>): Expec
 
 /** The request of a step of a workflow. With GET and DELETE nothing of the task is sent. */
 export function wishOfStep({ url, method, headers, ...step }: StepAtUrl, task: string): WebWish {
-  const isBare = method === 'GET' || method === 'DELETE'
-  return { url, method, headers, expected: expectedIn(step), ...(!isBare && { task }) }
+  return { url, method, headers, expected: expectedIn(step), ...(!hasNoBody(method) && { task }) }
 }
 
 /** An order at a URL before its seller is asked. @throws MarketError URL_REFUSED, INPUT_TOO_LARGE, TERMS_REFUSED */
