@@ -20,7 +20,6 @@ export type CatchUpOptions = {
   followUpMs?: number
   /** Interval of the rounds. Each round meets one random peer to fetch what gossip lost. */
   roundMs?: number
-  meetTimeoutMs?: number
 }
 
 type CatchUpDeps = {
@@ -29,6 +28,8 @@ type CatchUpDeps = {
   logger: Logger
 }
 
+/** The longest session, with its wait for a connection, in ms. */
+const MEET_TIMEOUT_MS = 120_000
 /** A peer that just connected may not have its handlers yet. A foreign peer is therefore asked a second time. */
 const FOREIGN_TRIES = 2
 
@@ -58,7 +59,6 @@ export class CatchUp {
       retryMs: 1000,
       followUpMs: 5000,
       roundMs: 60_000,
-      meetTimeoutMs: 120_000,
       ...options,
     }
   }
@@ -128,7 +128,7 @@ export class CatchUp {
     await this.#turn()
     try {
       this.#stopping.signal.throwIfAborted()
-      const limit = AbortSignal.timeout(this.#options.meetTimeoutMs)
+      const limit = AbortSignal.timeout(MEET_TIMEOUT_MS)
       return await sessions.meet(peerId, AbortSignal.any([this.#stopping.signal, limit]))
     } catch (error) {
       logger.debug({ peer_id: peerId, err: error }, 'no session with a peer came about')

@@ -20,13 +20,19 @@ export const LISTINGS_TOPIC = '/stoa/listings/1'
 const MESSAGE_LISTINGS_MAX = 64
 const CAUGHT_UP_MAX = 4096
 const STOP_TRIES = 5
+/** The longest wait before listings that no peer took are offered again. */
+const RETRY_MS_MAX = 30_000
+/**
+ * What all neighbors at one address may send together, as a multiple of what one neighbor may, because identities cost nothing
+ * (T29).
+ */
+const SITE_SHARE = { burst: 2, perSecond: 4 }
 
 export type ListingGossipOptions = {
   /** Own listings that change within this time are sent together. */
   gatherMs?: number
-  /** Wait before listings that no peer took are offered again. It doubles up to `retryMsMax`. */
+  /** Wait before listings that no peer took are offered again. It doubles up to `RETRY_MS_MAX`. */
   retryMs?: number
-  retryMsMax?: number
   /**
    * Listings one neighbor may send, its own or others'. The burst is room for a whole market, followed by a slow rate.
    */
@@ -38,9 +44,6 @@ export type ListingGossipOptions = {
    */
   sellerBurst?: number
   sellerPerSecond?: number
-  /** Listings all neighbors at one address may send together, because identities cost nothing (T29). */
-  siteBurst?: number
-  sitePerSecond?: number
   keysMax?: number
 }
 
@@ -59,7 +62,7 @@ type ListingGossipDeps = {
  */
 export class ListingGossip {
   readonly #deps: ListingGossipDeps
-  readonly #timing: { gatherMs: number; retryMs: number; retryMsMax: number }
+  readonly #timing: { gatherMs: number; retryMs: number }
   readonly #peers: TokenBuckets
   readonly #sites: TokenBuckets
   readonly #sellers: TokenBuckets
@@ -74,12 +77,12 @@ export class ListingGossip {
 
   constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
     const { gatherMs = 20, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
-    const { siteBurst = 2 * peerBurst, sitePerSecond = 4 * peerPerSecond } = options
-    const { retryMs = 500, retryMsMax = 30_000, keysMax = 4096 } = options
+    const { retryMs = 500, keysMax = 4096 } = options
+    const site = { burst: SITE_SHARE.burst * peerBurst, perSecond: SITE_SHARE.perSecond * peerPerSecond }
     this.#deps = deps
-    this.#timing = { gatherMs, retryMs, retryMsMax }
+    this.#timing = { gatherMs, retryMs }
     this.#peers = new TokenBuckets({ burst: peerBurst, perSecond: peerPerSecond, keysMax })
-    this.#sites = new TokenBuckets({ burst: siteBurst, perSecond: sitePerSecond, keysMax })
+    this.#sites = new TokenBuckets({ ...site, keysMax })
     this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
   }
 
@@ -143,8 +146,7 @@ export class ListingGossip {
       this.#refused = 0
       return
     }
-    const { retryMs: firstMs, retryMsMax: mostMs } = this.#timing
-    this.#flushIn(doubledMs(++this.#refused, { firstMs, mostMs }))
+    this.#flushIn(doubledMs(++this.#refused, { firstMs: this.#timing.retryMs, mostMs: RETRY_MS_MAX }))
   }
 
   async #publish(batch: Uint8Array[]): Promise<number> {

@@ -17,9 +17,6 @@ type SyncSessionsOptions = {
   /** Listings one peer may send in one session. */
   listingsMax: number
   bytesMax: number
-  servesMax?: number
-  /** Sessions one peer may ask for: this many at once, then one every 10 s. */
-  servesPerPeer?: number
   stepTimeoutMs?: number
 }
 
@@ -50,6 +47,10 @@ const SESSION_TIMEOUT_MS = 120_000
 const WRITE_WAIT_MS = 2_000
 const HOUR_S = 60 * 60
 const PEERS_MAX = 4096
+/** Sessions served at once. */
+const SERVED_MAX = 8
+/** Sessions one peer may ask for: this many at once, then one every 10 s. */
+const ASKED_BY_PEER = { burst: 12, perSecond: 0.1, keysMax: PEERS_MAX }
 
 type Session = { stream: FramedStream; done: Promise<SyncOutcome> }
 
@@ -71,8 +72,8 @@ export class SyncSessions {
 
   constructor(options: SyncSessionsOptions, deps: SyncSessionsDeps) {
     this.#deps = deps
-    this.#options = { servesMax: 8, servesPerPeer: 12, stepTimeoutMs: 10_000, ...options }
-    this.#asked = new TokenBuckets({ burst: this.#options.servesPerPeer, perSecond: 0.1, keysMax: PEERS_MAX })
+    this.#options = { stepTimeoutMs: 10_000, ...options }
+    this.#asked = new TokenBuckets(ASKED_BY_PEER)
     this.#trusted = new TokenBuckets({ burst: 1, perSecond: 1 / HOUR_S, keysMax: PEERS_MAX })
     this.#useful = new TokenBuckets({ burst: 4, perSecond: 6 / HOUR_S, keysMax: PEERS_MAX })
   }
@@ -130,7 +131,7 @@ export class SyncSessions {
     const now = clock.now()
     this.#stopping.signal.throwIfAborted()
     if (this.#serving.has(peerId)) throw new Error('it has a session already')
-    if (this.#serving.size >= this.#options.servesMax) throw new Error('too many sessions at once')
+    if (this.#serving.size >= SERVED_MAX) throw new Error('too many sessions at once')
     if (!this.#trusted.has(peerId, 1, now)) throw new Error('it has sent false listings')
     if (!this.#asked.take(peerId, 1, now)) throw new Error('it asks too often')
     // Both peers opened a session. The session opened by the peer with the smaller id continues.

@@ -15,13 +15,14 @@ export type ChangeLog = {
 }
 
 type ChangeLogOptions = {
-  /** How long changes are kept. */
-  keptMs?: number
   /** How many changes of a process are kept. */
   keptMax?: number
   /** How many changes of a process are read at once. */
   pageMax?: number
 }
+
+/** How long changes are kept, in ms. */
+const KEPT_MS = 60 * 60_000
 
 type HeadRow = { id: string; purged: number; head: number }
 type ChangeRow = SharedChange & { no: number }
@@ -49,7 +50,7 @@ const PURGE_ENDED = `
  */
 export function createChangeLog(
   database: LedgerDatabase,
-  { keptMs = 60 * 60_000, keptMax = 20_000, pageMax = 1_000 }: ChangeLogOptions = {},
+  { keptMax = 20_000, pageMax = 1_000 }: ChangeLogOptions = {},
 ): ChangeLog {
   const { process } = database
   let position: Position | undefined
@@ -57,9 +58,9 @@ export function createChangeLog(
   /** The heads and the changes after a position, from one state of the ledger. */
   const after = (from: Position | undefined) =>
     steps(function* () {
-      const [time, heads] = yield* together(one<{ ms: number }>(GET_TIME), all<HeadRow>(HEADS, process, keptMs))
+      const [time, heads] = yield* together(one<{ ms: number }>(GET_TIME), all<HeadRow>(HEADS, process, KEPT_MS))
       const last = (id: string) => from?.no.get(id) ?? 0
-      const isLate = from !== undefined && time!.ms - from.at > keptMs / 2
+      const isLate = from !== undefined && time!.ms - from.at > KEPT_MS / 2
       const isMissed = isLate || (from !== undefined && heads.some(({ id, purged }) => purged > last(id)))
       const ahead = from === undefined || isMissed ? [] : heads.filter(({ id, head }) => head > last(id))
       const pages = yield* together(...ahead.map(({ id }) => all<ChangeRow>(READ, id, last(id), pageMax)))
@@ -86,7 +87,7 @@ export function createChangeLog(
     },
     async purge() {
       await database.commit(
-        together(run(MARK_PURGED, process, keptMs, keptMax), run(PURGE, process), run(PURGE_ENDED, keptMs)),
+        together(run(MARK_PURGED, process, KEPT_MS, keptMax), run(PURGE, process), run(PURGE_ENDED, KEPT_MS)),
       )
     },
   }
