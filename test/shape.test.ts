@@ -80,12 +80,14 @@ function importedBy({ path, program }: Source): string[] {
   })
 }
 
-/** The names that a file declares and exports, but those that say that only tests import them. */
-function exportedBy({ path, text, program }: Source): string[] {
+const EXPORTED_FOR_TEST = '@internal Exported for its test'
+
+/** The names that a file declares and exports, if their docstrings are meant. */
+function exportedBy({ path, text, program }: Source, isMeant: (docstring: string) => boolean): string[] {
   return (program.body as Node[]).flatMap((statement) => {
     if (statement.type !== 'ExportNamedDeclaration' || isNode(statement.source)) return []
     const docstring = /\/\*\*(?:(?!\*\/)[\s\S])*\*\/\s*$/.exec(text.slice(0, statement.start))?.[0] ?? ''
-    if (docstring.includes('@internal')) return []
+    if (!isMeant(docstring)) return []
     const declared = statement.declaration as Node | null
     const declarations = (declared?.declarations as Node[] | undefined) ?? (declared === null ? [] : [declared])
     const specified = (statement.specifiers as Node[]).map(({ exported }) => exported as Node)
@@ -99,9 +101,16 @@ test('an exported name has an importer outside tests, or says @internal', () => 
   const isEntry = (path: string) => path === 'src/index.ts' || path === 'src/main.ts'
   const unused = product
     .filter(({ path }) => !isEntry(path) && !imported.has(`${path} *`))
-    .flatMap(exportedBy)
+    .flatMap((source) => exportedBy(source, (docstring) => !docstring.includes('@internal')))
     .filter((name) => !imported.has(name))
   expect(unused).toEqual([])
+})
+
+test('a name that says that it is exported for its test has no importer in another file', () => {
+  const imported = new Set(product.flatMap(importedBy))
+  const internal = product.flatMap((source) => exportedBy(source, (docstring) => docstring.includes(EXPORTED_FOR_TEST)))
+  expect(internal).not.toEqual([])
+  expect(internal.filter((name) => imported.has(name))).toEqual([])
 })
 
 test('there are no import circles, imports of running code included', () => {

@@ -59,8 +59,6 @@ const listOf = (claims: readonly ChannelClaim[]): Argument => ({ list: claims.ma
 
 /**
  * The data of calls that change channels. Anyone may send a deposit, a settlement, and calls that carry a signature.
- *
- * @internal Exported for its tests.
  */
 export const channelCalls = {
   deposit: (config: ChannelConfig, amount: bigint, authorization: DepositAuthorization): Hex =>
@@ -100,7 +98,6 @@ export interface ChannelReader {
   receiver(receiver: Hex, token: Hex, signal?: AbortSignal): Promise<ReceiverState>
 }
 
-/** @internal Exported for its tests. */
 export function createChannelReader(chain: Pick<Chain, 'request'>): ChannelReader {
   const read = (data: Hex, signal?: AbortSignal, block?: bigint) => {
     const at = block === undefined ? 'latest' : `0x${block.toString(16)}`

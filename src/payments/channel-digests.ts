@@ -55,7 +55,7 @@ export function voucherDigest({ channelId, maxClaimableAmount }: Voucher, chainI
 /** A refund that the receiver agrees to. `amount` is what it signs: the contract pays less if less is left. */
 type Refund = { channelId: Hex; nonce: bigint; amount: bigint }
 
-/** What the receiver's authorizer signs for a refund. @internal Exported for its test. */
+/** What the receiver's authorizer signs for a refund. */
 export function refundDigest({ channelId, nonce, amount }: Refund, chainId: number): Uint8Array {
   return digestOf(channelDomain(chainId), types.refund, [word(channelId), nonce, amount])
 }
@@ -63,7 +63,7 @@ export function refundDigest({ channelId, nonce, amount }: Refund, chainId: numb
 /** One row of a batch of claims. */
 type ClaimEntry = Voucher & { totalClaimed: bigint }
 
-/** What the receiver's authorizer signs for a batch of claims. The order of the rows counts. @internal Exported for its test. */
+/** What the receiver's authorizer signs for a batch of claims. The order of the rows counts. */
 export function claimBatchDigest(entries: readonly ClaimEntry[], chainId: number): Uint8Array {
   const rows = entries.map(({ channelId, maxClaimableAmount, totalClaimed }) =>
     keccak256(structOf(types.claimEntry, [word(channelId), maxClaimableAmount, totalClaimed])),
@@ -87,7 +87,7 @@ export function depositNonce({ channelId, salt }: Pick<Deposit, 'channelId' | 's
   return toHex(keccak256(bytesOf(encodeValues([word(channelId), word(salt)]))))
 }
 
-/** What the payer signs for a deposit, under the domain of the asset. @internal Exported for its test. */
+/** What the payer signs for a deposit, under the domain of the asset. */
 export function depositDigest(deposit: Deposit, asset: Asset): Uint8Array {
   const { payer, amount, validAfter, validBefore } = deposit
   const accounts = [payer, erc3009CollectorAddress].map((address) => ({ address: address as Hex }))

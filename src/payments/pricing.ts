@@ -25,8 +25,6 @@ export function priceOfUnits(pricing: Pricing, units: Units): bigint {
 
 /**
  * Why a charge cannot be true by the prices that the call was bought under. A lower one is a gift. Undefined: it can be true.
- *
- * @internal Exported for its test.
  */
 export function falseCharge(
   pricing: Pricing,

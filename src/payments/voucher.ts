@@ -27,8 +27,6 @@ type VoucherVerdict = { ok: true; voucher: SignedVoucher } | { ok: false; reason
  * Judges a voucher offline, as the contract will: it must be of this channel and signed by the channel's voucher signer.
  * A payer with code that signs by EIP-1271 is refused, because only the chain can ask it. Use the returned voucher: its
  * signature has the one form that the contract takes.
- *
- * @internal Exported for its test.
  */
 export function checkVoucher(config: ChannelConfig, voucher: SignedVoucher, chainId: number): VoucherVerdict {
   const id = channelId(config, chainId)

@@ -11,8 +11,6 @@ import { all, lock, nothing, one, type Query, run, steps, together, type Value }
 /**
  * A payment channel to this node. Its owner is the process that works with it: nobody else changes the row (ADR-27,
  * ADR-35). Amounts are atomic units.
- *
- * @internal Exported for its test.
  */
 export type StoredSellerChannel = {
   id: Hex

@@ -90,7 +90,7 @@ async function sendUntilClear(
   }
 }
 
-/** @internal Exported for the recovery. A connection that broke says nothing of the payment. */
+/** Sends the request once. @returns UnclearAnswer if the answer does not say whether the payment buys anything, or never came */
 export async function tryOnce(send: () => Promise<WebDelivery>): Promise<WebDelivery | UnclearAnswer> {
   try {
     return await send()

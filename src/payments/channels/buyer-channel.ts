@@ -23,7 +23,7 @@ import { spendableOf } from './seller-channel.ts'
  */
 export const EARLY_MAX = 512
 
-/** What a buyer knows of one channel. @internal Exported for its test. */
+/** What a buyer knows of one channel. */
 export type BuyerChannel = {
   readonly id: Hex
   readonly config: ChannelConfig
@@ -55,7 +55,7 @@ export type StoredBuyerChannel = Omit<BuyerChannel, 'signed' | 'voucher' | 'inFl
   inFlight: Iterable<readonly [call: string, asked: bigint]>
 }
 
-/** A channel that this buyer has never used. Earlier claims in it count as charged. @internal Exported for its test. */
+/** A channel that this buyer has never used. Earlier claims in it count as charged. */
 export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelState): BuyerChannel {
   const { totalClaimed } = onChain
   const sums = { mark: totalClaimed, charged: totalClaimed, seq: 0, statedSeq: 0 }
@@ -70,7 +70,7 @@ export function openAtBuyer(id: Hex, config: ChannelConfig, onChain: ChannelStat
   })
 }
 
-/** A channel after a restart. @internal Exported for its test. */
+/** A channel after a restart. */
 export function reopenAtBuyer(stored: StoredBuyerChannel): BuyerChannel {
   return { ...stored, inFlight: CallAmounts.of(stored.inFlight), signed: stored.mark, voucher: undefined }
 }
@@ -85,8 +85,6 @@ type Plan =
 /**
  * Plans the voucher for calls that are sent together. It covers what was charged, what is in flight, and these calls. A
  * new voucher covers `ahead` more, so that the next calls need no signature and no write to disk.
- *
- * @internal Exported for its test.
  */
 export function planCalls(channel: BuyerChannel, asked: readonly bigint[], ahead: bigint): Plan {
   const { stopped, voucher, mark } = channel
@@ -100,12 +98,12 @@ export function planCalls(channel: BuyerChannel, asked: readonly bigint[], ahead
   return { ok: true, ceiling, mark: ceiling > mark ? ceiling : undefined }
 }
 
-/** Raises what may be signed. The caller has it on disk before it signs. @internal Exported for its test. */
+/** Raises what may be signed. The caller has it on disk before it signs. */
 export function raiseMark(channel: BuyerChannel, mark: bigint): BuyerChannel {
   return mark > channel.mark ? { ...channel, mark } : channel
 }
 
-/** Counts calls as in flight under their voucher. Their orders are on disk, and so is the mark. @internal Exported for its test. */
+/** Counts calls as in flight under their voucher. Their orders are on disk, and so is the mark. */
 export function sendCalls(
   channel: BuyerChannel,
   calls: Iterable<{ id: string; asked: bigint }>,
@@ -118,14 +116,14 @@ export function sendCalls(
   return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
 }
 
-/** Raises what a call in flight may cost. Does nothing for a call that has ended. @internal Exported for its test. */
+/** Raises what a call in flight may cost. Does nothing for a call that has ended. */
 export function growCall(channel: BuyerChannel, call: string, asked: bigint): BuyerChannel {
   const before = channel.inFlight.get(call)
   if (before === undefined || before >= asked) return channel
   return { ...channel, inFlight: channel.inFlight.with(call, asked) }
 }
 
-/** Ends a call that the seller has refused or failed: nothing was charged for it. @internal Exported for its test. */
+/** Ends a call that the seller has refused or failed: nothing was charged for it. */
 export function dropCall(channel: BuyerChannel, call: string): BuyerChannel {
   const inFlight = channel.inFlight.without(call)
   return inFlight === channel.inFlight ? channel : { ...channel, inFlight }
@@ -158,7 +156,7 @@ export function countCharge(
 /** Why a channel stops whose seller sends a result without a charge. */
 const NO_CHARGE = 'the seller sent a result and stated no charge'
 
-/** Counts a charge as its seller states it. A result without a charge stops the channel. @internal Exported for its test. */
+/** Counts a charge as its seller states it. A result without a charge stops the channel. */
 export function countStated(
   channel: BuyerChannel,
   counted: { call: string; asked: bigint; charge: Charge | undefined; pricing?: Pricing | undefined },
@@ -171,7 +169,7 @@ export function countStated(
 /** The sums of a channel, as they are on disk. */
 type Sums = Pick<BuyerChannel, 'charged' | 'seq' | 'statedSeq' | 'early' | 'stopped'>
 
-/** Counts a charge into the sums alone. @internal Exported for its test. */
+/** Counts a charge into the sums alone. */
 export function countIntoSums(sums: Sums, counted: Parameters<typeof countStated>[1]): Sums {
   const { charged, seq, statedSeq, early, stopped } = countStated({ ...NOTHING, ...sums }, counted)
   return { charged, seq, statedSeq, early, stopped }
@@ -207,7 +205,7 @@ function without<K, V>(map: ReadonlyMap<K, V>, key: K): ReadonlyMap<K, V> {
   return rest
 }
 
-/** What a seller states of its own records where a ceiling is too low. @internal Exported for its test. */
+/** What a seller states of its own records where a ceiling is too low. */
 export type Statement = {
   charged: bigint
   seq: number
@@ -221,7 +219,6 @@ export type Statement = {
  *
  * @param mark the mark when the statement came. It may have risen since
  * @returns undefined if the statement proves nothing
- * @internal Exported for its test.
  */
 export function adoptStatement(
   channel: BuyerChannel,
@@ -248,8 +245,6 @@ export function adoptStatement(
 /**
  * Takes in a reading of the chain. A seller can claim up to the highest voucher. A claim of more than its calls can have
  * cost stops the channel.
- *
- * @internal Exported for its test.
  */
 export function seenByBuyer(channel: BuyerChannel, onChain: ChannelState): BuyerChannel {
   const { totalClaimed } = onChain
@@ -260,7 +255,7 @@ export function seenByBuyer(channel: BuyerChannel, onChain: ChannelState): Buyer
     : next
 }
 
-/** The most that the seller may claim: the charges, and the calls in flight at their highest cost. @internal Exported for its test. */
+/** The most that the seller may claim: the charges, and the calls in flight at their highest cost. */
 export function owedAtMost({ charged, inFlight }: Pick<BuyerChannel, 'charged' | 'inFlight'>): bigint {
   return charged + inFlight.sum
 }

@@ -6,7 +6,6 @@ import { keccak256 } from '../keccak.ts'
  * money, this id guards the work: a seller answers a known id with what it has stored.
  *
  * @param correlationId a UUID
- * @internal Exported for its test.
  */
 export function channelCallId(channelId: Hex, correlationId: string): Hex {
   const bytes = Buffer.from(channelId.slice(2) + correlationId.replaceAll('-', ''), 'hex')

@@ -64,8 +64,6 @@ type Look = { onChain: ChannelState; isUsed: boolean }
 
 /**
  * Sends buyers' deposits to the chain. Nothing is stored: a stranger costs this node no more than some requests.
- *
- * @internal Exported for its test.
  */
 export interface ChannelDeposits {
   /** Asked twice at the same time, it is sent once. Never rejects. */
@@ -73,7 +71,6 @@ export interface ChannelDeposits {
   stop(): void
 }
 
-/** @internal Exported for its test. */
 export function createChannelDeposits(deps: DepositsDeps): ChannelDeposits {
   const underWay = new Map<string, Promise<DepositOutcome>>()
   const stopping = new AbortController()

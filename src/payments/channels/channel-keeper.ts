@@ -71,8 +71,6 @@ export type ChannelsSight = {
  * Every process reads the channels, because each believes only its own reading. One of them claims for all: it reads what
  * they have on disk, and writes nothing to the records of the others. They see the claim at their next reading. If the
  * one that claims does not, a process claims for its own channels when half of the delay of a withdrawal is over.
- *
- * @internal Exported for its test.
  */
 export class ChannelKeeper implements Service {
   readonly name = 'channel keeper'

@@ -34,7 +34,6 @@ export interface ChannelRefunds {
   refund(id: Hex, wanted: bigint | undefined, signal: AbortSignal): Promise<RefundOutcome>
 }
 
-/** @internal Exported for its test. */
 export function createChannelRefunds(deps: RefundsDeps): ChannelRefunds {
   const lanes = new Lanes()
 

@@ -57,7 +57,6 @@ export interface ChannelRelay {
 /** Found in the lane of transactions: the step has happened in the meantime. */
 class AlreadyDone extends Error {}
 
-/** @internal Exported for its test. */
 export function createChannelRelay(deps: RelayDeps): ChannelRelay {
   const { asset, chain, facilitators, own, clock } = deps
   const { shownMs = SHOWN_MS, facilitatorMs = FACILITATOR_MS } = deps.waits ?? {}

@@ -17,8 +17,6 @@ const SEQ_MAX = 2 ** 48
 
 /**
  * What a seller knows of one channel. `best`, `charged` and `seq` are on disk before a buyer hears of the charge.
- *
- * @internal Exported for its test.
  */
 export type SellerChannel = {
   readonly id: Hex
@@ -37,7 +35,7 @@ export type SellerChannel = {
   readonly refund?: ChannelRefund | undefined
 }
 
-/** What the receiver's authorizer signs to give escrow back. The contract takes each nonce once. @internal Exported for its test. */
+/** What the receiver's authorizer signs to give escrow back. The contract takes each nonce once. */
 export type ChannelRefund = { nonce: bigint; amount: bigint }
 
 /** What a call has cost. `total` and `seq` count it in. @internal Exported for its test. */
@@ -48,17 +46,15 @@ export type Charge = { amount: bigint; total: bigint; seq: number }
  * - `voucher`: the ceiling is too low. The buyer signs a higher one, from the total that the seller states.
  * - `withdrawal`: the payer takes out what the call would cost.
  * - `balance`: the deposits are used up.
- *
- * @internal Exported for its test.
  */
 export type Shortage = 'voucher' | 'withdrawal' | 'balance'
 
-/** A channel at a seller that has no record of it. All that is claimed on the chain was charged. @internal Exported for its test. */
+/** A channel at a seller that has no record of it. All that is claimed on the chain was charged. */
 export function openAtSeller(id: Hex, config: ChannelConfig, onChain: ChannelState): SellerChannel {
   return { id, config, onChain, best: undefined, charged: onChain.totalClaimed, seq: 0, asked: 0n }
 }
 
-/** Takes a voucher whose signature has been checked. A lower one than the best says nothing new. @internal Exported for its test. */
+/** Takes a voucher whose signature has been checked. A lower one than the best says nothing new. */
 export function takeVoucher(channel: SellerChannel, voucher: SignedVoucher): SellerChannel {
   if (voucher.maxClaimableAmount <= ceilingOf(channel)) return channel
   return { ...channel, best: voucher }
@@ -67,8 +63,6 @@ export function takeVoucher(channel: SellerChannel, voucher: SignedVoucher): Sel
 /**
  * Takes in what the buyer has counted. It is more than this seller knows only where the seller has lost records, and an
  * honest buyer heals that. It never lowers a sum, and a voucher must cover it.
- *
- * @internal Exported for its test.
  */
 export function takeCount(channel: SellerChannel, { total, seq }: Pick<Charge, 'total' | 'seq'>): SellerChannel {
   // An equal sum is news too: the chain shows what was claimed, and not how many charges that were.
@@ -98,7 +92,6 @@ function isRefundForgotten({ onChain, refund }: Pick<SellerChannel, 'onChain' | 
   return refund !== undefined && refund.nonce > onChain.refundNonce
 }
 
-/** @internal Exported for its test. */
 export type RefundAsk = {
   /** Undefined: all that is free. */
   wanted?: bigint | undefined
@@ -110,8 +103,6 @@ export type RefundAsk = {
  * Gives back what is free, or `wanted` if that is less. While a refund is open it is the same refund again: two amounts
  * for one nonce would leave it to others which of them happens. Undefined: too little is free, or a reorganization took back
  * an earlier refund.
- *
- * @internal Exported for its test.
  */
 export function signRefund(
   channel: SellerChannel,
@@ -127,7 +118,7 @@ export function signRefund(
   return { channel: { ...channel, refund }, refund }
 }
 
-/** Tells why a call that may cost `asked` cannot begin. Undefined: it can. @internal Exported for its test. */
+/** Tells why a call that may cost `asked` cannot begin. Undefined: it can. */
 export function shortageOf(channel: SellerChannel, asked: bigint): Shortage | undefined {
   const needed = channel.charged + channel.asked + asked
   if (needed > channel.onChain.balance) return 'balance'
@@ -135,19 +126,19 @@ export function shortageOf(channel: SellerChannel, asked: bigint): Shortage | un
   return needed > ceilingOf(channel) ? 'voucher' : undefined
 }
 
-/** Keeps `asked` free for a call, or for more of a call that runs. Only where nothing is short. @internal Exported for its test. */
+/** Keeps `asked` free for a call, or for more of a call that runs. Only where nothing is short. */
 export function reserveCall(channel: SellerChannel, asked: bigint): SellerChannel {
   const shortage = shortageOf(channel, asked)
   if (shortage !== undefined) throw new Error(`a call was begun on a channel that is short: ${shortage}`)
   return { ...channel, asked: channel.asked + asked }
 }
 
-/** Ends a call without a charge. It failed, or the buyer has left. @internal Exported for its test. */
+/** Ends a call without a charge. It failed, or the buyer has left. */
 export function releaseCall(channel: SellerChannel, asked: bigint): SellerChannel {
   return { ...channel, asked: channel.asked - asked }
 }
 
-/** Ends a call with its charge, at most what was asked. @internal Exported for its test. */
+/** Ends a call with its charge, at most what was asked. */
 export function chargeCall(
   channel: SellerChannel,
   { asked, amount }: { asked: bigint; amount: bigint },
@@ -161,8 +152,6 @@ export function chargeCall(
 /**
  * Takes in a reading of the chain. A seller that has lost records learns there what it has charged at least. A claim
  * that a reorganization has taken back stays charged, and is claimed again.
- *
- * @internal Exported for its test.
  */
 export function seenOnChain(channel: SellerChannel, onChain: ChannelState): SellerChannel {
   return { ...channel, onChain, charged: largest(channel.charged, onChain.totalClaimed) }
@@ -171,8 +160,6 @@ export function seenOnChain(channel: SellerChannel, onChain: ChannelState): Sell
 /**
  * What to claim: the new total on the chain, and the voucher that covers it. Undefined: nothing more can be claimed.
  * After a withdrawal less may be left than was charged. Then it is what is left.
- *
- * @internal Exported for its test.
  */
 export function claimOf(channel: SellerChannel): { totalClaimed: bigint; voucher: SignedVoucher } | undefined {
   const { best, charged, onChain } = channel
@@ -180,7 +167,7 @@ export function claimOf(channel: SellerChannel): { totalClaimed: bigint; voucher
   return best === undefined || totalClaimed <= onChain.totalClaimed ? undefined : { totalClaimed, voucher: best }
 }
 
-/** What was charged and is not claimed yet: the payer could still take it out by a withdrawal. @internal Exported for its test. */
+/** What was charged and is not claimed yet: the payer could still take it out by a withdrawal. */
 export function unclaimedOf({ charged, onChain }: SellerChannel): bigint {
   return largest(charged - onChain.totalClaimed, 0n)
 }

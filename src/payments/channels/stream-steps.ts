@@ -18,15 +18,13 @@ export function leastToBegin(pricing: Pricing, task: string): bigint {
   return priceOfUnits(pricing, { input_tokens: Math.ceil(Buffer.byteLength(task) / TOKEN_BYTES) })
 }
 
-/** What a buyer covers first. @internal Exported for its test. */
+/** What a buyer covers first. */
 export function firstCeiling(pricing: Pricing, task: string): bigint {
   return smallest(leastToBegin(pricing, task) + stepOf(pricing.max), pricing.max)
 }
 
 /**
  * The next ceiling of a call that costs `charged` so far. Undefined: enough is covered, or all that may be.
- *
- * @internal Exported for its test.
  */
 export function nextCeiling({ granted, charged, max }: { granted: bigint; charged: bigint; max: bigint }) {
   const step = stepOf(max)

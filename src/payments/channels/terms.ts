@@ -17,8 +17,6 @@ export type SellerTerms = {
 /**
  * Tells why a seller must not work on a channel with this config. Undefined: nothing speaks against it. The channel's id
  * must be computed from the config, so the seller compares nothing else.
- *
- * @internal Exported for its test.
  */
 export function troubleForSeller(config: ChannelConfig, terms: SellerTerms): string | undefined {
   const { receiver, receiverAuthorizer, token, withdrawDelay, payerAuthorizer } = config
@@ -40,8 +38,6 @@ type BuyerTerms = { withdrawDelaySecondsMax: number; depositMax: bigint }
 
 /**
  * Tells why a buyer must not put money into a channel at this seller. Undefined: nothing speaks against it.
- *
- * @internal Exported for its test.
  */
 export function troubleForBuyer(
   offer: { withdrawDelay: number; minDeposit: bigint },
