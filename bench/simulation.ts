@@ -2,7 +2,7 @@
  * Simulates a market of many nodes in one process. It shows whether their replicas converge, and the cost for each node
  * as nodes and listings grow. The same seed gives the same run, except for times.
  *
- * Real parts: the order of versions (listing-set.ts), the sums and fingerprints of elements, and reconciliation with
+ * Real parts: the order of versions (listings/set.ts), the sums and fingerprints of elements, and reconciliation with
  * its wire messages and limits. Two witnesses use the real set of listings and the real index, and are compared with
  * their models at every merge. One witness loses all its data and starts again.
  *

@@ -14,7 +14,7 @@ export interface SimulatedReplica {
   clear(): void
 }
 
-/** Merges like listing-set.ts, by its order of versions, and holds one bit for each element. */
+/** Merges like listings/set.ts, by its order of versions, and holds one bit for each element. */
 export class CompactReplica implements SimulatedReplica {
   readonly set: CompactSet
   readonly #universe: Universe

@@ -113,7 +113,7 @@ export class Universe {
   }
 
   /**
-   * The element as a listing-set.ts entry: only the fields of its record that merging reads. All nodes share the
+   * The element as a listings/set.ts entry: only the fields of its record that merging reads. All nodes share the
    * object.
    */
   entryOf(element: number): ListingEntry {
