@@ -1,22 +1,18 @@
 import { streamPair } from '@libp2p/utils'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { agentId, randomHex, requirements, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
 import { until } from '../../test/support/until.ts'
-import { TestSeller, type TestSellerOptions } from '../../test/support/x402-seller.ts'
+import type { TestSellerOptions } from '../../test/support/x402-seller.ts'
 import { AgentError } from '../agents/runtime.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Hex } from '../schema/primitives.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
 async function market(options: TestSellerOptions & Partial<TestBuyerOptions> = {}) {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
+  const seller = await startSeller(options)
   const open: TestBuyerOptions['open'] = (_peer, protocol) => seller.open('buyer', protocol)
   const buyer = new TestBuyer({ clock: seller.clock, open, ...options, database: undefined as never })
   return { seller, buyer }

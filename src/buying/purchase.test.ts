@@ -1,26 +1,18 @@
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { endProcess } from '../../test/support/end-process.ts'
 import { agentId } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
 import { until } from '../../test/support/until.ts'
-import { TestSeller, type TestSellerOptions } from '../../test/support/x402-seller.ts'
+import type { TestSeller, TestSellerOptions } from '../../test/support/x402-seller.ts'
 import { encodeTextFrame } from '../protocols/frame.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
 type Stream = Awaited<ReturnType<TestSeller['open']>>
 
 /** A buyer of a seller that may be replaced, and whose streams can be interfered with. */
 async function market(options: TestSellerOptions & Pick<TestBuyerOptions, 'dailyBudget'> = {}) {
-  let seller: TestSeller | undefined = await start(options)
+  let seller: TestSeller | undefined = await startSeller(options)
   const first = seller
   const streams: Stream[] = []
   const open: TestBuyerOptions['open'] = async (_peer, protocol) => {
@@ -41,7 +33,7 @@ async function market(options: TestSellerOptions & Pick<TestBuyerOptions, 'daily
       for (const stream of streams) stream.abort(new Error('the connection is lost'))
     },
     revive: async () => {
-      seller = await start({
+      seller = await startSeller({
         ...options,
         database: endProcess(first.database),
         settlement: first.settlement,

@@ -1,20 +1,16 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { agentId, payTo, sellerWallet, testWallet } from '../../test/support/payments.ts'
 import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
-import { TestSeller, type TestSellerOptions } from '../../test/support/x402-seller.ts'
+import type { TestSellerOptions } from '../../test/support/x402-seller.ts'
 import { contentHash, receiptOf, receiptSigner } from '../payments/receipt.ts'
 import type { Page } from '../schema/page.ts'
 import { openDatabase } from '../store/database.ts'
 import { createReceiptStore, type StoredReceipt } from '../store/receipts.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
 async function market(options: TestSellerOptions = {}) {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
+  const seller = await startSeller(options)
   const buyer = new TestBuyer({ clock: seller.clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
   return { seller, buyer, given: createReceiptStore(seller.database), got: createReceiptStore(buyer.database) }
 }
@@ -107,8 +103,7 @@ describe('a result is never lost to its receipt', () => {
 test('receipts are listed page by page over both ledgers, the newest first', async () => {
   // One database for both, as in a node that sells and buys.
   const database = openDatabase({ path: ':memory:' })
-  const seller = await new TestSeller({ database }).start()
-  sellers.push(seller)
+  const seller = await startSeller({ database })
   const open = (_peer: unknown, protocol: string) => seller.open('buyer', protocol)
   const buyer = new TestBuyer({ clock: seller.clock, database, open })
   const got = createReceiptStore(database)

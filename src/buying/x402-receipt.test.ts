@@ -1,20 +1,15 @@
 import { type EIP712SignedReceipt, verifyReceiptSignatureEIP712 } from '@x402/extensions/offer-receipt'
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { agentId, payTo, randomHex, sellerWallet, testWallet } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
 import { until } from '../../test/support/until.ts'
-import { TestSeller } from '../../test/support/x402-seller.ts'
 import { receiptOf } from '../payments/receipt.ts'
 import { x402ReceiptOf } from '../payments/x402-receipt.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { createReceiptStore } from '../store/receipts.ts'
 import { askForX402Receipt } from './x402-receipt.ts'
-
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
 
 const ask = async (buyer: TestBuyer, paymentId: string) => {
   const stored = (await createReceiptStore(buyer.database).get(paymentId))!
@@ -24,8 +19,7 @@ const ask = async (buyer: TestBuyer, paymentId: string) => {
 }
 
 test('the seller of a purchase gives a receipt that the package of x402 verifies', async () => {
-  const seller = await new TestSeller().start()
-  sellers.push(seller)
+  const seller = await startSeller()
   const buyer = new TestBuyer({ clock: seller.clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
   const { payment } = await buyer.execute()
   const id = payment!.payment_id as Hex

@@ -1,25 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { agentId } from '../../test/support/payments.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { until } from '../../test/support/until.ts'
-import { TestSeller } from '../../test/support/x402-seller.ts'
 import { AgentError } from '../agents/runtime.ts'
 import { DATA_BYTES_MAX, encodeTextFrame } from './frame.ts'
 import { callMarketplace } from './marketplace.ts'
 import { RawReader } from './raw-reader.ts'
 
 const open = AbortSignal.timeout(20_000)
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
-async function start(): Promise<TestSeller> {
-  const seller = await new TestSeller().start()
-  sellers.push(seller)
-  return seller
-}
 const call = (input: string, agent = 'free') => ({ agentId: agent, input, correlationId: randomUUID() })
 
 /** Sends one frame of any kind and reads the answer as it comes. */
@@ -30,7 +21,7 @@ async function ask(stream: Stream, reader: RawReader, type: string, text: string
 }
 
 test('D35: a free agent is called, and its caller is who the connection proves', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   const output = await callMarketplace(await seller.openMarketplace('alice'), call('Größe 🎉'), open)
   expect(output).toBe('re: Größe 🎉')
   expect(seller.runs).toEqual([{ input: 'Größe 🎉', callerId: 'did:alice' }])
@@ -40,7 +31,7 @@ test('D35: a free agent is called, and its caller is who the connection proves',
 })
 
 test('D35: agentId and task are accepted spellings, and calls follow each other on one stream', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   const stream = await seller.openMarketplace()
   const reader = new RawReader(stream)
   for (const text of ['{"agentId":"free","task":"a"}', '{"agent_id":"free","input":"b","extra":1}']) {
@@ -61,7 +52,7 @@ describe('refuses, by the same error table', () => {
     ['a paid agent', 'execute', `{"agent_id":"${agentId}","input":"x"}`, 'PAYMENT_REQUIRED', 2000],
   ]
   test.each(cases)('%s', async (_what, type, text, name, code) => {
-    const seller = await start()
+    const seller = await startSeller()
     const stream = await seller.openMarketplace()
     const answer = await ask(stream, new RawReader(stream), type, text)
     expect(answer).toEqual({
@@ -71,7 +62,7 @@ describe('refuses, by the same error table', () => {
   })
 
   test('a frame outside the grammar, and ends the stream', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const stream = await seller.openMarketplace()
     const reader = new RawReader(stream)
     stream.send(Uint8Array.of(0, 0))
@@ -81,7 +72,7 @@ describe('refuses, by the same error table', () => {
   })
 
   test('an agent’s failure, in words for buyers only', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = () => Promise.reject(new AgentError('AGENT_FAILED', 'no model'))
     await expect(callMarketplace(await seller.openMarketplace(), call('x'), open)).rejects.toMatchObject({
       code: 'EXECUTION_FAILED',
@@ -95,7 +86,7 @@ describe('refuses, by the same error table', () => {
   })
 
   test('a result that would not fit the answer, though its text is within the agent’s limit', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = async () => '\u0001'.repeat(2 * 1024 * 1024)
     await expect(callMarketplace(await seller.openMarketplace(), call('x'), open)).rejects.toMatchObject({
       code: 'EXECUTION_FAILED',
@@ -105,7 +96,7 @@ describe('refuses, by the same error table', () => {
 })
 
 test('a caller that goes takes its task with it', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   let canceled = false
   seller.work = ({ signal }) =>
     new Promise((_, reject) => {

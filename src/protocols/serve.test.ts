@@ -1,26 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { signed } from '../../test/support/payments.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { until } from '../../test/support/until.ts'
-import { TestSeller, type TestSellerOptions, told } from '../../test/support/x402-seller.ts'
+import { type TestSeller, told } from '../../test/support/x402-seller.ts'
 import { AgentError } from '../agents/runtime.ts'
 import { DATA_BYTES_MAX, encodeFrame } from './frame.ts'
 import { callMarketplace } from './marketplace.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
 const MiB = 1024 * 1024
 
 describe('D36: a peer', () => {
   test('that opens too many streams is told to try again, on both protocols, and others are served', async () => {
-    const seller = await start({ limits: { streamsMax: 2 } })
+    const seller = await startSeller({ limits: { streamsMax: 2 } })
     const held = [await seller.connect(), await seller.connect()]
     const third = await seller.connect()
     const answer = await third.next()
@@ -38,7 +30,7 @@ describe('D36: a peer', () => {
   })
 
   test('gets its place back however its streams end', async () => {
-    const seller = await start({ limits: { streamsMax: 1 } })
+    const seller = await startSeller({ limits: { streamsMax: 1 } })
     const ends: ((peer: Awaited<ReturnType<TestSeller['connect']>>) => void)[] = [
       ({ raw }) => void raw.close(),
       ({ raw }) => raw.abort(new Error('gone')),
@@ -57,7 +49,7 @@ describe('D36: a peer', () => {
   })
 
   test('cannot hold more of this node’s memory than its share, and gets it back (T7)', async () => {
-    const seller = await start({ limits: { bytesHeldMax: 3 * MiB } })
+    const seller = await startSeller({ limits: { bytesHeldMax: 3 * MiB } })
     const large = encodeFrame({ type: 'x402.request', data: Buffer.alloc(2 * MiB) }).subarray(0, MiB)
     const peers = await Promise.all(Array.from({ length: 5 }, () => seller.connect()))
     for (const { raw } of peers) raw.send(large)
@@ -75,7 +67,7 @@ describe('D36: a peer', () => {
   })
 
   test('leaves nothing booked by streams that end half-read (T7)', async () => {
-    const seller = await start({ limits: { bytesHeldMax: 4 * MiB, bytesHeldTotalMax: 4 * MiB } })
+    const seller = await startSeller({ limits: { bytesHeldMax: 4 * MiB, bytesHeldTotalMax: 4 * MiB } })
     const half = encodeFrame({ type: 'execute', data: Buffer.alloc(2 * MiB, ' ') }).subarray(0, MiB)
     const request = encodeFrame({ type: 'execute', data: Buffer.from('{"agent_id":"free","input":"x"}') })
     for (let round = 0; round < 8; round++) {
@@ -92,7 +84,7 @@ describe('D36: a peer', () => {
 })
 
 test('T7: a large announcement followed by nothing costs nothing', async () => {
-  const seller = await start({ limits: { bytesHeldMax: 1000 } })
+  const seller = await startSeller({ limits: { bytesHeldMax: 1000 } })
   const peers = await Promise.all(Array.from({ length: 20 }, () => seller.connect()))
   const header = encodeFrame({ type: 'x402.request', data: Buffer.alloc(DATA_BYTES_MAX) }).subarray(0, 18)
   for (const { raw } of peers) raw.send(header)
@@ -101,7 +93,7 @@ test('T7: a large announcement followed by nothing costs nothing', async () => {
 
 describe('stopping', () => {
   test('lets a run end by itself, with its answer', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const gate = Promise.withResolvers<string>()
     seller.work = () => gate.promise
     const buying = (await seller.connect()).buy()
@@ -113,7 +105,7 @@ describe('stopping', () => {
   })
 
   test('ends a run that does not, within 3 s, and nobody is charged', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = ({ signal }) =>
       new Promise((_, reject) =>
         signal.addEventListener('abort', () => reject(new AgentError('AGENT_CANCELLED', 'stopped'))),
@@ -130,7 +122,7 @@ describe('stopping', () => {
   })
 
   test('answers new streams while runs end: their buyers go on to another process', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const gate = Promise.withResolvers<string>()
     seller.work = () => gate.promise
     const buying = (await seller.connect()).buy()
@@ -147,7 +139,7 @@ describe('stopping', () => {
   })
 
   test('takes no further streams, and says so', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     await seller.stop()
     const peer = await seller.connect()
     expect(told(await peer.next())).toBe('OVERLOADED')

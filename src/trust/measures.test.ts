@@ -1,10 +1,10 @@
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { unclear } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { agentId } from '../../test/support/payments.ts'
 import { ann, searchedMarket } from '../../test/support/searched-market.ts'
+import { startSeller } from '../../test/support/started-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
-import { TestSeller } from '../../test/support/x402-seller.ts'
 import { createLedger, openRecords } from '../ledger/ledger.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { type Database, openDatabase } from '../store/database.ts'
@@ -12,16 +12,11 @@ import { createMeasureStore } from '../store/measures.ts'
 import type { Order } from '../store/purchases.ts'
 import { createMeasures, measuring } from './measures.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
 const measuresOf = (database: Database, clock = new HandClock()) =>
   createMeasures({ store: createMeasureStore(database), clock, logger: silentLogger })
 
 async function market() {
-  const seller = await new TestSeller().start()
-  sellers.push(seller)
+  const seller = await startSeller()
   const { clock } = seller
   const buyer = new TestBuyer({ clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
   const measures = measuresOf(buyer.database, clock)

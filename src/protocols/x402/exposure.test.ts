@@ -1,18 +1,11 @@
 /** T6: work on promises is bounded, and a payer whose promises were worth nothing settles first. */
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { FakeSettlement, unclear } from '../../../test/support/fake-settlement.ts'
 import { signed, testWallet } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestSeller, told } from '../../../test/support/x402-seller.ts'
 import { openDatabase } from '../../store/database.ts'
-
-const sellers: TestSeller[] = []
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
-afterEach(() => Promise.all(sellers.splice(0).map((seller) => seller.stop())))
 
 /** One preemptive purchase of a payer, each from a peer of its own. */
 async function buy(seller: TestSeller, payer = 1): Promise<unknown> {
@@ -29,7 +22,7 @@ const refusedForGood = { moves: false, answer: { kind: 'refused', reason: 'insuf
 
 describe('T6 what is owed', () => {
   test('by one payer is bounded: beyond it the payment is settled before the agent runs', async () => {
-    const seller = await start({ exposure: { perPayerMax: 20_000n } })
+    const seller = await startSeller({ exposure: { perPayerMax: 20_000n } })
     seller.settlement.usual = unclear
     expect([await buy(seller), await buy(seller), await buy(seller)]).toEqual([
       're: task',
@@ -42,7 +35,7 @@ describe('T6 what is owed', () => {
   })
 
   test('by all together is bounded, whoever asks', async () => {
-    const seller = await start({ exposure: { totalMax: 20_000n } })
+    const seller = await startSeller({ exposure: { totalMax: 20_000n } })
     seller.settlement.usual = unclear
     expect([await buy(seller, 1), await buy(seller, 2), await buy(seller, 3)]).toEqual([
       're: task',
@@ -53,7 +46,10 @@ describe('T6 what is owed', () => {
   })
 
   test('counts while agents run: a hundred signatures at once bring no more', async () => {
-    const seller = await start({ exposure: { perPayerMax: 50_000n }, slots: { concurrentMax: 100, waitingMax: 100 } })
+    const seller = await startSeller({
+      exposure: { perPayerMax: 50_000n },
+      slots: { concurrentMax: 100, waitingMax: 100 },
+    })
     seller.settlement.usual = unclear
     const answers = await Promise.all(Array.from({ length: 100 }, () => buy(seller)))
     expect(answers.filter((answer) => answer === 're: task')).toHaveLength(5)
@@ -61,7 +57,7 @@ describe('T6 what is owed', () => {
   })
 
   test('is given back by a settlement, by a failed run and by a refused claim', async () => {
-    const seller = await start({ exposure: { perPayerMax: 10_000n } })
+    const seller = await startSeller({ exposure: { perPayerMax: 10_000n } })
     for (let count = 0; count < 3; count++) {
       expect(await buy(seller)).toBe('re: task')
       await chainShows(seller)
@@ -82,10 +78,10 @@ describe('T6 what is owed', () => {
     settlement.usual = unclear
     const database = openDatabase({ path: ':memory:' })
     const options = { database, settlement, exposure: { perPayerMax: 10_000n } }
-    const seller = await start(options)
+    const seller = await startSeller(options)
     expect(await buy(seller)).toBe('re: task')
     await seller.stop()
-    const again = await start(options)
+    const again = await startSeller(options)
     expect(again.exposure.total).toBe(10_000n)
     expect(await buy(again)).toBe('SETTLEMENT_FAILED')
   })
@@ -95,7 +91,7 @@ describe('T6 a payer whose payment was lost', () => {
   test('settles first, after a restart too, until enough time has passed', async () => {
     const settlement = new FakeSettlement()
     const database = openDatabase({ path: ':memory:' })
-    const seller = await start({ database, settlement })
+    const seller = await startSeller({ database, settlement })
     settlement.plan.push(refusedForGood)
     expect(await buy(seller)).toBe('re: task')
     await until(async () => (await seller.payments.counts()).unsettled === 1)
@@ -103,7 +99,7 @@ describe('T6 a payer whose payment was lost', () => {
     settlement.usual = unclear
     expect([await buy(seller), await buy(seller, 2)]).toEqual(['SETTLEMENT_FAILED', 're: task'])
     await seller.stop()
-    const again = await start({ database, settlement, clock: seller.clock })
+    const again = await startSeller({ database, settlement, clock: seller.clock })
     expect(await buy(again)).toBe('SETTLEMENT_FAILED')
     settlement.usual = { moves: true, answer: 'the transaction' }
     expect(await buy(again)).toBe('re: task')
@@ -116,7 +112,7 @@ describe('T6 a payer whose payment was lost', () => {
 test('D45 the seller’s own trouble with its facilitator makes no payer settle first, after a restart neither', async () => {
   const settlement = new FakeSettlement()
   const database = openDatabase({ path: ':memory:' })
-  const seller = await start({ database, settlement })
+  const seller = await startSeller({ database, settlement })
   settlement.usual = unclear
   expect(await buy(seller)).toBe('re: task')
   await until(async () => {
@@ -125,7 +121,7 @@ test('D45 the seller’s own trouble with its facilitator makes no payer settle 
   })
   expect(await buy(seller)).toBe('re: task')
   await seller.stop()
-  const again = await start({ database, settlement, clock: seller.clock })
+  const again = await startSeller({ database, settlement, clock: seller.clock })
   expect(await buy(again)).toBe('re: task')
 })
 
@@ -133,7 +129,7 @@ test('T6 T17 accounts that cost nothing get no more than all together may, one a
   const settlement = new FakeSettlement()
   settlement.usual = refusedForGood
   const options = { database: openDatabase({ path: ':memory:' }), settlement, exposure: { totalMax: 20_000n } }
-  const seller = await start(options)
+  const seller = await startSeller(options)
   for (let payer = 1; payer <= 4; payer++) {
     expect(await buy(seller, payer)).toBe(payer <= 2 ? 're: task' : 'SETTLEMENT_FAILED')
     // Those that never ran are no loss (D42).
@@ -141,7 +137,7 @@ test('T6 T17 accounts that cost nothing get no more than all together may, one a
   }
   expect(seller.runs).toHaveLength(2)
   await seller.stop()
-  const again = await start({ ...options, clock: seller.clock })
+  const again = await startSeller({ ...options, clock: seller.clock })
   expect(await buy(again, 5)).toBe('SETTLEMENT_FAILED')
   // Who pays is served as ever.
   settlement.usual = { moves: true, answer: 'the transaction' }
@@ -158,7 +154,7 @@ describe('D50 where there is an RPC', () => {
     const settlement = new FakeSettlement()
     settlement.usual = invented
     const options = { settlement, database: openDatabase({ path: ':memory:' }), exposure: { perPayerMax: 20_000n } }
-    const seller = await start(options)
+    const seller = await startSeller(options)
     expect([await buy(seller), await buy(seller), await buy(seller)]).toEqual([
       're: task',
       're: task',
@@ -166,12 +162,12 @@ describe('D50 where there is an RPC', () => {
     ])
     expect(seller.exposure.total).toBe(20_000n)
     await seller.stop()
-    const again = await start({ ...options, clock: seller.clock })
+    const again = await startSeller({ ...options, clock: seller.clock })
     expect(again.exposure.total).toBe(20_000n)
   })
 
   test('settle-first runs nothing for a hash that a facilitator invents', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     seller.settlement.usual = invented
     expect([await buy(seller), await buy(seller, 2)]).toEqual(['SETTLEMENT_FAILED', 'SETTLEMENT_FAILED'])
     expect(seller.runs).toEqual([])
@@ -181,7 +177,7 @@ describe('D50 where there is an RPC', () => {
 
   test('T5 a cheap run is not begun for an authorization that was spent elsewhere, settled first or not', async () => {
     for (const settleFirst of [false, true]) {
-      const seller = await start({ settleFirst })
+      const seller = await startSeller({ settleFirst })
       const { envelope } = signed(seller.clock.now())
       seller.settlement.pay(envelope.payload!.authorization)
       const peer = await seller.connect()
@@ -191,7 +187,7 @@ describe('D50 where there is an RPC', () => {
   })
 
   test('T5 an authorization that another node spends during the run is lost, and not booked as settled', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { envelope, paymentId } = signed(seller.clock.now())
     seller.work = async () => {
       seller.settlement.pay(envelope.payload!.authorization)
@@ -208,7 +204,7 @@ describe('D50 where there is an RPC', () => {
   })
 
   test('a replay of what this node has settled is told as used, whatever the chain says', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { envelope } = signed(seller.clock.now())
     const peer = await seller.connect()
     expect(told(await peer.request({ payment: envelope }))).toBe('re: task')
@@ -217,7 +213,7 @@ describe('D50 where there is an RPC', () => {
   })
 
   test('T15 a cheap run does not wait for an RPC that is away', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.settlement.chainIsDown = true
     expect(await buy(seller)).toBe('re: task')
   })
@@ -227,7 +223,7 @@ describe('T6 a dear run', () => {
   const dear = { checkFrom: 10_000n }
 
   test('is not begun for an account that does not hold all it has signed for, and nothing is consumed', async () => {
-    const seller = await start({ exposure: dear })
+    const seller = await startSeller({ exposure: dear })
     seller.settlement.usual = unclear
     seller.balance = 19_999n
     expect([await buy(seller), await buy(seller)]).toEqual(['re: task', 'PAYMENT_INVALID'])
@@ -237,7 +233,7 @@ describe('T6 a dear run', () => {
   })
 
   test('T4 a refusal leaves the challenge good for another try', async () => {
-    const seller = await start({ exposure: dear })
+    const seller = await startSeller({ exposure: dear })
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     seller.balance = 0n
@@ -247,7 +243,7 @@ describe('T6 a dear run', () => {
   })
 
   test('is not begun for an authorization that was canceled', async () => {
-    const seller = await start({ exposure: dear })
+    const seller = await startSeller({ exposure: dear })
     const { envelope } = signed(seller.clock.now())
     const { from, nonce } = envelope.payload!.authorization
     seller.settlement.setUse(from, nonce, { state: 'canceled' })
@@ -257,7 +253,7 @@ describe('T6 a dear run', () => {
   })
 
   test('T15 D50 is settled first where the chain gives no answer, and runs once the chain shows the transfer', async () => {
-    const seller = await start({ exposure: dear })
+    const seller = await startSeller({ exposure: dear })
     seller.settlement.chainIsDown = true
     const { envelope } = signed(seller.clock.now())
     const peer = await seller.connect()
@@ -271,7 +267,7 @@ describe('T6 a dear run', () => {
 })
 
 test('T19 whoever signs on an empty account leaves no task on the disk of a seller that settles first', async () => {
-  const seller = await start({ settleFirst: true })
+  const seller = await startSeller({ settleFirst: true })
   seller.settlement.usual = refusedForGood
   const { envelope, paymentId: id } = signed(seller.clock.now())
   const peer = await seller.connect()
@@ -287,14 +283,14 @@ test('T19 whoever signs on an empty account leaves no task on the disk of a sell
 
 describe('whoever the operator has blocked', () => {
   test('is not served, over either protocol', async () => {
-    const seller = await start({ blocked: ['peer-1'] })
+    const seller = await startSeller({ blocked: ['peer-1'] })
     expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['UNKNOWN_RESOURCE', 're: task'])
     expect(seller.runs).toHaveLength(1)
   })
 
   test.each([false, true])('pays for nothing, from whichever peer; --settle-first: %s', async (settleFirst) => {
     const blocked = [testWallet(1).address.toUpperCase().replace('0X', '0x')]
-    const seller = await start({ blocked, settleFirst })
+    const seller = await startSeller({ blocked, settleFirst })
     expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['PAYMENT_INVALID', 're: task'])
   })
 })

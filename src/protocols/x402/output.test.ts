@@ -1,18 +1,14 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, type TestPeer, TestSeller, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestPeer, type TestSeller, told } from '../../../test/support/x402-seller.ts'
 import { AgentError, type AgentErrorCode } from '../../agents/runtime.ts'
 import type { ServedAgent } from './exchange.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
 async function start(work: ServedAgent['run'], changes: Partial<ServedAgent> = {}): Promise<TestSeller> {
-  const seller = await new TestSeller().start()
+  const seller = await startSeller()
   seller.addAgent({ ...changes })
   seller.work = work
-  sellers.push(seller)
   return seller
 }
 /** An agent that goes on when the test says so. */

@@ -1,21 +1,13 @@
 import { type EIP712SignedReceipt, verifyReceiptSignatureEIP712 } from '@x402/extensions/offer-receipt'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { unclear } from '../../../test/support/fake-settlement.ts'
 import { agentId, payTo, randomHex, signed } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestSeller, told } from '../../../test/support/x402-seller.ts'
 import { contentHash, receiptSigner } from '../../payments/receipt.ts'
 import { MerkleReceipt, SignedReceipt } from '../../schema/receipt.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
 const merkle = { receipt: 'merkle' }
 
 async function bought(seller: TestSeller, wish: object = {}) {
@@ -28,7 +20,7 @@ async function bought(seller: TestSeller, wish: object = {}) {
 
 describe('the receipts of one turn', () => {
   test('share a signature, for the buyers who ask for that', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { promise, resolve } = Promise.withResolvers<string>()
     seller.work = (call) => promise.then((end) => `${end} ${call.input}`)
     const buyers = ['a', 'b', 'c', 'd'].map(async (task, at) => {
@@ -50,7 +42,7 @@ describe('the receipts of one turn', () => {
   })
 
   test('that cannot be signed go without: a result is never lost to its receipt', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.deps.receiptSigner.sign = () => Promise.reject(new Error('no key'))
     const { answer } = await bought(seller, merkle)
     expect([told(answer), answer?.message.receipt]).toEqual(['re: task', undefined])
@@ -60,10 +52,10 @@ describe('the receipts of one turn', () => {
 
 describe('a receipt that comes again with its result', () => {
   test('is the same one, also after a restart', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment } = await bought(seller, merkle)
     await seller.stop()
-    const again = await start({ database: seller.database, clock: seller.clock })
+    const again = await startSeller({ database: seller.database, clock: seller.clock })
     again.clock.advance(60_000)
     const told = await (await again.connect()).askResult(payment, merkle)
     expect(told?.message.receipt).toEqual(answer?.message.receipt)
@@ -71,7 +63,7 @@ describe('a receipt that comes again with its result', () => {
   })
 
   test('has a signature of its own for a buyer that reads nothing else, and says the same', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment } = await bought(seller, merkle)
     seller.clock.advance(60_000)
     const again = SignedReceipt.parse((await (await seller.connect()).askResult(payment))?.message.receipt)
@@ -80,7 +72,7 @@ describe('a receipt that comes again with its result', () => {
   })
 
   test('stays as it was for a buyer that reads more now than when it paid', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment } = await bought(seller)
     const again = await (await seller.connect()).askResult(payment, merkle)
     expect(again?.message.receipt).toEqual(answer?.message.receipt)
@@ -89,7 +81,7 @@ describe('a receipt that comes again with its result', () => {
 })
 
 test.each([true, 'eip712', 7, null, ['merkle'], {}])('a wish for a receipt like %j is none', async (receipt) => {
-  const { answer } = await bought(await start(), { receipt })
+  const { answer } = await bought(await startSeller(), { receipt })
   expect(answer?.message.receipt).toMatchObject({ format: 'eip712' })
 })
 
@@ -104,7 +96,7 @@ describe('method: "receipt"', () => {
   }
 
   test('gives the receipt that the package of x402 verifies, the same one each time', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment, peer, paymentId } = await settled(seller, merkle)
     const asked = await peer.request({ ...ask, payment })
     expect([asked?.type, asked?.message.body, asked?.message.payment_id]).toEqual(['x402.response', '', paymentId])
@@ -126,7 +118,7 @@ describe('method: "receipt"', () => {
   })
 
   test('gives it too for a result that went without a receipt', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { sign } = seller.deps.receiptSigner
     seller.deps.receiptSigner.sign = () => Promise.reject(new Error('no key'))
     const { payment, peer } = await settled(seller)
@@ -136,7 +128,7 @@ describe('method: "receipt"', () => {
   })
 
   test('waits for no settlement, and gives nothing before it', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.settlement.usual = unclear
     const { payment, peer, answer } = await bought(seller)
     expect(told(answer)).toBe('re: task')
@@ -149,7 +141,7 @@ describe('method: "receipt"', () => {
     ['was paid back', 'EXECUTION_FAILED', false],
     ['can never be settled', 'SETTLEMENT_FAILED', false],
   ])('of a payment that %s is refused', async (what, error_name, retryable) => {
-    const seller = await start()
+    const seller = await startSeller()
     if (what === 'failed') seller.work = () => Promise.reject(new Error('no'))
     if (what === 'can never be settled') {
       seller.settlement.usual = { moves: false, answer: { kind: 'refused', reason: 'no money' } }
@@ -165,7 +157,7 @@ describe('method: "receipt"', () => {
   })
 
   test('is for the peer that paid, and for its payment', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { payment, peer } = await settled(seller)
     const other = await seller.connect('another')
     expect(told(await other.request({ ...ask, payment }))).toBe('PAYMENT_INVALID')

@@ -1,22 +1,14 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { endProcess } from '../../../test/support/end-process.ts'
 import { unclear } from '../../../test/support/fake-settlement.ts'
 import { signed, testWallet } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { type TestSeller, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { PeerError } from '../peer-error.ts'
 
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
 /** A run that ends when it is told to. */
 function held(seller: TestSeller) {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
@@ -26,7 +18,7 @@ function held(seller: TestSeller) {
 
 describe('D32: a paid result', () => {
   test('is given again to the peer that paid, as often as it asks, without another run or charge', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment, paymentId } = await (await seller.connect()).buy()
     await until(async () => (await seller.payments.get(paymentId))?.txHash)
     for (let time = 0; time < 3; time++) {
@@ -41,7 +33,7 @@ describe('D32: a paid result', () => {
   })
 
   test('is handed over by a seller that has stopped selling, too (T33)', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment } = await (await seller.connect()).buy()
     seller.deps.agents.find = () => {
       throw new PeerError('OVERLOADED', 'this seller has stopped selling')
@@ -52,7 +44,7 @@ describe('D32: a paid result', () => {
   })
 
   test('names a transaction that is stored while its result is read', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, payment, paymentId } = await (await seller.connect()).buy()
     await until(async () => (await seller.payments.get(paymentId))?.txHash)
     const { get } = seller.payments
@@ -68,7 +60,7 @@ describe('D32: a paid result', () => {
   })
 
   test('names the transaction that the response before it named, also before that is on disk', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { save } = seller.payments
     const disk = Promise.withResolvers<void>()
     seller.payments.save = (...args) => disk.promise.then(() => save(...args))
@@ -81,7 +73,7 @@ describe('D32: a paid result', () => {
   })
 
   test('comes with the transaction that has come since', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.settlement.plan.push(unclear)
     const peer = await seller.connect()
     const { answer, payment, paymentId } = await peer.buy()
@@ -96,7 +88,7 @@ describe('D32: a paid result', () => {
   })
 
   test('is waited for while it runs', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const run = held(seller)
     const [buying, asking] = [await seller.connect(), await seller.connect()]
     const { payment, correlation_id } = await buying.challenged()
@@ -109,7 +101,7 @@ describe('D32: a paid result', () => {
   })
 
   test('is waited for while it waits for its place', async () => {
-    const seller = await start({ slots: { concurrentMax: 1, waitingMax: 5 } })
+    const seller = await startSeller({ slots: { concurrentMax: 1, waitingMax: 5 } })
     const run = held(seller)
     const busy = (await seller.connect('busy')).buy()
     await until(() => seller.runs.length === 1)
@@ -125,7 +117,7 @@ describe('D32: a paid result', () => {
   })
 
   test('is nobody else’s, though he has seen the payment', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { payment } = await (await seller.connect('alice')).buy()
     const answer = await (await seller.connect('mallory')).askResult(payment)
     expect(told(answer)).toBe('PAYMENT_INVALID')
@@ -133,7 +125,7 @@ describe('D32: a paid result', () => {
   })
 
   test('is not given for a forged or changed payment', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     const { authorization } = payment.payload!
@@ -147,14 +139,14 @@ describe('D32: a paid result', () => {
   })
 
   test('is that of its own agent', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     expect(told(await peer.askResult(payment, { resource: 'free' }))).toBe('PAYMENT_INVALID')
   })
 
   test('survives the removal of its agent', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     seller.agents.clear()
@@ -162,7 +154,7 @@ describe('D32: a paid result', () => {
   })
 
   test('of a payment that was never accepted here is told apart: it can still pay', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { envelope } = signed(seller.clock.now())
     expect(told(await peer.askResult(envelope))).toBe('PAYMENT_REQUIRED')
@@ -170,7 +162,7 @@ describe('D32: a paid result', () => {
   })
 
   test('of a void payment is told as void', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = () => Promise.reject(new AgentError('AGENT_FAILED', 'no'))
     const peer = await seller.connect()
     const { payment } = await peer.buy()
@@ -183,14 +175,14 @@ describe('D32: a paid result', () => {
   })
 
   test('after a restart in the middle of the run is told as void, not charged', async () => {
-    const first = await start()
+    const first = await startSeller()
     const run = held(first)
     const peer = await first.connect()
     const { payment, correlation_id } = await peer.challenged()
     void peer.paidRequest(payment, { correlation_id }).catch(() => {})
     await until(() => first.runs.length === 1)
     // What a killed process leaves: the claim on disk.
-    const second = await start({
+    const second = await startSeller({
       database: endProcess(first.database),
       settlement: first.settlement,
       clock: first.clock,
@@ -207,7 +199,7 @@ describe('D32: a paid result', () => {
   })
 
   test('T16: that could not be stored is told as failed, and is not charged', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.deps.payments.deliver = () => Promise.reject(new Error('disk full'))
     const peer = await seller.connect()
     const { answer, payment } = await peer.buy()
@@ -220,7 +212,7 @@ describe('D32: a paid result', () => {
 
 describe('--settle-first', () => {
   test('runs only what is settled', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     const order: string[] = []
     const settle = seller.settlement.facilitator.settle
     seller.settlement.facilitator.settle = async (...args) => {
@@ -237,7 +229,7 @@ describe('--settle-first', () => {
   })
 
   test('D32 D39: what settles later is run, once, and its result is there to be asked for', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     seller.settlement.plan.push(unclear)
     const peer = await seller.connect()
     const { answer, payment, paymentId } = await peer.buy('the task')
@@ -255,7 +247,7 @@ describe('--settle-first', () => {
   })
 
   test('what can never settle is told so for good, and never runs', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     seller.settlement.usual = {
       moves: false,
       answer: { kind: 'refused', reason: 'the facilitator refuses: insufficient_funds' },
@@ -273,7 +265,7 @@ describe('--settle-first', () => {
   })
 
   test('T5: when a settled run fails, those who wait for it cause one more run, not one each', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     const first = held(seller)
     const buying = await seller.connect()
     const { payment, paymentId, correlation_id } = await buying.challenged()
@@ -301,13 +293,13 @@ describe('--settle-first', () => {
   })
 
   test('a restart between settlement and run loses neither', async () => {
-    const first = await start({ settleFirst: true })
+    const first = await startSeller({ settleFirst: true })
     const run = held(first)
     const peer = await first.connect()
     const { payment, paymentId, correlation_id } = await peer.challenged()
     void peer.paidRequest(payment, { correlation_id }).catch(() => {})
     await until(() => first.runs.length === 1)
-    const second = await start({
+    const second = await startSeller({
       database: endProcess(first.database),
       settlement: first.settlement,
       clock: first.clock,
@@ -324,7 +316,7 @@ describe('--settle-first', () => {
     'what a restart interrupts while it is %s is run though nobody asks',
     async (state) => {
       const isOwed = state === 'owed'
-      const first = await start({ settleFirst: true, attemptTimeoutMs: 20_000 })
+      const first = await startSeller({ settleFirst: true, attemptTimeoutMs: 20_000 })
       const { settlement, clock } = first
       if (isOwed) settlement.plan.push({ moves: true, answer: 'hang' })
       const run = held(first)
@@ -333,7 +325,7 @@ describe('--settle-first', () => {
       void peer.paidRequest(payment, { correlation_id }).catch(() => {})
       await until(() => (isOwed ? settlement.attempts.length : first.runs.length) === 1)
       await until(async () => (await first.payments.get(paymentId))?.state === state)
-      const second = await start({ database: endProcess(first.database), settlement, clock, settleFirst: true })
+      const second = await startSeller({ database: endProcess(first.database), settlement, clock, settleFirst: true })
       await until(async () => {
         clock.advance(2_000)
         return (await second.payments.get(paymentId))?.ran

@@ -1,26 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { endProcess } from '../../../test/support/end-process.ts'
 import { unclear } from '../../../test/support/fake-settlement.ts'
 import { agentId, randomHex, requirements, signed, testWallet, usdc } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestSeller, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import { authorizationDigest, signDigest } from '../../payments/authorization.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { type X402ErrorName, x402Errors } from '../../schema/x402.ts'
 import { encodeTextFrame } from '../frame.ts'
-
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
 
 type Payload = NonNullable<PaymentEnvelope['payload']>
 
@@ -33,7 +24,7 @@ function resigned(payment: PaymentEnvelope, changes: Partial<Payload['authorizat
 
 describe('the standard flow', () => {
   test('asks for payment, runs once, settles and answers with the transaction', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { answer, payment, paymentId, correlation_id } = await peer.buy('a task')
     const { from, nonce } = payment.payload!.authorization
@@ -55,7 +46,7 @@ describe('the standard flow', () => {
   })
 
   test('challenges with what the agent costs, bound to this request for 300 s (D26)', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const correlation_id = randomUUID()
     const asked = await peer.request({ correlation_id })
@@ -69,21 +60,21 @@ describe('the standard flow', () => {
   })
 
   test('answers with an empty tx_hash while settlement is pending, and never makes the buyer wait for more', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.settlement.usual = unclear
     const { answer } = await (await seller.connect()).buy()
     expect(answer?.message).toMatchObject({ tx_hash: '', body: base64('re: task') })
   })
 
   test('a preemptive payment skips the challenge', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { envelope } = signed(seller.clock.now())
     expect(told(await (await seller.connect()).request({ payment: envelope }))).toBe('re: task')
     expect(seller.settlement.attempts).toHaveLength(1)
   })
 
   test('a free agent is run without payment, and a payment that comes with it is not touched', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { envelope } = signed(seller.clock.now())
     for (const payment of [null, envelope]) {
@@ -98,14 +89,14 @@ describe('the standard flow', () => {
 
 describe('D23: streams', () => {
   test('carry one exchange after the other', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     for (let index = 0; index < 20; index++) expect(told((await peer.buy(`${index}`)).answer)).toBe(`re: ${index}`)
     expect(seller.runs).toHaveLength(20)
   })
 
   test('carry many exchanges at once, each known by its correlation id', async () => {
-    const seller = await start({ slots: { concurrentMax: 50, waitingMax: 0 } })
+    const seller = await startSeller({ slots: { concurrentMax: 50, waitingMax: 0 } })
     const peer = await seller.connect()
     const ids = Array.from({ length: 40 }, () => randomUUID())
     const { promise: open, resolve } = Promise.withResolvers<void>()
@@ -136,7 +127,7 @@ describe('D23: streams', () => {
   })
 
   test('a paid_request is taken on another stream than its challenge’s', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const [first, second] = [await seller.connect(), await seller.connect()]
     const { payment, correlation_id } = await first.challenged()
     await first.raw.close()
@@ -144,7 +135,7 @@ describe('D23: streams', () => {
   })
 
   test('a client that ends its side still gets every answer', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     for (let index = 0; index < 10; index++) {
       const { envelope } = signed(seller.clock.now())
@@ -156,7 +147,7 @@ describe('D23: streams', () => {
   })
 
   test('a task goes on without its caller, who finds the result later', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const gate = Promise.withResolvers<void>()
     seller.work = async () => {
       await gate.promise
@@ -173,7 +164,7 @@ describe('D23: streams', () => {
   })
 
   test('a stream that the buyer resets cancels its task, and the payment is void', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = ({ signal }) =>
       new Promise((_, reject) => {
         signal.addEventListener('abort', () => reject(new AgentError('AGENT_CANCELLED', 'the task was canceled')))
@@ -347,7 +338,7 @@ describe('every refusal has its row of the error table', () => {
       'OVERLOADED',
       'more requests than a peer may make (D36)',
       async () => {
-        const limited = await start({ limits: { requestsPerSecond: 1 } })
+        const limited = await startSeller({ limits: { requestsPerSecond: 1 } })
         return errorOf(limited, async (peer) => {
           await peer.request({ resource: 'free' })
           await peer.request({ resource: 'free' })
@@ -357,7 +348,7 @@ describe('every refusal has its row of the error table', () => {
     ],
   ]
   test.each(cases)('%s: %s', async (name, _what, act, reason) => {
-    const seller = await start()
+    const seller = await startSeller()
     const { answer, message } = await act(seller)
     const { code, retryable } = x402Errors[name]
     expect(answer).toMatchObject({ type: 'x402.error', message: { error_code: code, error_name: name, retryable } })
@@ -365,7 +356,7 @@ describe('every refusal has its row of the error table', () => {
   })
 
   test('SETTLEMENT_FAILED: a seller that settles first, while the facilitator is down, runs nothing', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     seller.settlement.usual = unclear
     const { answer } = await (await seller.connect()).buy()
     expect(answer).toMatchObject({ type: 'x402.error', message: { error_code: 2007, retryable: true } })
@@ -374,7 +365,7 @@ describe('every refusal has its row of the error table', () => {
 })
 
 test('D24: after a message it cannot read the server says so and ends the stream', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   const peer = await seller.connect()
   const correlation_id = randomUUID()
   await peer.send('x402.request', { correlation_id })
@@ -384,7 +375,7 @@ test('D24: after a message it cannot read the server says so and ends the stream
 })
 
 test('D24: what was asked before a broken frame is still answered', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   const peer = await seller.connect()
   const { envelope } = signed(seller.clock.now())
   await peer.send('x402.request', peer.message({ resource: agentId, method: 'execute', payment: envelope }))
@@ -400,7 +391,7 @@ describe('D27: the first check that fails names the error', () => {
   })
 
   test('shape before resource before payment', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const wrong = everythingWrong(signed(seller.clock.now()).envelope)
     expect(told(await peer.request({ resource: 'elsewhere', payment: wrong }))).toBe('UNKNOWN_RESOURCE')
@@ -408,14 +399,14 @@ describe('D27: the first check that fails names the error', () => {
   })
 
   test('nonce before scheme, network, asset and payTo', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const wrong = everythingWrong({ ...signed(seller.clock.now()).envelope, server_nonce: randomHex() })
     expect(told(await peer.paidRequest(wrong))).toBe('PAYMENT_NONCE_MISMATCH')
   })
 
   test('used before expired', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.buy()
     seller.clock.advance(300_001)
@@ -423,7 +414,7 @@ describe('D27: the first check that fails names the error', () => {
   })
 
   test('used before everything that is said of the payment itself', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     const again = { ...payment, server_nonce: 'preemptive' as const }
@@ -431,7 +422,7 @@ describe('D27: the first check that fails names the error', () => {
   })
 
   test('expired before the payment itself', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     seller.clock.advance(300_000)
@@ -439,7 +430,7 @@ describe('D27: the first check that fails names the error', () => {
   })
 
   test('payTo before amount before window', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { envelope } = signed(seller.clock.now())
     const elsewhere = resigned(envelope, { to: testWallet(4).address, value: 1n, validBefore: 0n })
@@ -453,7 +444,7 @@ describe('D27: the first check that fails names the error', () => {
 
 describe('T4: a challenge', () => {
   test('is of no use to another peer, and stays its own peer’s', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const [alice, mallory] = [await seller.connect('alice'), await seller.connect('mallory')]
     const { payment, correlation_id } = await alice.challenged()
     expect(told(await mallory.paidRequest(payment, { correlation_id }))).toBe('PAYMENT_NONCE_MISMATCH')
@@ -461,7 +452,7 @@ describe('T4: a challenge', () => {
   })
 
   test('is of no use under another correlation id', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     expect(told(await peer.paidRequest(payment))).toBe('PAYMENT_NONCE_MISMATCH')
@@ -469,7 +460,7 @@ describe('T4: a challenge', () => {
   })
 
   test('buys a run of the agent it was asked for, whatever that costs now', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     seller.addAgent({ amount: 20_000n })
@@ -479,7 +470,7 @@ describe('T4: a challenge', () => {
   })
 
   test('and its authorization are not consumed by a payment that is refused', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     const forged = { ...payment, payload: { ...payment.payload!, signature: `0x${'11'.repeat(64)}1b` as Hex } }
@@ -506,7 +497,7 @@ describe('T4: a challenge', () => {
   })
 
   test('is not consumed when there is no place to run', async () => {
-    const seller = await start({ slots: { concurrentMax: 1, waitingMax: 0 } })
+    const seller = await startSeller({ slots: { concurrentMax: 1, waitingMax: 0 } })
     const gate = Promise.withResolvers<void>()
     seller.work = async () => {
       await gate.promise
@@ -523,7 +514,7 @@ describe('T4: a challenge', () => {
   })
 
   test('T16: is not consumed when the disk is full at the claim, and nothing runs', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, paymentId, correlation_id } = await peer.challenged()
     const { claimExposed } = seller.deps.payments
@@ -540,7 +531,7 @@ describe('T4: a challenge', () => {
 
 describe('T5: one authorization buys one run', () => {
   test('when it is sent on many streams, by two peers and under many ids at the same time', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const { envelope } = signed(seller.clock.now())
     const peers = await Promise.all(
       Array.from({ length: 12 }, (_, index) => seller.connect(index % 2 === 0 ? 'alice' : 'mallory')),
@@ -554,7 +545,7 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('when the same paid_request is sent twenty times at once on one stream', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     const frame = encodeTextFrame(
@@ -572,7 +563,7 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('when the ledger alone still knows of it: what is not claimed does not run', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     const preemptive = { ...payment, server_nonce: 'preemptive' }
@@ -582,7 +573,7 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('when it comes under a second challenge', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const first = await peer.buy()
     const second = await peer.challenged()
@@ -592,7 +583,7 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('when it is sent for another agent of the same price', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.addAgent({ id: 'twin' })
     const peer = await seller.connect()
     const { payment } = await peer.buy()
@@ -601,7 +592,7 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('when it comes again with v of 0 or 1 or in other letters (D30)', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment } = await peer.buy()
     const { signature, authorization } = payment.payload!
@@ -622,10 +613,10 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('after a restart of the seller', async () => {
-    const first = await start()
+    const first = await startSeller()
     const { payment, correlation_id } = await (await first.connect()).buy()
     await first.stop()
-    const second = await start({
+    const second = await startSeller({
       database: endProcess(first.database),
       settlement: first.settlement,
       clock: first.clock,
@@ -638,7 +629,7 @@ describe('T5: one authorization buys one run', () => {
   })
 
   test('and one challenge one run, whatever authorizations come with it at once', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const { payment, correlation_id } = await peer.challenged()
     const others = Array.from({ length: 5 }, () => resigned(payment, { nonce: randomHex() }))
@@ -654,7 +645,7 @@ describe('T5: one authorization buys one run', () => {
 
 describe('T9: the caller', () => {
   test('is who the connection proves, whatever the message says', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const mallory = await seller.connect('mallory')
     await mallory.request({ resource: 'free', caller_did: 'did:alice' })
     const { envelope } = signed(seller.clock.now())
@@ -668,7 +659,7 @@ describe('T9: the caller', () => {
 
 describe('a run that fails', () => {
   test('is void: the buyer is told so, and nothing is ever settled', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = () => Promise.reject(new AgentError('AGENT_TIMEOUT', 'too slow'))
     const peer = await seller.connect()
     const { answer, payment, paymentId } = await peer.buy()
@@ -680,7 +671,7 @@ describe('a run that fails', () => {
   })
 
   test('for a reason of ours alone tells the buyer none of it', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     seller.work = () => Promise.reject(new Error('ENOENT /home/seller/key sk-secret'))
     const { answer } = await (await seller.connect()).buy()
     expect(answer?.message).toMatchObject({ error_code: 3000, message: 'the agent failed' })
@@ -692,7 +683,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     Buffer.from(JSON.stringify({ resource, input })).toString('base64')
 
   test('has its task unwrapped, and its answer wrapped', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const body = wrapped(agentId, 'the task')
     const { payment, correlation_id } = await peer.challenged({ body })
@@ -705,7 +696,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
   })
 
   test('has a result as it is that fits into no message once it is wrapped: it is paid for', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const longest = '"'.repeat(4 * 1024 * 1024)
     seller.work = async () => longest
     const peer = await seller.connect()
@@ -717,7 +708,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
   })
 
   test('that has gone before its result is there has it when it asks anew, and is not charged again (D32)', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const gate = Promise.withResolvers<string>()
     seller.work = () => gate.promise
     const body = wrapped(agentId, 'slow')
@@ -734,7 +725,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
   })
 
   test('that asks anew when all is over has it too, once (D32)', async () => {
-    const seller = await start()
+    const seller = await startSeller()
     const gate = Promise.withResolvers<string>()
     seller.work = () => gate.promise
     const body = wrapped(agentId, 'slow')
@@ -751,7 +742,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
   })
 
   test('whose payment was settled before its run, which failed, has it run again, and is not charged again (D45)', async () => {
-    const seller = await start({ settleFirst: true })
+    const seller = await startSeller({ settleFirst: true })
     seller.work = async () => {
       throw new AgentError('AGENT_FAILED', 'broke')
     }
@@ -784,7 +775,7 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     ['has an input that is no text', { resource: 'free', input: 1 }],
     ['has no input', { resource: 'free' }],
   ])('is told from one whose task is JSON that %s', async (_what, task) => {
-    const seller = await start()
+    const seller = await startSeller()
     const peer = await seller.connect()
     const text = JSON.stringify(task)
     const answer = await peer.request({ resource: 'free', body: Buffer.from(text).toString('base64') })

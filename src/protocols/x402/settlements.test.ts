@@ -1,16 +1,11 @@
 /** D46: with a result a buyer asks for the transactions of other payments. */
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { randomHex } from '../../../test/support/payments.ts'
-import { TestSeller, told } from '../../../test/support/x402-seller.ts'
-
-const sellers: TestSeller[] = []
-afterEach(async () => {
-  await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
-})
+import { startSeller } from '../../../test/support/started-seller.ts'
+import { told } from '../../../test/support/x402-seller.ts'
 
 async function sold() {
-  const seller = await new TestSeller().start()
-  sellers.push(seller)
+  const seller = await startSeller()
   const [peer, other] = [await seller.connect(), await seller.connect('other')]
   const [first, second, third, foreign] = [await peer.buy(), await peer.buy(), await peer.buy(), await other.buy()]
   const hashOf = async (id: `0x${string}`) => (await seller.payments.get(id))?.txHash

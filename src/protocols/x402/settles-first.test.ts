@@ -1,18 +1,11 @@
 /** D45: the buyer is told before it signs that its payment is settled before the agent runs, and may refuse. */
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { FakeSettlement, unclear } from '../../../test/support/fake-settlement.ts'
 import { agentId, requirements, signed, testWallet } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestSeller, told } from '../../../test/support/x402-seller.ts'
 import { openDatabase } from '../../store/database.ts'
-
-const sellers: TestSeller[] = []
-async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller(options).start()
-  sellers.push(seller)
-  return seller
-}
-afterEach(() => Promise.all(sellers.splice(0).map((seller) => seller.stop())))
 
 /** What a peer is told of this when it asks for a challenge. */
 async function extra(seller: TestSeller, peerId = 'peer-1', changes: object = {}): Promise<unknown> {
@@ -28,21 +21,21 @@ async function buy(seller: TestSeller, payer = 1, changes: object = {}): Promise
 const says = { settles_first: true }
 
 test('D45 a challenge says nothing of it where the agent runs first', async () => {
-  expect(await extra(await start())).toBeUndefined()
+  expect(await extra(await startSeller())).toBeUndefined()
 })
 
 test('D45 a challenge says it by the seller’s own choice', async () => {
-  expect(await extra(await start({ settleFirst: true }))).toEqual(says)
+  expect(await extra(await startSeller({ settleFirst: true }))).toEqual(says)
 })
 
 test('D45 a challenge says it to whoever wants to see a run that is shown after settlement alone', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   seller.addAgent({ id: agentId, streaming: 'after_settlement' })
   expect([await extra(seller), await extra(seller, 'peer-1', { stream: true })]).toEqual([undefined, says])
 })
 
 test('D45 a challenge says it to a peer whose account owes too much, and to all once all do', async () => {
-  const seller = await start({ exposure: { perPayerMax: 10_000n, totalMax: 20_000n } })
+  const seller = await startSeller({ exposure: { perPayerMax: 10_000n, totalMax: 20_000n } })
   seller.settlement.usual = unclear
   expect(await buy(seller)).toBe('re: task')
   expect([await extra(seller), await extra(seller, 'peer-2')]).toEqual([says, undefined])
@@ -53,18 +46,18 @@ test('D45 a challenge says it to a peer whose account owes too much, and to all 
 test('D45 a challenge says it to a peer whose account was blamed for a loss, after a restart too', async () => {
   const settlement = new FakeSettlement()
   const database = openDatabase({ path: ':memory:' })
-  const seller = await start({ database, settlement })
+  const seller = await startSeller({ database, settlement })
   settlement.plan.push({ moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } })
   expect(await buy(seller)).toBe('re: task')
   await until(async () => (await seller.payments.counts()).unsettled === 1)
   expect([await extra(seller), await extra(seller, 'peer-2')]).toEqual([says, undefined])
   await seller.stop()
-  const again = await start({ database, settlement, clock: seller.clock })
+  const again = await startSeller({ database, settlement, clock: seller.clock })
   expect([await extra(again), await extra(again, 'peer-2')]).toEqual([says, undefined])
 })
 
 test('D45 a payment whose buyer does not allow it is refused instead of settled first, and can still be used', async () => {
-  const seller = await start({ settleFirst: true })
+  const seller = await startSeller({ settleFirst: true })
   const peer = await seller.connect()
   const { envelope } = signed(seller.clock.now())
   const asked = { payment: envelope, body: base64('task') }
@@ -74,7 +67,7 @@ test('D45 a payment whose buyer does not allow it is refused instead of settled 
 })
 
 test('D51 D45 a payment whose turn comes late is voided, and not settled first, where its buyer does not allow that', async () => {
-  const seller = await start({ slots: { concurrentMax: 1, waitingMax: 8 } })
+  const seller = await startSeller({ slots: { concurrentMax: 1, waitingMax: 8 } })
   const { promise: done, resolve: end } = Promise.withResolvers<string>()
   seller.work = () => done
   const before = buy(seller)
@@ -101,7 +94,7 @@ test('D51 D45 a payment whose turn comes late is voided, and not settled first, 
 })
 
 test('D51 D45 a window that does not cover the run is refused to a buyer that allows no settling first', async () => {
-  const seller = await start()
+  const seller = await startSeller()
   const { envelope } = signed(seller.clock.now(), { requirements: requirements({ maxTimeoutSeconds: 60 }) })
   const peer = await seller.connect()
   const asked = { payment: envelope, body: base64('task'), allow_settle_first: false }

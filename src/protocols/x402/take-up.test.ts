@@ -1,21 +1,18 @@
 /** D39: 2007 takes no money without work, and nobody who knows only the specification pays twice. */
 import { randomUUID } from 'node:crypto'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { unclear } from '../../../test/support/fake-settlement.ts'
 import { agentId, payTo, randomHex, signed, usdc } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { createTransactions } from '../../store/transactions.ts'
 
-const sellers: TestSeller[] = []
 async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
-  const seller = await new TestSeller({ settleFirst: true, ...options }).start()
-  sellers.push(seller)
-  return seller
+  return startSeller({ settleFirst: true, ...options })
 }
-afterEach(() => Promise.all(sellers.splice(0).map((seller) => seller.stop())))
 
 /** A purchase that was answered 2007, and the facilitator is back. */
 async function refused(seller: TestSeller, task = 'the task') {

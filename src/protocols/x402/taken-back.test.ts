@@ -1,20 +1,17 @@
 /** T6 T13: work whose settlement the chain takes back is out on promises, as if it had never been settled first. */
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { FakeSettlement, unclear } from '../../../test/support/fake-settlement.ts'
 import { signed } from '../../../test/support/payments.ts'
+import { startSeller } from '../../../test/support/started-seller.ts'
 import { until } from '../../../test/support/until.ts'
-import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { base64, type TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import { openDatabase } from '../../store/database.ts'
 
 const PRICE = 10_000n
-const sellers: TestSeller[] = []
-afterEach(() => Promise.all(sellers.splice(0).map((seller) => seller.stop())))
 
 async function start(options: TestSellerOptions): Promise<TestSeller> {
-  const seller = await new TestSeller({ settleFirst: true, ...options }).start()
-  sellers.push(seller)
-  return seller
+  return startSeller({ settleFirst: true, ...options })
 }
 
 async function setup(options: TestSellerOptions = {}) {
