@@ -1,4 +1,5 @@
 import type { Logger } from '../lib/logger.ts'
+import type { Hex } from '../schema/primitives.ts'
 import { createDeferred, type Deferred } from '../store/deferred.ts'
 import { createExchanges, type Exchanges } from '../store/exchanges.ts'
 import type { LedgerListener, ReservationChange } from '../store/ledger-changes.ts'
@@ -73,6 +74,13 @@ export function createLedger(records: LedgerRecords, { logger, namesOf }: Ledger
 function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
   const progressed = ({ id, state }: PaymentProgress, after?: StoredPayment) =>
     events.emit({ record: 'payment', id, from: 'open', to: state, after })
+  /** Makes a change that may take a payment out of a final state. Listeners get the payment as it was before. */
+  const undo = async (id: Hex, from: 'unsettled' | 'settled', change: () => Promise<boolean>) => {
+    const before = await payments.get(id)
+    const isOwed = await change()
+    if (isOwed) events.emit({ record: 'payment', id, from, to: 'owed', before })
+    return isOwed
+  }
   return {
     ...payments,
     async claim(claim, now) {
@@ -95,13 +103,7 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       progressed(progress, after)
       return after
     },
-    async reopen(progress, now) {
-      const { id } = progress
-      const before = await payments.get(id)
-      const isOpen = await payments.reopen(progress, now)
-      if (isOpen) events.emit({ record: 'payment', id, from: 'unsettled', to: 'owed', before })
-      return isOpen
-    },
+    reopen: (progress, now) => undo(progress.id, 'unsettled', () => payments.reopen(progress, now)),
     async abandon(id, error, now) {
       const isVoided = await payments.abandon(id, error, now)
       if (isVoided) progressed({ id, state: 'voided' })
@@ -113,13 +115,7 @@ function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
       if (isVoided) progressed({ id, state: 'voided' })
       return isVoided
     },
-    async takeBack(progress, now) {
-      const { id } = progress
-      const before = await payments.get(id)
-      const isOwed = await payments.takeBack(progress, now)
-      if (isOwed) events.emit({ record: 'payment', id, from: 'settled', to: 'owed', before })
-      return isOwed
-    },
+    takeBack: (progress, now) => undo(progress.id, 'settled', () => payments.takeBack(progress, now)),
     async paidBack(id, txHash, now) {
       await payments.paidBack(id, txHash, now)
       events.emit({ record: 'payment', id, from: 'settled', to: 'settled' })

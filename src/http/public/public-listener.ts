@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { Server as HttpServer } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
@@ -9,6 +8,7 @@ import { Shares } from '../../lib/shares.ts'
 import { within } from '../../lib/wait.ts'
 import type { DoorSales } from '../../protocols/doors/door-sales.ts'
 import { urlHost } from '../server/host-name.ts'
+import { listenAt } from '../server/listen-at.ts'
 import type { RequestHandler } from '../server/listener.ts'
 import type { SiteReader } from './client-site.ts'
 import { rawPublicError } from './public-error.ts'
@@ -99,14 +99,9 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     server = createPublicServer({ ...deps, logger, adopt })
     await server.app.ready()
     listener.on('request', await adopted)
-    try {
-      listener.listen({ host, port })
-      await once(listener, 'listening')
-    } catch (error) {
+    port = await listenAt(listener, { host, port }).catch((error: unknown) => {
       throw startError(error, host, port)
-    }
-    const address = listener.address()
-    if (typeof address === 'object' && address !== null) port = address.port
+    })
     await tls?.follow((pair) => secured?.setSecureContext(pair))
     unread.begin()
     logger.info({ address: url() }, 'agents of this node are for sale to strangers over HTTP')

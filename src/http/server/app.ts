@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { Clock } from '../../lib/clock.ts'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import type { Service } from '../../lib/lifecycle.ts'
@@ -6,6 +5,7 @@ import type { Logger } from '../../lib/logger.ts'
 import { within } from '../../lib/wait.ts'
 import type { ApiParts } from '../api/operations.ts'
 import { urlHost } from './host-name.ts'
+import { listenAt } from './listen-at.ts'
 import { createListener, type RequestHandler } from './listener.ts'
 import type { Mount } from './mount.ts'
 import { HttpError } from './problem.ts'
@@ -62,14 +62,9 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
     if (guard.needsToken && options.token === '') {
       throw new CodedError('API_TOKEN_MISSING', `an API on ${host} needs a token. Set NODE_API_TOKEN`)
     }
-    try {
-      listener.listen({ host, port })
-      await once(listener, 'listening')
-    } catch (error) {
+    port = await listenAt(listener, { host, port }).catch((error: unknown) => {
       throw startError(error, host, port)
-    }
-    const address = listener.address()
-    if (typeof address === 'object' && address !== null) port = address.port
+    })
     if (guard.isOpen)
       logger.warn(
         { address: `${host}:${port}` },
