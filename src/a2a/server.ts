@@ -128,7 +128,7 @@ const noWork =
     }
   }
 
-/** False: this node will have the agent soon. */
+/** True if this node does not have the agent, and will not have it soon. */
 function isGone(id: string, { agents }: Pick<AgentWorkDeps, 'agents'>): boolean {
   try {
     return agents.find(id) === undefined

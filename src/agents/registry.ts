@@ -14,9 +14,9 @@ export interface Registry {
   register(definition: AgentDefinition, options?: { keepBroken: boolean }): Promise<HostedAgent>
   /** Builds an agent that is ready to run, without registering it. @throws AgentError */
   sketch(definition: AgentDefinition): Promise<HostedAgent>
-  /** Names the agents that will be registered soon, instead of those that were named before. */
+  /** Names the agents that will be registered soon. Replaces the names of the last call. */
   expect(definitions: readonly AgentDefinition[]): void
-  /** Those of them that were not registered since. */
+  /** The named agents that are not registered yet. */
   expected(): ExpectedAgent[]
   remove(id: string): boolean
   get(id: string): HostedAgent | undefined

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Hold } from './hold.ts'
 
-/** What is not read yet of an answer takes no room up to this many bytes. */
+/** Up to this many unread bytes of an answer take no room. */
 const SMALL_BYTES = 64 * 1024
 
 type Chunk = string | Uint8Array
@@ -17,16 +17,16 @@ type Writing = {
 type Refusal = { status: number; headers: Readonly<Record<string, string>>; body: string }
 
 type RoomOptions = {
-  /** Takes room for so many bytes. Anything but a hold: there is not so much. */
+  /** Takes room for this many bytes. @returns a `Hold`; anything else: there is not enough room */
   take(bytes: number): unknown
-  /** A JSON text as the protocol has it. */
+  /** The answer to a client without room. Its body is JSON, in the form of the protocol. */
   refusal(): Refusal
 }
 
 /**
- * Takes room for what a client has not read of its answer, which stays in memory: whoever writes it, at once or piece by
- * piece. Without room the client gets a refusal instead, or loses its connection if the answer has begun. Nothing is lost:
- * what was paid for is stored, and the same request gets it.
+ * Limits the memory for unread answers, for every writer of this response: at once or piece by piece. Without room the client
+ * gets a refusal instead, or loses its connection if the answer has begun. Nothing is lost: a paid result is stored, and the
+ * same request gets it.
  *
  * @returns whether the answer was refused or cut off
  */
@@ -42,9 +42,9 @@ export function answerInRoom(
     write: writing.write.bind(response),
     end: writing.end.bind(response),
   }
-  /** A head that no byte has followed yet, so that a refusal may take its place. */
+  /** A head that is not sent before the first byte of the body, so that a refusal can replace it. */
   let head: unknown[] | undefined
-  /** True while Node writes: it writes the head too, if nobody has. */
+  /** True while Node writes the body. It calls `writeHead` then, if no head was set. */
   let isWriting = false
   let isRefused = false
   const room = new Room(take)
@@ -109,7 +109,7 @@ class Room {
     this.#take = take
   }
 
-  /** Takes what is missing for so many unread bytes. False: there is not so much. */
+  /** Takes the room that is missing for this many unread bytes. False: there is not enough. */
   holds(bytes: number): boolean {
     if (bytes <= SMALL_BYTES || bytes <= this.#held) return true
     const taken = this.#take(bytes - this.#held)

@@ -24,7 +24,7 @@ type SubscribeOptions<Topics> = {
   hereOnly?: boolean | undefined
 }
 
-/** An event as it is kept. It holds no data and no function of its own: a busy node makes thousands a second. */
+/** An event as it is kept: without data and without a function of its own, because a busy node makes thousands a second. */
 class Entry<Topics> {
   readonly no: number
   readonly key: string
@@ -81,7 +81,7 @@ export class Feed<Topics extends object> {
   readonly #history: Entry<Topics>[] = []
   readonly #subscribers = new Set<Subscriber<Topics>>()
   #last = 0
-  /** Before this one, events of other processes were missed. */
+  /** Events of other processes before this number were missed. */
   #missedUntil = 0
   #closed = false
 
@@ -128,8 +128,8 @@ export class Feed<Topics extends object> {
   }
 
   /**
-   * Tells every subscriber to load everything again, because events of other processes were missed. Those who follow this
-   * process only have missed none.
+   * Tells every subscriber to load everything again, because events of other processes were missed. Skips subscribers that
+   * follow only this process: they have missed none.
    */
   reset(): void {
     if (this.#closed) return

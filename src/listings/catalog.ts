@@ -65,7 +65,7 @@ function toListing(record: ListingRecord, { sellerId, network }: { sellerId: str
   }
 }
 
-/** Limits, searches and people go by the price of an agent. Where use may cost more, no channel pays. */
+/** Limits, searches and people rely on the price of an agent. If use may cost more, it is shown without channels (T2). */
 function withoutChannels<T extends Pick<ListingRecord, 'pricing' | 'channel'>>(
   shown: T,
 ): Omit<T, 'pricing' | 'channel'> {

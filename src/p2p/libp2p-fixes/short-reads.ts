@@ -1,24 +1,24 @@
 /*
  * Upstream: not reported. Seen in @libp2p/noise 17.0.3.
- * Goes when: the end of what was read is told without a new error. `upstream.test.ts` fails then.
+ * Goes when: the decoder makes no new error at the end of each read. `upstream.test.ts` fails then.
  */
 
 import type { ConnectionEncrypter, SecuredConnection } from '@libp2p/interface'
 import type { Uint8ArrayList } from 'uint8arraylist'
 
-/** The length before each message. */
+/** Bytes of the length before each message. */
 const LENGTH_BYTES = 2
-/** The decoder takes any RangeError for "read on". */
+/** The decoder waits for more bytes after any RangeError. */
 const READ_ON = new RangeError('fewer bytes than a length')
 
 /** A member of the secured connection that is not in the interface. */
 type Decoding = { decoder?: { lengthDecoder?(data: Uint8ArrayList): number } }
 
 /**
- * Wraps the Noise encrypter. Its connections tell the end of what was read with an error that exists already.
+ * Wraps the Noise encrypter so that its decoders throw one shared error when they need more bytes.
  *
- * They look for the next length after each message, mostly in no bytes at all, and make an error with a stack then. That took
- * more than 1 % of a busy node's time.
+ * After each message the decoder looks for the next length, mostly in an empty buffer. It then makes an error with a stack,
+ * which took more than 1 % of the CPU time of a busy node.
  */
 export function readingOn<C>(create: (components: C) => ConnectionEncrypter): (components: C) => ConnectionEncrypter {
   return (components) => {
