@@ -24,7 +24,7 @@ process.on('uncaughtException', (error) => {
 })
 // A promise that nobody waited for has broken no state; a peer that can provoke one must not end the node.
 process.on('unhandledRejection', (reason) => tell('unhandled', reason))
-// Whoever reads may leave early, as in `stoa start | head`: that ends neither a node nor a purchase, but what only shows.
+// A reader may close the pipe early, as in `stoa start | head`. That ends commands that only show, and no node or purchase.
 const onlyShows = ['events', 'logs', 'status'].includes(process.argv[2] ?? '')
 process.stdout.on('error', () => onlyShows && process.exit(0))
 process.stderr.on('error', () => {})

@@ -150,8 +150,9 @@ function settledOf(
 }
 
 /**
- * What the signature proves, where accounts have limits. A payment that proves no account is refused later. So is one that was
- * used, or made to others: the chain shows its signature to anybody, who must not take the places of its payer.
+ * What the signature proves, where accounts have limits. A payment that proves no account is refused later, and so is a used
+ * payment or one to another account. The chain shows their signatures to anybody, so they must not use up the limits of their
+ * payers.
  */
 async function proofOf(
   payment: PaymentEnvelope,

@@ -44,7 +44,7 @@ export function restoreWorking(taskId: string, { contextId }: { contextId: strin
   return { id: taskId, contextId, status, artifacts: [], history: [], metadata: undefined }
 }
 
-/** Restores a task that needs its caller. With the text of its first message, whoever gets the answer can go on with it. */
+/** Restores a task that needs its caller. It has the text of its first message, so that the caller can go on with it. */
 export function restoreWaiting(taskId: string, { contextId, input, text, metadata, at }: WaitingTask): Task {
   const ids = { taskId, contextId }
   const said = { text, ...(metadata !== undefined && { metadata, extensions: [X402_EXTENSION] }) }

@@ -51,7 +51,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   const logger = deps.logger.child({ part: 'a2a' })
   const tasks = new A2aTasks({ ...deps, records: withReceipts(deps) })
   const sent = new SentMessages(deps)
-  // Whoever asks has checked that its caller may.
+  // The process that asks has checked that its caller may cancel the task.
   const asked = (id: string) => {
     const running = tasks.running(id)
     if (running !== undefined) tasks.cancel(running)

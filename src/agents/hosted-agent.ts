@@ -107,8 +107,8 @@ function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => vo
 }
 
 /**
- * Shows at most as many bytes as a result may have, and nothing after an abort. What crosses the limit is shown up to it, so
- * whoever sees the output sees that it filled its limit.
+ * Shows at most as many bytes as a result may have, and nothing after an abort. Shows the text that crosses the limit up to the
+ * limit, so that a reader sees that the output filled it.
  */
 function bounded(onOutput: OnOutput, bytesMax: number, signal: AbortSignal): OnOutput {
   let left = bytesMax

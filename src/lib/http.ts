@@ -4,7 +4,7 @@ let patient: Promise<typeof fetch> | undefined
  * A `fetch` that waits for an answer until its signal aborts. The built-in `fetch` gives up after 300 s without headers
  * or body data, but an agent may run for an hour. The library loads with the first request.
  *
- * Does not dial the address where a cloud gives machines their keys, whatever name leads there (T12).
+ * Does not dial the address where a cloud gives machines their keys, under any name (T12).
  */
 export const patientFetch: typeof fetch = async (input, init) => {
   patient ??= loadPatient()

@@ -1,6 +1,6 @@
 import type { Logger } from './logger.ts'
 
-/** After this time whoever waits learns for what, and again after the same time. */
+/** After this time, and each time that it has passed again, the log says what is waited for. */
 const TELL_MS = 3_000
 
 /** Writes a line to the log while work takes long. @param reason undefined: nothing is to be said now */

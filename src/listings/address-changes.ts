@@ -36,7 +36,7 @@ export class AddressChanges {
     return true
   }
 
-  /** Notes that the listing has these addresses, whoever signed it. `isNew`: this process signed it. */
+  /** Notes the addresses of a listing that any process signed. `isNew`: this process signed it. */
   note(id: string, addresses: readonly string[], now: UnixMs, isNew = false): void {
     const text = textOf(addresses)
     const said = this.#said.get(id)

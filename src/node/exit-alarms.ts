@@ -75,7 +75,7 @@ function missing(all: readonly StoredChannel[], now: UnixMs): ExitAlarm[] {
 
 type Words = {
   title(count: number): string
-  /** Of the channel that was opened last. */
+  /** The text for the channel that was opened last. */
   text(channel: StoredChannel): string
   /** Default: what lies in the channel. */
   amountOf?(channel: StoredChannel): bigint

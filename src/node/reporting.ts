@@ -218,7 +218,7 @@ function termsOf(listing: Listing | undefined): ListedTerms | undefined {
   return { amount: BigInt(amount), network, asset, payTo }
 }
 
-/** Who sells to strangers asks the addresses of others too. */
+/** A node that sells to strangers also asks the addresses of other sellers for them. */
 function looksOf(config: Config, { clock, logger, host, listings }: ReportingDeps): Service[] {
   if (config.public.port === undefined) return []
   const listedTerms = (agentId: string, sellerId: string) => {

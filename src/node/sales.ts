@@ -23,7 +23,7 @@ import type { Hex } from '../schema/primitives.ts'
 
 /** How long streamed output waits for a higher ceiling. */
 const VOUCHER_WAIT_MS = 10_000
-/** Payers that did not pay on, of whom a seller knows. */
+/** Payers remembered that stopped paying during a call. Beyond it the oldest is forgotten. */
 const WITHHELD_MAX = 1_000
 
 type SalesOptions = Pick<X402ServerDeps, 'payTo' | 'sellerDid' | 'settleFirst'> & {

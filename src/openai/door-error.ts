@@ -27,7 +27,7 @@ export class DoorError extends Error {
   }
 }
 
-/** Tells the SDKs not to send the request again, whatever the status is. */
+/** Tells the SDKs not to send the request again, for any status. */
 const NO_RETRY = { 'x-should-retry': 'false' } as const
 
 export function invalidRequest(param: string, message: string): DoorError {

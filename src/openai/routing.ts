@@ -31,7 +31,7 @@ export type Wish = {
   autoMaxPrice: bigint
   /** False: the token of the caller may only run own and free agents. */
   maySpend: boolean
-  /** True: the operator asks, whom own agents cost nothing. Others may not run own agents that have a price (D48). */
+  /** True if the operator asks: own agents cost the operator nothing. Others may not run own agents with a price (D48). */
   isOperator: boolean
 }
 

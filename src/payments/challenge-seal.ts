@@ -53,7 +53,7 @@ export function createChallengeSeal(secret: Uint8Array, random: (bytes: number) 
       if (!NONCE.test(nonce)) return undefined
       const bytes = Buffer.from(nonce.slice(2), 'hex')
       const head = bytes.subarray(0, HEAD_BYTES)
-      // Of many agents one at most fits. A MAC for each would cost a millisecond.
+      // At most one of many agents fits. A MAC for each would cost a millisecond.
       if (head.readUInt32BE(AGENT_AT) !== crc32(terms.resource)) return undefined
       if (!timingSafeEqual(bytes.subarray(HEAD_BYTES), macOf(head, terms))) return undefined
       const isOwn = process.equals(head.subarray(EXPIRY_BYTES, AGENT_AT))

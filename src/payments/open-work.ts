@@ -6,7 +6,7 @@ type Work = { payer: string; amount: bigint; isClaimed: boolean }
 export class OpenWork {
   readonly #open = new Map<Hex, Work>()
   readonly #byPayer = new Map<string, bigint>()
-  /** Of those that are not in the ledger yet. */
+  /** The sums of payments that are not in the ledger yet. */
   readonly #enteringByPayer = new Map<string, bigint>()
   #total = 0n
   #entering = 0n

@@ -256,7 +256,7 @@ export const AgentDefinition = z
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>
 
-/** The most that a call of an agent costs, by whatever way it is paid for. */
+/** The highest cost of a call of an agent, over all ways of payment. */
 export function priceOf({ price, pricing }: Pick<AgentDefinition, 'price' | 'pricing'>): bigint {
   return price ?? pricing?.max ?? 0n
 }

@@ -107,7 +107,7 @@ export type WebOrder = {
   expected?: Omit<Expected, 'amount'> & { amount?: string }
   /** What the payment was signed for. Undefined: nothing was signed. */
   terms?: SentTerms
-  /** Of the result. */
+  /** The content type of the result. */
   contentType?: string
   /** A receipt of x402's offer-receipt extension that was valid. */
   receipt?: SignedX402Receipt

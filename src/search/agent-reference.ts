@@ -37,8 +37,8 @@ export function findByReference(reference: string, deps: ReferenceDeps): Listing
 }
 
 /**
- * True if a reference says whose agent is meant, whatever others list: a whole id, or `seller/name` with a whole peer id or DID.
- * A key whose peer id begins like another is found by trying keys.
+ * True if a reference names one agent that no other seller can imitate: a whole id, or `seller/name` with a whole peer id or
+ * DID. The beginning of a peer id is not enough: a key that matches it is found by trying keys.
  */
 export function pointsTo(reference: string, listing: Listing): boolean {
   const text = reference.trim()

@@ -126,7 +126,7 @@ export function createApprovalStore(database: LedgerDatabase): ApprovalStore {
 }
 
 const noted = (id: string) => ({ record: 'approval', id }) as const
-/** The order of a decided approval has ended, or whoever works on it goes on. */
+/** Reports the order of a decided approval, and asks the process that works on it to look at it. */
 const ofOrder = (approvalId: string) => [
   { record: 'order', approvalId } as const,
   { record: 'work', approvalId } as const,
@@ -181,7 +181,7 @@ function ask(
   })
 }
 
-/** A placed order keeps whom it would pay now, while nobody has begun it. */
+/** Stores in a placed order which seller it would pay, until its execution begins. */
 function holdKnown({ id, sellerId, web, updatedAt }: Order): Query<number> {
   return run(HOLD, sellerId ?? null, web === undefined ? null : JSON.stringify(web), updatedAt, id)
 }

@@ -4,7 +4,7 @@ import type { StoreError } from './store-error.ts'
 
 /** How long callers waited: half of them at most `p50Ms`, 99 of 100 at most `p99Ms`. */
 export type Latency = { p50Ms: number; p99Ms: number; count: number }
-/** Of what was asked for lately. Undefined: nothing was. `refused`: a change of the last minute that could not be written. */
+/** Latencies of the last `LATELY_MS`. Undefined: nothing was asked for. `refused`: the error of a change refused in the last minute. */
 export type LedgerLatency = { read: Latency | undefined; change: Latency | undefined; refused?: StoreError | undefined }
 
 const KEPT_MAX = 512

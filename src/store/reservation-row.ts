@@ -23,7 +23,7 @@ export type Reservation = {
   settlesFirst?: boolean | undefined
   /** The channel that pays. Then `amount` is the most that the call may cost, and what it has cost once it is spent. */
   channel?: Hex | undefined
-  /** Of a call of a metered agent: the prices that it was bought under, and what it has used. */
+  /** Set for a call of a metered agent: the prices that it was bought under, and what it has used. */
   metered?: Metered | undefined
 }
 /** Names a reservation: an order has at most one, for ever. */

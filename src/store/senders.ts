@@ -39,7 +39,7 @@ export function senders(database: LedgerDatabase): Senders {
 
   return {
     async maySendElsewhere(orderId) {
-      // SQLite lets one process have the file at a time: whoever signed before has ended.
+      // One process at a time has the file of SQLite, so the process that signed has ended.
       if (database.time === undefined) return false
       const row = await database.query(one<SenderRow>(SENDER, orderId))
       if (row === undefined || row.sender === database.process) return false

@@ -33,7 +33,7 @@ export interface SentMessageStore {
    * caller, who may answer after a restart, or another process that shares the ledger. Kept only if it is short.
    */
   rest(taskId: string, wait?: TaskWait): Promise<void>
-  /** A task that needs its caller, at whatever process it was begun. */
+  /** A task that needs its caller, of any process. */
   waiting(agentId: string, taskId: string): Promise<WaitingTask | undefined>
   /** The ids of the tasks of an agent, newest first. `tokenId` null: of all principals. */
   tasks(agentId: string, tokenId: string | null, limit: number): Promise<string[]>
@@ -85,7 +85,7 @@ const TRIM_WAITS = `
     AND token_id = (SELECT token_id FROM sent_messages WHERE task_id = ?1 LIMIT 1) AND no <=
     (SELECT w.no FROM sent_messages w WHERE w.waits IS NOT NULL
       AND w.token_id = (SELECT token_id FROM sent_messages WHERE task_id = ?1 LIMIT 1) ORDER BY w.no DESC LIMIT 1 OFFSET ?2)`
-/** Whoever works on it says what it waits for next. A task that may be paid for by now never asks for a payment after a crash. */
+/** Notes that a task works again. A task that may be paid for never asks for a payment after a crash. */
 const RESUME = 'UPDATE sent_messages SET waits = NULL WHERE task_id = ? AND waits IS NOT NULL'
 const WAITING = `
   SELECT token_id, message_id, context_id, waits FROM sent_messages

@@ -62,7 +62,7 @@ export async function openServerLedger(
   const doing = (what: string) => {
     done = what
   }
-  /** Who waits for another process knows it. */
+  /** A process that waits for another one has said why already. */
   const reason = () => (isWaiting ? undefined : `this process waits for PostgreSQL at ${server}: ${done}`)
   for (;;) {
     try {

@@ -3,10 +3,13 @@ import { nothing, type Query, run, steps, together } from './query.ts'
 /** What the other processes of a shared ledger are told of a change: enough to look the record up again. */
 export type SharedChange = {
   /**
-   * `purchase`: the payment of an order, by the id of the order. `work`: whoever works on this order is asked to look at
-   * it. `run`: settled work, by its payment, was given to another process. `task`: whoever works on this A2A task is asked
-   * to cancel it. `channel`: whoever has this payment channel is asked to give it up. `leaving`: a payment channel
-   * of this buyer, by its id, is to be left, or is closed. `all`: more has changed than can be named.
+   * - `purchase`: the payment of an order, by the id of the order
+   * - `work`: asks the process that works on this order to look at it
+   * - `run`: settled work, by its payment, was given to another process
+   * - `task`: asks the process that works on this A2A task to cancel it
+   * - `channel`: asks the process that has this payment channel to give it up
+   * - `leaving`: a payment channel of this buyer, by its id, is to be left, or is closed
+   * - `all`: more has changed than can be named
    */
   record:
     | 'payment'
@@ -37,7 +40,7 @@ const NOTE_BY_APPROVAL = `
  * Notes changes for the other processes, in the same transaction as the changes.
  *
  * A process commits one transaction after the other, so its notes become visible in the order of their numbers. Notes of
- * different processes do not: whoever reads them keeps a position for each process (store/postgres/change-log.ts).
+ * different processes do not: a reader keeps a position for each process (store/postgres/change-log.ts).
  */
 export function noteChanges(process: string, changes: readonly Noted[]): Query<unknown> {
   if (changes.length === 0) return nothing(undefined)

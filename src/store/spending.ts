@@ -119,7 +119,7 @@ export function addSpending(spent: Expense, amount: bigint): Query<number[]> {
 }
 
 /**
- * Adds an amount to every sum whose limit it does not exceed, whatever was added since the sums were read.
+ * Adds an amount to every sum whose limit it does not exceed. The sums may have changed since they were read.
  *
  * @returns false if a limit is exceeded. The change must then throw, so that nothing is added.
  */

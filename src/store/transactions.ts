@@ -36,8 +36,8 @@ export interface Transactions {
   /** The number of the newest transaction, of any account. 0 if there is none. */
   last(): Promise<number>
   /**
-   * Stores a transaction before it is sent, unless another one was stored after number `last`. Whoever looked at the
-   * account before that must look again: its account nonce may be taken, or its purpose be under way.
+   * Stores a transaction before it is sent, unless another one was stored after number `last`. If another one
+   * was stored, the caller must look at the account again: the account nonce may be taken, or the purpose may be under way.
    *
    * @returns true if it is stored. It is durable then.
    */

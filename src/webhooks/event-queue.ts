@@ -34,8 +34,8 @@ type EventQueueDeps = {
  * Copies events to the disk until the signal aborts. After a reset, reads missed ones from the feed's history as far as it
  * goes back.
  *
- * Of the processes that share a ledger, the one that made a change queues its event. All of them see the listings of the
- * market, so one queues these for all.
+ * The process that made a change queues its event, if several share a ledger. All of them see the listings of the market, so
+ * one of them queues these events.
  */
 export async function followEvents(deps: EventQueueDeps): Promise<void> {
   const { feed, logger, signal } = deps
@@ -83,7 +83,7 @@ async function queue(event: FeedEvent<NodeEvents>, deps: EventQueueDeps): Promis
   if (wanting.length === 0 || (event.type === 'listing' && !(await isKeeper()))) return
   const now = clock.now()
   const body = await read.body(now)
-  // Of an event that is queued again, after a commit whose answer was lost, there is one message.
+  // An event that is queued twice, after a commit whose answer was lost, gives one message.
   const deliveries = wanting.map(({ id: webhookId }) => ({ id: newId(), webhookId, body, now, event: event.id }))
   const dropped = await store.enqueue(deliveries, WAITING_MAX)
   for (const { id } of wanting) queued(id, dropped.get(id) ?? 0)

@@ -38,7 +38,7 @@ export class JoiningPlaces {
     }
   }
 
-  /** Those of whom one must go. Undefined: there is room. */
+  /** The places one of which must be given up. Undefined: there is room. */
   #rivals(site: string): Place[] | undefined {
     const all = [...this.#places]
     const near = all.filter((place) => place.site === site)

@@ -9,7 +9,7 @@ type WorkerAgentsDeps = {
   logger: Logger
 }
 
-/** The seller ends a run at its limit. A worker does so only if the seller does not, whatever their clocks. */
+/** The seller ends a run at its limit. If it does not, the worker ends it this much later, which covers different clocks. */
 const SELLER_FIRST_SECONDS = 10
 
 /** Limits of one run, which the seller decides. */

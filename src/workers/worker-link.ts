@@ -98,8 +98,8 @@ export class WorkerLink {
   }
 
   /**
-   * Whether the worker may have a task: by the ledger of about a second ago, it was not revoked, at whatever process. Cuts
-   * it off otherwise. @throws StoreError
+   * True if the worker may have a task: the ledger of about a second ago does not show it as revoked, by any process. Else
+   * cuts it off. @throws StoreError
    */
   async isHeld(): Promise<boolean> {
     const now = monotonicOf(this.#options.clock)

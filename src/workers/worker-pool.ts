@@ -91,7 +91,7 @@ export class WorkerPool implements AgentWorkers {
     return able.length === 0 ? undefined : able.reduce((sum, { worker }) => sum + roomOf(worker), 0)
   }
 
-  /** The agents of a worker of which it gets no tasks now, or one at a time. */
+  /** The agents of a worker for which it gets no tasks, or one at a time, because they failed. */
   failing({ worker }: WorkerLink): string[] {
     return [...worker.agents.keys()].filter((agent) => this.#standings.isOnTrial(worker.id, agent))
   }

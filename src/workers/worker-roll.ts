@@ -35,7 +35,7 @@ export type WorkerElsewhere = {
   id: string
   process: string
   agents: readonly string[]
-  /** Of these, those whose last tasks it failed. A process of before does not say. */
+  /** The agents whose last tasks it failed. Undefined: the process is of an older version. */
   failing?: readonly string[] | undefined
   running: number
   runsMax: number

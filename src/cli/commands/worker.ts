@@ -66,7 +66,7 @@ async function tokenOf(context: Context, join: string | undefined): Promise<stri
   throw new UsageError(`the join token is missing: give it in STOA_JOIN_TOKEN or with --join; ${fix}`)
 }
 
-/** Until its first use, whoever has the token is the worker, and is given the tasks of buyers. */
+/** Until its first use, anybody who has the token can be the worker and gets the tasks of buyers. */
 async function warnOfReaders(context: Context, path: string): Promise<void> {
   const mode = await stat(path).then(
     (found) => found.mode,

@@ -134,7 +134,7 @@ export function modelOffers(models: readonly string[], baseUrl: string): Service
   return { kind: 'openai', what: `a server with the API of OpenAI and ${count}`, notes: [], offers, unsold: [] }
 }
 
-/** A service of which nothing is known but its address. */
+/** A service that is known only by its address. */
 export function plainOffer(url: URL): Service {
   const offer: Offer = {
     ...{ key: url.hostname, name: nameOf(url.hostname, 'Service'), description: '', tags: [], needsKey: false },

@@ -192,7 +192,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
   }
 }
 
-/** Who has no token yet learns nothing of the ledger: the error names its database, user and host. */
+/** Hides the error of the ledger from callers without a token: it names the database, the user and the host. */
 function untold(error: unknown): never {
   if (!isLedgerAway(error)) throw error
   const how = 'ask again later; the operator finds the reason in the log of the node and by stoa doctor'

@@ -27,7 +27,7 @@ export interface KeptChannels {
   /** Takes in a reading of the chain that began at `at`. Does nothing for a channel that another living process has. */
   seen(id: Hex, onChain: ChannelState, at: Moment): Promise<void>
   /**
-   * Takes in a channel of which this seller knows nothing yet, because no call was made on it.
+   * Takes in a channel that this seller does not know yet, because no call was made on it.
    *
    * @throws ChannelRefused, ChannelsBusy, ChainError, or the reason of `signal`
    */

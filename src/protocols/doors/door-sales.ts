@@ -287,7 +287,7 @@ function busy(reason: string): DoorAnswer {
   return { kind: 'busy', reason }
 }
 
-/** Who may buy for nothing: the caller of a free agent, who is nobody. */
+/** The caller of a free agent, who proves no identity. */
 export function freeCaller(door: DoorRequest['door'], signal: AbortSignal): Omit<Caller, 'peerId'> {
   const correlationId = randomUUID()
   return { callerDid: doorCaller(door, correlationId), correlationId, signal }

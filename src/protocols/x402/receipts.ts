@@ -43,7 +43,7 @@ export async function readableReceipt(
   { receiptForm = 'eip712' }: Pick<Caller, 'receiptForm'>,
   { receiptSigner }: Pick<PaidRunDeps, 'receiptSigner'>,
 ): Promise<SignedReceipt | undefined> {
-  // Who asks for a tree reads both.
+  // A buyer that asks for a tree can read both forms.
   if (receipt === undefined || receipt.format === 'eip712' || receiptForm === 'merkle') return receipt
   return receiptSigner.sign(receipt.payload, receiptForm)
 }

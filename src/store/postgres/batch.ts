@@ -32,8 +32,8 @@ type Writable = {
  * Statements that travel together, in one round trip: `pg` sends what `submit` writes, and hands over the messages that
  * come back.
  *
- * `pg` can pipeline queries too. But there each has its own end, after which the server goes on with the next whatever
- * became of it, and answers in a packet of its own. Here an error skips all that follows.
+ * `pg` can pipeline queries too. But there each query has its own end, after which the server goes on with the next one even after
+ * an error, and answers in a packet of its own. Here an error skips all that follows.
  */
 export class Batch implements Submittable {
   readonly ended: Promise<Outcome>

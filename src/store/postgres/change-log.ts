@@ -3,7 +3,7 @@ import { all, one, run, steps, together } from '../query.ts'
 import type { SharedChange } from '../shared-changes.ts'
 import { NOW } from './holder.ts'
 
-/** `isMissed`: some changes are no longer there, so that everything may have changed. */
+/** `isMissed`: some changes were deleted before they were read, so everything may have changed. */
 type ChangesRead = { changes: SharedChange[]; isMissed: boolean; hasMore: boolean }
 
 /** What other processes have noted in a shared ledger since this one last looked. */

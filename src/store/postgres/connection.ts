@@ -17,7 +17,7 @@ export type Connection = {
   isLost(): boolean
   /** The process of the server that works for this connection. A number is given again, so it goes with its start. */
   readonly backend: { pid: number; started: string }
-  /** Ends the connection, and whatever is under way on it. */
+  /** Ends the connection and all that is under way on it. */
   destroy(): void
   close(): Promise<void>
 }

@@ -21,7 +21,7 @@ const FORGET_AFTER_MS = 7 * 24 * 60 * 60_000
 const ENDING_MS = 1_000
 /**
  * Ends the connections of processes whose lease is over: one that was stopped or cut off in a transaction keeps its row,
- * and whatever it has changed, from all others. A plain read, which waits for no row. What a transaction has renewed is
+ * and all that it has changed, locked for all others. A plain read, which waits for no row. What a transaction has renewed is
  * not seen before its commit, but it was renewed when the transaction began. A process that is alive connects again.
  */
 export const END_CONNECTIONS = `

@@ -123,7 +123,7 @@ function nextRound(runs: readonly Run[], holders: Map<string, Run>): Round {
       blaming(run.index, () => statements.push(...step.statements.map(sentOf)))
       shares.push({ run, from: statements.length - step.statements.length, count: step.statements.length })
     } else if (statements.length > from) {
-      // Of locks alone. Nobody reads the answers.
+      // These statements only take locks. Nobody reads their answers.
       shares.push({ run, from, count: 0 })
     }
     if (run.result.done !== true && (isWaiting || run.query.plain === undefined)) isLast = false

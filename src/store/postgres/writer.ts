@@ -156,7 +156,7 @@ export class Writer {
       const error = outcome.kind === 'fenced' ? new Error('it was not let in') : outcome.error
       const culprit = outcome.kind === 'failed' ? outcome.culprit : undefined
       if (isBlocked(error)) {
-        // Who has the row may stand still. It is waited for as for the database itself.
+        // The process that has the row may stand still. Wait for it as long as for the database.
         this.#deps.line.refuseLate([open, this.#waiting], away(error, this.#deps.settings))
         open = open.filter(({ isDone }) => !isDone)
         await pause(halfRandom(CONFLICT_MS))

@@ -74,7 +74,7 @@ export class Line {
     return this.#deps.holder.renewal()
   }
 
-  /** Refuses what has waited for too long, or cannot be done any more. */
+  /** Refuses changes that have waited for too long or can never be done. */
   refuseLate(waiting: readonly (readonly Waiting[])[], reason: StoreError): void {
     for (const each of waiting.flat()) this.#refuseLate(each, reason)
   }
@@ -89,7 +89,7 @@ export class Line {
     return this.#lost
   }
 
-  /** The connection may not write any more. */
+  /** The connection has lost the right to write. */
   drop(): void {
     this.#connection?.destroy()
     this.#connection = undefined
