@@ -1,3 +1,5 @@
+import { GatheredBytes } from './gathered-bytes.ts'
+
 let patient: Promise<typeof fetch> | undefined
 
 /**
@@ -28,15 +30,13 @@ export async function boundedText(
   onText?: (text: string) => void,
 ): Promise<string | undefined> {
   const decoder = new TextDecoder()
-  let bytes = 0
-  let text = ''
+  const read = new GatheredBytes()
   for await (const chunk of body ?? []) {
-    bytes += chunk.byteLength
-    const piece = decoder.decode(chunk, { stream: true })
-    if (piece !== '') onText?.(piece)
+    const piece = onText === undefined ? '' : decoder.decode(chunk, { stream: true })
+    if (piece !== '') onText!(piece)
     // Leaving the loop cancels the rest of the body.
-    if (bytes > bytesMax) return undefined
-    text += piece
+    if (read.length + chunk.byteLength > bytesMax) return undefined
+    read.add(chunk)
   }
-  return text + decoder.decode()
+  return new TextDecoder().decode(read.bytes())
 }

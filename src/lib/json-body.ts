@@ -1,18 +1,25 @@
 import type { IncomingMessage } from 'node:http'
 import { CodedError } from './errors.ts'
+import { GatheredBytes } from './gathered-bytes.ts'
 import { type Json, readJson, utf8Text } from './json.ts'
 
-/** Reads a body of at most `bytesMax` bytes. @throws CodedError `BODY_TOO_LARGE` */
+/**
+ * Reads a body of at most `bytesMax` bytes, in whatever pieces it comes.
+ *
+ * @throws CodedError `BODY_TOO_LARGE`; the error of the connection
+ */
 export async function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let length = 0
+  const body = new GatheredBytes()
   // Keep the connection open, so that the client reads the error.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    length += chunk.length
-    if (length > bytesMax) throw new CodedError('BODY_TOO_LARGE', `the limit of a body is ${bytesMax} bytes`)
-    chunks.push(chunk)
+    if (body.length + chunk.length > bytesMax) throw bodyTooLarge(bytesMax)
+    body.add(chunk)
   }
-  return Buffer.concat(chunks)
+  return body.bytes()
+}
+
+export function bodyTooLarge(bytesMax: number): CodedError {
+  return new CodedError('BODY_TOO_LARGE', `the limit of a body is ${bytesMax} bytes`)
 }
 
 /** Parses a JSON body whose sender is not trusted, or says what is wrong with it. */

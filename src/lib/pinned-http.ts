@@ -4,6 +4,7 @@ import type { Client } from 'undici'
 import { bareHost } from './bare-host.ts'
 import { giveAddresses } from './checked-lookup.ts'
 import { CodedError } from './errors.ts'
+import { GatheredBytes } from './gathered-bytes.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /** Bytes of the headers of an answer: what Node and most servers take. */
@@ -115,17 +116,16 @@ async function send(client: Client, request: HttpRequest, signal: AbortSignal): 
     body: body ?? null,
     signal,
   })
-  const chunks: Buffer[] = []
-  let length = 0
+  const read = new GatheredBytes()
   let isCut = false
   for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-    length += chunk.length
-    isCut = length > bodyBytesMax
-    chunks.push(isCut ? chunk.subarray(0, chunk.length - (length - bodyBytesMax)) : chunk)
+    const room = bodyBytesMax - read.length
+    isCut = chunk.length > room
+    read.add(isCut ? chunk.subarray(0, room) : chunk)
     // Leaving the loop destroys the rest of the body.
     if (isCut) break
   }
-  return { status: answer.statusCode, headers: single(answer.headers), body: Buffer.concat(chunks), isCut }
+  return { status: answer.statusCode, headers: single(answer.headers), body: read.bytes(), isCut }
 }
 
 function single(headers: Record<string, string | string[] | undefined>): Record<string, string> {

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { GatheredBytes } from '../lib/gathered-bytes.ts'
 
 type HttpCall = {
   method: 'GET' | 'POST'
@@ -19,8 +20,8 @@ export function httpCall(dispatcher: Dispatcher, call: HttpCall, signal: AbortSi
   const { method, path, body, answerBytesMax } = call
   const headers = { ...call.headers, ...(body === null ? {} : { 'content-type': 'application/json' }) }
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let [status, length] = [0, 0]
+    const read = new GatheredBytes()
+    let status = 0
     let controller: Dispatcher.DispatchController | undefined
     // A request that waits for a connection has no controller yet, so reject it here.
     const aborted = () => {
@@ -40,13 +41,12 @@ export function httpCall(dispatcher: Dispatcher, call: HttpCall, signal: AbortSi
           status = statusCode
         },
         onResponseData(_controller, chunk) {
-          length += chunk.length
-          chunks.push(chunk)
-          if (length > answerBytesMax) controller?.abort(new Error(`the answer is longer than ${answerBytesMax} bytes`))
+          if (read.length + chunk.length <= answerBytesMax) read.add(chunk)
+          else controller?.abort(new Error(`the answer is longer than ${answerBytesMax} bytes`))
         },
         onResponseEnd() {
           ended()
-          resolve({ status, text: Buffer.concat(chunks).toString('utf8') })
+          resolve({ status, text: read.bytes().toString('utf8') })
         },
         onResponseError(_controller, error) {
           ended()

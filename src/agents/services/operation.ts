@@ -1,4 +1,5 @@
 import { reasonOf } from '../../lib/errors.ts'
+import { GatheredBytes } from '../../lib/gathered-bytes.ts'
 import { boundedText } from '../../lib/http.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Operation } from '../../schema/agent-service.ts'
@@ -67,14 +68,12 @@ async function resultOf(response: Response, bytesMax: number): Promise<string> {
     if (text === undefined) throw outputTooLarge(bytesMax)
     return text
   }
-  const chunks: Uint8Array[] = []
-  let bytes = 0
+  const read = new GatheredBytes()
   for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength
     // As base64, three bytes become four characters. Leaving the loop cancels the rest of the body.
-    if (bytes * 4 > bytesMax * 3) throw outputTooLarge(bytesMax)
-    chunks.push(chunk)
+    if ((read.length + chunk.byteLength) * 4 > bytesMax * 3) throw outputTooLarge(bytesMax)
+    read.add(chunk)
   }
   const shown = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/.test(type) ? type : 'application/octet-stream'
-  return `data:${shown};base64,${Buffer.concat(chunks).toString('base64')}`
+  return `data:${shown};base64,${read.bytes().toString('base64')}`
 }

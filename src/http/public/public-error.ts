@@ -1,6 +1,5 @@
 import { CodedError } from '../../lib/errors.ts'
 import type { Settlement } from '../../protocols/doors/door-sales.ts'
-import { BODY_BYTES_MAX } from '../../schema/limits.ts'
 
 /** The refusals of the public listener, and their status. */
 const statuses = {
@@ -71,11 +70,10 @@ export function rawPublicError(status: string, code: string, detail: string): st
 /** The refusal for a thrown error. Undefined for a fault of the node. */
 export function refusalOf(error: unknown): PublicError | undefined {
   if (error instanceof PublicError) return error
-  if (!(error instanceof Error) || error instanceof CodedError) return undefined
+  if (!(error instanceof Error)) return undefined
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new PublicError('BODY_TOO_LARGE', `the limit of a body is ${BODY_BYTES_MAX} bytes`)
-  }
+  if (code === 'BODY_TOO_LARGE') return new PublicError(code, error.message)
+  if (error instanceof CodedError) return undefined
   if (code === 'FST_ERR_MAX_PARAM_LENGTH') return new PublicError('NOT_FOUND', 'there is nothing at this path')
   const isTheirs = typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500
   return isTheirs ? new PublicError('INVALID_REQUEST', 'the request cannot be read') : undefined

@@ -7,6 +7,7 @@ import type { Meters } from '../../lib/meters.ts'
 import { BODY_BYTES_MAX } from '../../schema/limits.ts'
 import { AgentId } from '../../schema/primitives.ts'
 import type { RequestHandler } from '../server/listener.ts'
+import { wholeBody } from '../server/whole-body.ts'
 import type { AgentSale } from './agent-sale.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
@@ -68,7 +69,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
 
   const app = fastify(optionsOf((handler) => deps.adopt(limited(handler)), sendError))
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addContentTypeParser('*', wholeBody)
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(baseHeaders)
     if (stopping)

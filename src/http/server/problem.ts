@@ -131,9 +131,7 @@ export type ProblemCode = keyof typeof problems
 const fastifyProblems: Record<string, [ProblemCode, string]> = {
   FST_ERR_CTP_INVALID_JSON_BODY: ['MALFORMED_JSON', 'the body cannot be parsed, or holds a key such as __proto__'],
   FST_ERR_CTP_EMPTY_JSON_BODY: ['MALFORMED_JSON', 'the body is empty: send a JSON object'],
-  FST_ERR_CTP_BODY_TOO_LARGE: ['BODY_TOO_LARGE', 'the body is longer than this operation allows'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['UNSUPPORTED_MEDIA_TYPE', 'send the body as Content-Type: application/json'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['INVALID_REQUEST', 'the body is not as long as Content-Length says'],
   FST_ERR_BAD_URL: ['INVALID_REQUEST', 'the path holds a malformed percent escape'],
   FST_ERR_MAX_PARAM_LENGTH: ['URI_TOO_LONG', 'an identifier in the path is too long'],
 }

@@ -15,6 +15,7 @@ import { mountRoutes, refusal } from './mount-routes.ts'
 import { HttpError, problemFor } from './problem.ts'
 import { RunningRequests } from './running.ts'
 import type { Guard } from './security.ts'
+import { wholeBody } from './whole-body.ts'
 
 /** Characters of an id in a path. DIDs and hashes, the longest ids, have fewer than 100. */
 const PARAM_LENGTH_MAX = 256
@@ -174,16 +175,17 @@ function normalize(request: IncomingMessage): string {
 function parseJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+    const body = await wholeBody(request, payload)
     // Some clients send a media type without a body, for example with DELETE.
-    if (body.length === 0 && rowOf(request)?.body === undefined) done(null)
+    if (body.length === 0 && rowOf(request)?.body === undefined) return undefined
     // Refuse invalid UTF-8, because replacement characters would change the task that a buyer pays for.
-    else {
-      const text = utf8Text(body)
-      const excess = text === undefined ? 'is not valid UTF-8' : excessOf(text)
-      if (excess === undefined) parseJson(request, text!, done)
-      else done(new HttpError('MALFORMED_JSON', `the body ${excess}`))
-    }
+    const text = utf8Text(body)
+    const excess = text === undefined ? 'is not valid UTF-8' : excessOf(text)
+    if (excess !== undefined) throw new HttpError('MALFORMED_JSON', `the body ${excess}`)
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    parseJson(request, text!, (error, json) => (error ? reject(error) : resolve(json)))
+    return promise
   })
 }
 
@@ -203,7 +205,7 @@ function notUsed(): never {
 
 /** States the operation's own limit if a body was too long. */
 function tooLarge(error: unknown, row: Operation | undefined): unknown {
-  if (!(error instanceof Error) || !('code' in error) || error.code !== 'FST_ERR_CTP_BODY_TOO_LARGE') return error
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'BODY_TOO_LARGE') return error
   if (row?.errors.includes('INPUT_TOO_LARGE')) {
     const limits = `the limit of a body is ${BODY_BYTES_MAX} bytes, and of its task ${TASK_BYTES_MAX}`
     return new HttpError('INPUT_TOO_LARGE', limits)

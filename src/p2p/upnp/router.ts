@@ -2,6 +2,7 @@
 
 import { type RequestOptions, request } from 'node:http'
 import { CodedError } from '../../lib/errors.ts'
+import { GatheredBytes } from '../../lib/gathered-bytes.ts'
 
 /**
  * The services that forward ports, the best first: WANIPConnection in both versions, then the service of routers that
@@ -156,16 +157,14 @@ async function exchange(
   const limit = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS_MAX)])
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: string; localHost: string }>()
   const call = request(url, { ...options, agent: false, signal: limit }, (response) => {
-    const chunks: Buffer[] = []
-    let size = 0
+    const read = new GatheredBytes()
     response.on('error', reject).on('data', (chunk: Buffer) => {
-      chunks.push(chunk)
-      size += chunk.length
-      if (size > BODY_BYTES_MAX) call.destroy(new Error('the answer of the router is too long'))
+      read.add(chunk)
+      if (read.length > BODY_BYTES_MAX) call.destroy(new Error('the answer of the router is too long'))
     })
     const localHost = response.socket.localAddress ?? ''
     response.on('end', () => {
-      resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString(), localHost })
+      resolve({ status: response.statusCode ?? 0, body: read.bytes().toString(), localHost })
     })
   })
   // Node reports some ends not as errors, for example when the other side switches to another protocol.

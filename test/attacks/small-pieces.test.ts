@@ -1,0 +1,147 @@
+/** T7: a body that comes in pieces of one byte. Each piece is an object of some 200 bytes, if it is kept as it came. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import type { FastifyReply } from 'fastify'
+import { afterEach, expect, test } from 'vitest'
+import type { AgentSale } from '../../src/http/public/agent-sale.ts'
+import { createSiteReader } from '../../src/http/public/client-site.ts'
+import { PublicLimits, publicLimits } from '../../src/http/public/public-limits.ts'
+import { createPublicListener } from '../../src/http/public/public-listener.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { createGuardedRequest } from '../../src/lib/guarded-request.ts'
+import { readBytes } from '../../src/lib/json-body.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { Meters } from '../../src/lib/meters.ts'
+import { pinnedHttp } from '../../src/lib/pinned-http.ts'
+import { fakeServer } from '../support/fake-api.ts'
+import { heldDuring } from '../support/held-memory.ts'
+
+const PIECES = 500_000
+const PIECES_AT_ONCE = 5_000
+const HELD_MAX = 30 * 1024 * 1024
+const LAST = '0\r\n\r\n'
+const piece = (byte: string) => `1\r\n${byte}\r\n`.repeat(PIECES_AT_ONCE)
+const signal = () => AbortSignal.timeout(60_000)
+let closing: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+test('the public listener holds the bytes of a body, and not its pieces', async () => {
+  let sold = 0
+  const agentSale = {
+    find: () => ({}),
+    answerEarly: () => false,
+    sell: async (_asked: unknown, { bytes }: { bytes: Buffer }, reply: FastifyReply) => {
+      sold = bytes.length
+      reply.send('{}')
+      return 'result'
+    },
+  } as unknown as AgentSale
+  const listener = createPublicListener(
+    { host: '127.0.0.1', port: 0, url: undefined, drainMs: 0 },
+    {
+      ...{ logger: silentLogger, meters: new Meters(), agentSale, index: () => ({}), openApi: () => ({}) },
+      doorSales: { idle: async () => {}, abort: () => {} },
+      limits: new PublicLimits(publicLimits, { clock: systemClock }),
+      sites: createSiteReader([]),
+    },
+  )
+  await listener.start()
+  closing.push(() => listener.stop())
+  const port = Number(new URL(listener.url).port)
+  expect(await heldDuring(() => sendPieces(port, `/x402/${'a'.repeat(32)}`))).toBeLessThan(HELD_MAX)
+  expect(sold).toBe(PIECES)
+})
+
+test('the API of the operator holds the bytes of a body, and not its pieces', async () => {
+  const { app } = fakeServer()
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  closing.push(() => app.close())
+  const { port } = app.server.address() as AddressInfo
+  let answer = ''
+  expect(await heldDuring(async () => (answer = await sendPieces(port, '/execute')))).toBeLessThan(HELD_MAX)
+  expect(answer).toContain('"MALFORMED_JSON"')
+})
+
+test('what MCP, A2A and the OpenAI door read holds the bytes of a body, and not its pieces', async () => {
+  let read = 0
+  const port = await serve(async (request, response) => {
+    read = (await readBytes(request, PIECES)).length
+    response.end()
+  })
+  expect(await heldDuring(() => sendPieces(port, '/'))).toBeLessThan(HELD_MAX)
+  expect(read).toBe(PIECES)
+})
+
+test('a body beyond the limit is refused at the piece that crosses it', async () => {
+  const port = await serve(async (request, response) => {
+    const refusal = await readBytes(request, PIECES - 1).catch((error: unknown) => error)
+    response.end(String((refusal as { code?: string }).code))
+  })
+  expect(await sendPieces(port, '/')).toContain('BODY_TOO_LARGE')
+})
+
+test('the result of a seller that is only a URL is held by its bytes', async () => {
+  const port = await serve((_request, response) => answerPieces(response))
+  const http = await pinnedHttp(`http://127.0.0.1:${port}`, { reach: 'private' }, signal())
+  closing.push(() => http.close())
+  let length = 0
+  const buy = async () => {
+    const request = { method: 'GET', path: '/', headers: {}, bodyBytesMax: PIECES }
+    length = (await http.send(request, signal())).body.length
+  }
+  expect(await heldDuring(buy)).toBeLessThan(HELD_MAX)
+  expect(length).toBe(PIECES)
+})
+
+test('the answer of a catalog is held by its bytes', async () => {
+  const port = await serve((_request, response) => answerPieces(response))
+  const request = createGuardedRequest({ publicOnly: false })
+  let text = ''
+  const ask = async () => {
+    const asked = { method: 'GET' as const, headers: {}, signal: signal(), bytesMax: PIECES }
+    text = (await request(`http://127.0.0.1:${port}/`, asked)).text
+  }
+  expect(await heldDuring(ask)).toBeLessThan(HELD_MAX)
+  expect(text).toBe('a'.repeat(PIECES))
+})
+
+async function serve(answer: (request: IncomingMessage, response: ServerResponse) => unknown): Promise<number> {
+  const server: Server = createServer(answer)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(() => server.close())
+  return (server.address() as AddressInfo).port
+}
+
+/** Sends a body piece by piece, and gives the answer as it came. */
+function sendPieces(port: number, path: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const socket = connect(port, '127.0.0.1')
+  closing.push(() => socket.destroy())
+  let answer = ''
+  socket.on('data', (bytes) => {
+    answer += bytes
+  })
+  socket.once('close', () => resolve(answer)).once('error', reject)
+  const headers = 'Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked'
+  socket.write(`POST ${path} HTTP/1.1\r\n${headers}\r\n\r\n`)
+  let left = PIECES
+  const more = () => {
+    while (left > 0) {
+      left -= PIECES_AT_ONCE
+      if (!socket.write(piece('a'))) return void socket.once('drain', more)
+    }
+    socket.write(LAST)
+  }
+  more()
+  return promise
+}
+
+function answerPieces(response: ServerResponse): void {
+  const { socket } = response
+  socket!.write('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n')
+  for (let left = PIECES; left > 0; left -= PIECES_AT_ONCE) socket!.write(piece('a'))
+  socket!.end(LAST)
+}

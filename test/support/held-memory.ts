@@ -1,0 +1,25 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+const LOOK_MS = 25
+
+/** The most that was in use in the heap during some work beyond what was before it, in bytes. Garbage does not count. */
+export async function heldDuring(work: () => Promise<unknown>): Promise<number> {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const held = () => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const before = held()
+  let most = before
+  const timer = setInterval(() => {
+    most = Math.max(most, held())
+  }, LOOK_MS)
+  try {
+    await work()
+  } finally {
+    clearInterval(timer)
+  }
+  return most - before
+}
