@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestOptions } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { UnixMs } from './clock.ts'
 import { reasonOf } from './errors.ts'
+import { fewPreliminaryAnswers } from './preliminary-answers.ts'
 
 export type GlanceOptions = {
   method: 'GET' | 'POST'
@@ -37,11 +38,12 @@ export async function glance(url: URL, options: GlanceOptions): Promise<Glance> 
   const { body = '', headers, method, lookup, ca, signal } = options
   const isTls = url.protocol === 'https:'
   const { request } = isTls ? process.getBuiltinModule('node:https') : process.getBuiltinModule('node:http')
+  const few = fewPreliminaryAnswers(signal)
   let stage: 'connecting' | 'securing' | 'asking' = 'connecting'
   try {
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const asked = request(url, {
-        ...{ method, signal, agent: false, maxHeaderSize: HEAD_BYTES_MAX, ca, ...(lookup !== undefined && { lookup }) },
+        ...{ method, signal: few.signal, agent: false, maxHeaderSize: HEAD_BYTES_MAX, ca, ...(lookup !== undefined && { lookup }) },
         headers: { ...headers, ...(method === 'POST' && { 'content-length': String(Buffer.byteLength(body)) }) },
       })
       asked.on('socket', (socket) => {
@@ -52,6 +54,7 @@ export async function glance(url: URL, options: GlanceOptions): Promise<Glance> 
           stage = 'asking'
         })
       })
+      asked.on('information', few.onInfo)
       asked.once('response', resolve)
       asked.once('error', reject)
       asked.end(body)
@@ -61,7 +64,7 @@ export async function glance(url: URL, options: GlanceOptions): Promise<Glance> 
     return { kind: 'answered', status: answer.statusCode!, headers: answer.headers, body: text, certificateEndsAt }
   } catch (error) {
     if (signal.aborted) return { kind: 'unreachable', reason: 'no answer in time' }
-    return { kind: (stage as string) === 'securing' ? 'tls' : 'unreachable', reason: reasonOf(error) }
+    return { kind: (stage as string) === 'securing' ? 'tls' : 'unreachable', reason: reasonOf(few.signal.aborted ? few.signal.reason : error) }
   }
 }
 

@@ -1,5 +1,6 @@
 import { CodedError } from './errors.ts'
 import { boundedText } from './http.ts'
+import { fewPreliminaryAnswers } from './preliminary-answers.ts'
 import { loadDispatcher, refusePrivate } from './public-dispatcher.ts'
 
 type Asked = {
@@ -37,8 +38,8 @@ async function load(reach: { publicOnly: boolean }): Promise<GuardedRequest> {
     const answer = await request(url, {
       method,
       headers: plain,
-      signal,
       dispatcher,
+      ...fewPreliminaryAnswers(signal),
       ...(body !== undefined && { body }),
     })
     const tooLarge = () => new CodedError('ANSWER_TOO_LARGE', `the answer has more than ${bytesMax} bytes`)

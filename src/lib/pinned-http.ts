@@ -5,6 +5,7 @@ import { bareHost } from './bare-host.ts'
 import { giveAddresses } from './checked-lookup.ts'
 import { CodedError } from './errors.ts'
 import { GatheredBytes } from './gathered-bytes.ts'
+import { fewPreliminaryAnswers } from './preliminary-answers.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /** Bytes of the headers of an answer: what Node and most servers take. */
@@ -114,7 +115,7 @@ async function send(client: Client, request: HttpRequest, signal: AbortSignal): 
     path,
     headers,
     body: body ?? null,
-    signal,
+    ...fewPreliminaryAnswers(signal),
   })
   const read = new GatheredBytes()
   let isCut = false

@@ -1,3 +1,4 @@
+import { fewPreliminaryAnswers } from './preliminary-answers.ts'
 import { loadDispatcher, refusePrivate } from './public-dispatcher.ts'
 
 type PostRequest = { headers: Record<string, string>; body: string; signal: AbortSignal }
@@ -24,7 +25,7 @@ export function createPost(reach: { publicOnly: boolean }): Post {
 async function load(reach: { publicOnly: boolean }) {
   const [{ request }, dispatcher] = await Promise.all([import('undici'), loadDispatcher(reach)])
   return async (url: string, { headers, body, signal }: PostRequest) => {
-    const answer = await request(url, { method: 'POST', headers, body, signal, dispatcher })
+    const answer = await request(url, { method: 'POST', headers, body, dispatcher, ...fewPreliminaryAnswers(signal) })
     await answer.body.dump({ limit: ANSWER_BYTES_MAX, signal })
     return answer.statusCode
   }

@@ -1,4 +1,4 @@
-/** T7: a body that comes in pieces of one byte. Each piece is an object of some 200 bytes, if it is kept as it came. */
+/** T7: bodies in very small pieces. Each piece is an object of some 200 bytes, if it is kept as it came. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import type { FastifyReply } from 'fastify'
@@ -16,12 +16,17 @@ import { pinnedHttp } from '../../src/lib/pinned-http.ts'
 import { fakeServer } from '../support/fake-api.ts'
 import { heldDuring } from '../support/held-memory.ts'
 
-const PIECES = 500_000
-const PIECES_AT_ONCE = 5_000
-const HELD_MAX = 30 * 1024 * 1024
+/** Of an answer: pieces of one byte. */
+const ANSWER_BYTES = 500_000
+/** Of a request: about as small as many pieces may be. */
+const PIECES = 200_000
+const PIECE_BYTES = 40
+const AT_ONCE = 5_000
+const HELD_MAX = 20 * 1024 * 1024
 const LAST = '0\r\n\r\n'
-const piece = (byte: string) => `1\r\n${byte}\r\n`.repeat(PIECES_AT_ONCE)
+const pieces = (bytes: number) => `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`.repeat(AT_ONCE)
 const signal = () => AbortSignal.timeout(60_000)
+const TOO_SMALL = 'thousands of small pieces'
 let closing: (() => unknown)[] = []
 
 afterEach(async () => {
@@ -51,8 +56,11 @@ test('the public listener holds the bytes of a body, and not its pieces', async 
   await listener.start()
   closing.push(() => listener.stop())
   const port = Number(new URL(listener.url).port)
-  expect(await heldDuring(() => sendPieces(port, `/x402/${'a'.repeat(32)}`))).toBeLessThan(HELD_MAX)
-  expect(sold).toBe(PIECES)
+  const path = `/x402/${'a'.repeat(32)}`
+  expect(await heldDuring(() => sendPieces(port, path))).toBeLessThan(HELD_MAX)
+  expect(sold).toBe(PIECES * PIECE_BYTES)
+  expect(await sendPieces(port, path, { bytes: 1 })).toContain(TOO_SMALL)
+  expect(sold).toBe(PIECES * PIECE_BYTES)
 })
 
 test('the API of the operator holds the bytes of a body, and not its pieces', async () => {
@@ -63,21 +71,34 @@ test('the API of the operator holds the bytes of a body, and not its pieces', as
   let answer = ''
   expect(await heldDuring(async () => (answer = await sendPieces(port, '/execute')))).toBeLessThan(HELD_MAX)
   expect(answer).toContain('"MALFORMED_JSON"')
+  expect(await sendPieces(port, '/execute', { bytes: 1 })).toContain(TOO_SMALL)
 })
 
 test('what MCP, A2A and the OpenAI door read holds the bytes of a body, and not its pieces', async () => {
   let read = 0
   const port = await serve(async (request, response) => {
-    read = (await readBytes(request, PIECES)).length
+    read = (await readBytes(request, PIECES * PIECE_BYTES)).length
     response.end()
   })
   expect(await heldDuring(() => sendPieces(port, '/'))).toBeLessThan(HELD_MAX)
-  expect(read).toBe(PIECES)
+  expect(read).toBe(PIECES * PIECE_BYTES)
+})
+
+test.each([
+  ['in many small pieces', { bytes: 30 }, TOO_SMALL],
+  ['in some small pieces', { bytes: 1, count: 1_000 }, 'read 1000'],
+  ['in many pieces that are large enough', { count: 10_000 }, `read ${10_000 * PIECE_BYTES}`],
+])('a body %s', async (_how, sending, answer) => {
+  const port = await serve(async (request, response) => {
+    const read = await readBytes(request, PIECES * PIECE_BYTES).catch((error: Error) => error)
+    response.end(read instanceof Error ? read.message : `read ${read.length}`)
+  })
+  expect(await sendPieces(port, '/', sending)).toContain(answer)
 })
 
 test('a body beyond the limit is refused at the piece that crosses it', async () => {
   const port = await serve(async (request, response) => {
-    const refusal = await readBytes(request, PIECES - 1).catch((error: unknown) => error)
+    const refusal = await readBytes(request, PIECES * PIECE_BYTES - 1).catch((error: unknown) => error)
     response.end(String((refusal as { code?: string }).code))
   })
   expect(await sendPieces(port, '/')).toContain('BODY_TOO_LARGE')
@@ -89,11 +110,11 @@ test('the result of a seller that is only a URL is held by its bytes', async () 
   closing.push(() => http.close())
   let length = 0
   const buy = async () => {
-    const request = { method: 'GET', path: '/', headers: {}, bodyBytesMax: PIECES }
+    const request = { method: 'GET', path: '/', headers: {}, bodyBytesMax: ANSWER_BYTES }
     length = (await http.send(request, signal())).body.length
   }
   expect(await heldDuring(buy)).toBeLessThan(HELD_MAX)
-  expect(length).toBe(PIECES)
+  expect(length).toBe(ANSWER_BYTES)
 })
 
 test('the answer of a catalog is held by its bytes', async () => {
@@ -101,11 +122,11 @@ test('the answer of a catalog is held by its bytes', async () => {
   const request = createGuardedRequest({ publicOnly: false })
   let text = ''
   const ask = async () => {
-    const asked = { method: 'GET' as const, headers: {}, signal: signal(), bytesMax: PIECES }
+    const asked = { method: 'GET' as const, headers: {}, signal: signal(), bytesMax: ANSWER_BYTES }
     text = (await request(`http://127.0.0.1:${port}/`, asked)).text
   }
   expect(await heldDuring(ask)).toBeLessThan(HELD_MAX)
-  expect(text).toBe('a'.repeat(PIECES))
+  expect(text).toBe('a'.repeat(ANSWER_BYTES))
 })
 
 async function serve(answer: (request: IncomingMessage, response: ServerResponse) => unknown): Promise<number> {
@@ -116,22 +137,24 @@ async function serve(answer: (request: IncomingMessage, response: ServerResponse
 }
 
 /** Sends a body piece by piece, and gives the answer as it came. */
-function sendPieces(port: number, path: string): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>()
+function sendPieces(port: number, path: string, { bytes = PIECE_BYTES, count = PIECES } = {}): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>()
   const socket = connect(port, '127.0.0.1')
   closing.push(() => socket.destroy())
   let answer = ''
   socket.on('data', (bytes) => {
     answer += bytes
   })
-  socket.once('close', () => resolve(answer)).once('error', reject)
+  // A refusal may come before all is sent.
+  socket.on('error', () => {}).once('close', () => resolve(answer))
   const headers = 'Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked'
   socket.write(`POST ${path} HTTP/1.1\r\n${headers}\r\n\r\n`)
-  let left = PIECES
+  const some = pieces(bytes).slice(0, count < AT_ONCE ? count * (bytes + 4 + bytes.toString(16).length) : undefined)
+  let left = count
   const more = () => {
     while (left > 0) {
-      left -= PIECES_AT_ONCE
-      if (!socket.write(piece('a'))) return void socket.once('drain', more)
+      left -= AT_ONCE
+      if (!socket.write(some)) return void socket.once('drain', more)
     }
     socket.write(LAST)
   }
@@ -142,6 +165,6 @@ function sendPieces(port: number, path: string): Promise<string> {
 function answerPieces(response: ServerResponse): void {
   const { socket } = response
   socket!.write('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n')
-  for (let left = PIECES; left > 0; left -= PIECES_AT_ONCE) socket!.write(piece('a'))
+  for (let left = ANSWER_BYTES; left > 0; left -= AT_ONCE) socket!.write(pieces(1))
   socket!.end(LAST)
 }

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-const LOOK_MS = 25
+const LOOK_MS = 100
 
 /** The most that was in use in the heap during some work beyond what was before it, in bytes. Garbage does not count. */
 export async function heldDuring(work: () => Promise<unknown>): Promise<number> {

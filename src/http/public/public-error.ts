@@ -72,7 +72,7 @@ export function refusalOf(error: unknown): PublicError | undefined {
   if (error instanceof PublicError) return error
   if (!(error instanceof Error)) return undefined
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
-  if (code === 'BODY_TOO_LARGE') return new PublicError(code, error.message)
+  if (code === 'BODY_TOO_LARGE' || code === 'INVALID_REQUEST') return new PublicError(code, error.message)
   if (error instanceof CodedError) return undefined
   if (code === 'FST_ERR_MAX_PARAM_LENGTH') return new PublicError('NOT_FOUND', 'there is nothing at this path')
   const isTheirs = typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500
