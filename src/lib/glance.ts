@@ -43,7 +43,14 @@ export async function glance(url: URL, options: GlanceOptions): Promise<Glance> 
   try {
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const asked = request(url, {
-        ...{ method, signal: few.signal, agent: false, maxHeaderSize: HEAD_BYTES_MAX, ca, ...(lookup !== undefined && { lookup }) },
+        ...{
+          method,
+          signal: few.signal,
+          agent: false,
+          maxHeaderSize: HEAD_BYTES_MAX,
+          ca,
+          ...(lookup !== undefined && { lookup }),
+        },
         headers: { ...headers, ...(method === 'POST' && { 'content-length': String(Buffer.byteLength(body)) }) },
       })
       asked.on('socket', (socket) => {
@@ -64,7 +71,10 @@ export async function glance(url: URL, options: GlanceOptions): Promise<Glance> 
     return { kind: 'answered', status: answer.statusCode!, headers: answer.headers, body: text, certificateEndsAt }
   } catch (error) {
     if (signal.aborted) return { kind: 'unreachable', reason: 'no answer in time' }
-    return { kind: (stage as string) === 'securing' ? 'tls' : 'unreachable', reason: reasonOf(few.signal.aborted ? few.signal.reason : error) }
+    return {
+      kind: (stage as string) === 'securing' ? 'tls' : 'unreachable',
+      reason: reasonOf(few.signal.aborted ? few.signal.reason : error),
+    }
   }
 }
 

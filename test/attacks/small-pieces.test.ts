@@ -27,7 +27,7 @@ const LAST = '0\r\n\r\n'
 const pieces = (bytes: number) => `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`.repeat(AT_ONCE)
 const signal = () => AbortSignal.timeout(60_000)
 const TOO_SMALL = 'thousands of small pieces'
-let closing: (() => unknown)[] = []
+const closing: (() => unknown)[] = []
 
 afterEach(async () => {
   for (const close of closing.splice(0)) await close()
@@ -164,7 +164,9 @@ function sendPieces(port: number, path: string, { bytes = PIECE_BYTES, count = P
 
 function answerPieces(response: ServerResponse): void {
   const { socket } = response
-  socket!.write('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n')
+  socket!.write(
+    'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n',
+  )
   for (let left = ANSWER_BYTES; left > 0; left -= AT_ONCE) socket!.write(pieces(1))
   socket!.end(LAST)
 }

@@ -20,6 +20,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { X402_EXTENSION } from '../../src/schema/a2a.ts'
+import { TASK_BYTES_MAX } from '../../src/schema/limits.ts'
 import { a2aClient, send as a2aMessage, asTask, resultOf, stateOf } from '../support/a2a-client.ts'
 import { send, sendTask, termsAt } from '../support/public-seller.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
@@ -206,6 +207,22 @@ test.each([
   const [answer] = (await once(asked, 'response')) as [IncomingMessage]
   answer.resume()
   expect(answer.statusCode).toBeLessThan(500)
+})
+
+test.each([
+  ['a lone surrogate', '\ud800', /lone surrogate/],
+  ['more bytes than a task may have', 'x'.repeat(TASK_BYTES_MAX + 1), /the limit is/],
+])('D53 a task that no other door takes is refused before it is paid for or runs: %s', async (_what, task, reason) => {
+  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+  const had = runs.length
+  const free = seller.node.listings().find(({ name }) => name === 'free')!
+  for (const name of [toolName(), `free_${free.id.slice(0, 8)}`]) {
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: { task } } }
+    const { text } = await send(`${seller.publicUrl}/mcp`, { headers, body: JSON.stringify(call) })
+    expect(text).toContain('"isError":true')
+    expect(text).toMatch(reason)
+  }
+  expect(runs.length).toBe(had)
 })
 
 test('T31 a batch of calls does not pass the limits of requests: one message is answered at a time', async () => {
