@@ -171,6 +171,7 @@ function errorOf(
   if (kind === 'pending') return ['SETTLEMENT_UNKNOWN', reason, { settlement: 'unknown' }]
   if (kind === 'failed') return ['AGENT_FAILED', reason, { settlement: answer.settlement }]
   if (kind === 'gone') return ['RESULT_GONE', reason, { settlement: answer.settlement }]
-  const codes = { busy: 'BUSY', limited: 'TOO_MANY_REQUESTS', unknown: 'NOT_FOUND' }
-  return [codes[kind], reason, { settlement: 'none' }]
+  if (kind === 'unknown') return ['NOT_FOUND', reason, { settlement: 'none' }]
+  const { settlement } = answer
+  return [kind === 'busy' ? 'BUSY' : 'TOO_MANY_REQUESTS', reason, { settlement }]
 }

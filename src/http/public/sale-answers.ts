@@ -28,8 +28,8 @@ export function sendResult(output: string, form: TaskForm, reply: FastifyReply):
   else reply.type('application/json').send(JSON.stringify({ result: output }))
 }
 
-export function busy(reason: string): PublicError {
-  return new PublicError('BUSY', reason, { settlement: 'none', retryAfterSeconds: RETRY_SECONDS.busy })
+export function busy(reason: string, settlement: Settlement = 'none'): PublicError {
+  return new PublicError('BUSY', reason, { settlement, retryAfterSeconds: RETRY_SECONDS.busy })
 }
 
 export function errorOf(answer: Exclude<DoorRefusal, { kind: 'refused' | 'unsettled' }>): PublicError {
@@ -48,14 +48,22 @@ export function errorOf(answer: Exclude<DoorRefusal, { kind: 'refused' | 'unsett
     case 'gone':
       return new PublicError('RESULT_GONE', reason, { settlement: answer.settlement })
     case 'busy':
-      return busy(`${reason}; nothing was charged: the same payment may be sent again`)
+      return busy(waitText(reason, answer.settlement), answer.settlement)
     case 'limited': {
-      const retryAfterSeconds = RETRY_SECONDS.limited
-      return new PublicError('TOO_MANY_REQUESTS', reason, { settlement: 'none', retryAfterSeconds })
+      const { settlement } = answer
+      const more = { settlement, retryAfterSeconds: RETRY_SECONDS.limited }
+      return new PublicError('TOO_MANY_REQUESTS', waitText(reason, settlement), more)
     }
     case 'unknown':
       return new PublicError('NOT_FOUND', reason, { settlement: 'none' })
   }
+}
+
+/** A payment that was claimed before may have settled: its buyer must not sign another because it has to wait. */
+function waitText(reason: string, settlement: Settlement): string {
+  if (settlement === 'none') return `${reason}; nothing was charged: the same payment may be sent again`
+  const state = settlement === 'settled' ? 'is settled' : 'may settle yet'
+  return `${reason}; the payment ${state}: send the same request with the same payment again later`
 }
 
 function failedText(reason: string, settlement: Settlement): string {

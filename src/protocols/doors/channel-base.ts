@@ -45,7 +45,7 @@ export function keptOpen(open: OpenChannel, ceiling: bigint, now: UnixMs): strin
 
 export const RESEND = 'Sign nothing new: send the same request with the same payment again'
 
-type Unstored = { kind: 'pending' | 'busy'; reason: string }
+type Unstored = { kind: 'pending'; reason: string } | { kind: 'busy'; reason: string; settlement: 'none' }
 
 /**
  * The answer to a request while the ledger cannot store ended calls of its channel, for example on a full disk. The sums of
@@ -59,7 +59,8 @@ export function unstored(
   if (running.has(id)) return { kind: 'pending', reason: `this call was run, and cannot be stored yet. ${RESEND}` }
   return {
     kind: 'busy',
-    reason: 'this seller cannot store calls on this channel now: nothing was charged for this one',
+    reason: 'this seller cannot store calls on this channel now',
+    settlement: 'none',
   }
 }
 

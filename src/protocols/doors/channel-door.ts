@@ -95,7 +95,7 @@ export class ChannelDoor {
     // A voucher that the chain shows has limits of its own, so that others cannot use up the limits of its payer.
     const isPublic = isShown(channels.owned(channelId), voucher.maxClaimableAmount)
     const { places, rates } = isPublic ? this.#ofAnybody : this.#ofPayer
-    if (this.#open >= OPEN_MAX) return { kind: 'busy', reason: 'this seller answers too many paid requests now' }
+    if (this.#open >= OPEN_MAX) return busy('this seller answers too many paid requests now')
     const place = places.take(channelId)
     if (!(place instanceof Hold)) return tooMany()
     using _place = place
@@ -167,7 +167,7 @@ export class ChannelDoor {
     const counted = { total: 0n, seq: 0 }
     await channels.know({ peerId: caller.peerId, payment: { config, voucher, counted } }, caller.signal)
     const open = channels.owned(channelId)
-    if (open === undefined) return { kind: 'busy', reason: 'this channel moves to another process of this seller' }
+    if (open === undefined) return busy('this channel moves to another process of this seller')
     const base = baseOf(open, voucher.maxClaimableAmount, price)
     if (base === undefined) return await this.#mismatch(open, call)
     const payment = { config, voucher, counted: base, asked: price }
@@ -226,7 +226,7 @@ export class ChannelDoor {
     const payment = { config, voucher, counted: { total: 0n, seq: 0 } }
     await channels.know({ peerId: caller.peerId, payment }, caller.signal)
     const open = channels.owned(channelId)
-    if (open === undefined) return { kind: 'busy', reason: 'this channel moves to another process of this seller' }
+    if (open === undefined) return busy('this channel moves to another process of this seller')
     if (voucher.maxClaimableAmount !== open.channel.charged) return this.#correct(open, MISMATCH)
     if (open.channel.onChain.balance <= open.channel.charged) return refused(`${ERROR}refund_no_balance`)
     const kept = keptOpen(open, voucher.maxClaimableAmount, this.#deps.clock.now())
@@ -260,7 +260,7 @@ export class ChannelDoor {
   #failure({ id, channelId, payload }: DoorCall, thrown: unknown): ChannelAnswer {
     const error = asKnown(thrown)
     if (!(error instanceof PeerError)) {
-      if (this.#stopping.signal.aborted) return { kind: 'busy', reason: 'this seller stops' }
+      if (this.#stopping.signal.aborted) return busy('this seller stops')
       const isAway = isLedgerAway(error)
       this.#deps.logger[isAway ? 'warn' : 'error'](
         { err: error, payment_id: id },
@@ -269,7 +269,7 @@ export class ChannelDoor {
       return { kind: 'pending', reason: `this seller failed before it knew what became of the call. ${RESEND}` }
     }
     const { code, message, channel: statement } = error
-    if (code === 'OVERLOADED' || statement?.reason === 'elsewhere') return { kind: 'busy', reason: message }
+    if (code === 'OVERLOADED' || statement?.reason === 'elsewhere') return busy(message)
     if (code === 'EXECUTION_FAILED') return { kind: 'failed', reason: message, settlement: 'none' }
     if (code === 'UNKNOWN_RESOURCE') return { kind: 'gone', reason: message, settlement: 'settled' }
     const open = this.#deps.channels.owned(channelId)
@@ -289,6 +289,10 @@ function refused(reason: string): ChannelAnswer {
   return { kind: 'refused', reason }
 }
 
+function busy(reason: string): ChannelAnswer {
+  return { kind: 'busy', reason, settlement: 'none' }
+}
+
 function tooMany(): ChannelAnswer {
-  return { kind: 'limited', reason: 'too many requests on this channel: nothing was charged for this one' }
+  return { kind: 'limited', reason: 'too many requests on this channel', settlement: 'none' }
 }

@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from 'vitest'
 import { agentId, signed } from '../../../test/support/payments.ts'
 import { TestSeller } from '../../../test/support/x402-seller.ts'
+import { Hold } from '../../lib/hold.ts'
 import { DoorSales } from './door-sales.ts'
+import type { PayerLimits } from './payer-limits.ts'
 
 let seller: TestSeller
 afterEach(() => seller.stop())
@@ -48,4 +50,34 @@ test('each sale has a caller of its own, and their names rise with time', async 
   expect(new Set(callers).size).toBe(10)
   expect(callers.every((caller) => caller.startsWith('http:'))).toBe(true)
   expect(callers).toEqual(callers.toSorted())
+})
+
+test('D45 who asks again for work that was paid for, and must wait, is told that it was paid for', async () => {
+  seller = await new TestSeller().start()
+  const sales = new DoorSales(seller.deps)
+  seller.work = async () => {
+    throw new Error('fails each time')
+  }
+  const { envelope } = signed(seller.clock.now())
+  const request = { door: 'http' as const, agentId, input: 'work', payment: envelope, boundTo: Buffer.from('') }
+  const sell = () => sales.sell({ ...request, isUpfront: true })
+  for (let run = 0; run < 5; run++) expect(await sell()).toMatchObject({ kind: 'failed', settlement: 'settled' })
+  expect(await sell()).toMatchObject({ kind: 'busy', settlement: 'settled' })
+  expect(seller.runs).toHaveLength(5)
+})
+
+test('who asks too often for work that was paid for is told that it was paid for', async () => {
+  seller = await new TestSeller().start()
+  const payers = { enter: (): string | Disposable => new Hold(() => {}) }
+  const sales = new DoorSales(seller.deps, payers as unknown as PayerLimits)
+  const { envelope } = signed(seller.clock.now())
+  const request = { door: 'http' as const, agentId, input: 'work', payment: envelope, boundTo: Buffer.from('') }
+  expect(await sales.sell(request)).toMatchObject({ kind: 'result' })
+  payers.enter = () => 'too often'
+  expect(await sales.sell(request)).toMatchObject({
+    kind: 'limited',
+    settlement: expect.stringMatching(/settled|unknown/),
+  })
+  const another = { ...request, payment: signed(seller.clock.now()).envelope }
+  expect(await sales.sell(another)).toMatchObject({ kind: 'limited', settlement: 'none' })
 })

@@ -54,8 +54,8 @@ export type DoorAnswer =
   | { kind: 'failed'; reason: string; settlement: Settlement }
   /** The result was dropped, or its payment was paid back. */
   | { kind: 'gone'; reason: string; settlement: Settlement }
-  | { kind: 'busy'; reason: string }
-  | { kind: 'limited'; reason: string }
+  | { kind: 'busy'; reason: string; settlement: Settlement }
+  | { kind: 'limited'; reason: string; settlement: Settlement }
   | { kind: 'unknown'; reason: string }
 
 /** Requests of all payers at once. */
@@ -101,7 +101,7 @@ export class DoorSales {
     const { paymentId: id } = proof.payment
     const open = this.#open.get(id)
     if (open !== undefined) return isSame(open.boundTo, request.boundTo) ? open.answer : used()
-    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now')
+    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now', 'none')
     const answer = this.#answer(proof.payment, request).finally(() => this.#open.delete(id))
     this.#open.set(id, { boundTo: request.boundTo, answer })
     return answer
@@ -129,7 +129,7 @@ export class DoorSales {
       const isOver = stored === undefined && signed.authorization.validBefore * 1000n < clock.now()
       const place = isOver ? undefined : this.#payers.enter(payer)
       if (typeof place === 'string') {
-        return { kind: 'limited', reason: `${place}: nothing was charged for this one` }
+        return { kind: 'limited', reason: place, settlement: settlementOf(stored) }
       }
       using _place = place
       if (stored !== undefined) return await this.#taken(stored, request, caller)
@@ -230,7 +230,7 @@ export class DoorSales {
       return pending('this seller cannot read its ledger now')
     }
     if (code === 'PAYMENT_NONCE_USED') return used()
-    if (code === 'OVERLOADED') return busy(message)
+    if (code === 'OVERLOADED') return busy(message, settlementOf(stored))
     if (stored?.state === 'unsettled') return unsettled(stored)
     const settlement = settlementOf(stored)
     if (code === 'SETTLEMENT_FAILED') {
@@ -283,8 +283,8 @@ function refused(reason: string): DoorAnswer {
   return { kind: 'refused', reason }
 }
 
-function busy(reason: string): DoorAnswer {
-  return { kind: 'busy', reason }
+function busy(reason: string, settlement: Settlement): DoorAnswer {
+  return { kind: 'busy', reason, settlement }
 }
 
 /** The caller of a free agent, who proves no identity. */
