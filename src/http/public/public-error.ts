@@ -50,7 +50,7 @@ export class PublicError extends CodedError<PublicErrorCode> {
 
 /** The refusal of a request whose address has sent too many requests. */
 export function tooManyRequests(): PublicError {
-  const reason = 'too many requests from this address: nothing was charged for this one'
+  const reason = 'too many requests from this address: send the same request again later'
   return new PublicError('TOO_MANY_REQUESTS', reason, { retryAfterSeconds: 2 })
 }
 

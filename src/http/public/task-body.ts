@@ -22,7 +22,7 @@ export function taskForm(contentType: string | undefined, encoding: string | und
 /** @throws PublicError INVALID_REQUEST, BODY_TOO_LARGE */
 export function readTask(body: Buffer, form: TaskForm): string {
   const task = form === 'text' ? textOf(body) : taskIn(body)
-  if (task === '') throw new PublicError('INVALID_REQUEST', 'the task is empty: nothing was charged')
+  if (task === '') throw new PublicError('INVALID_REQUEST', 'the task is empty')
   const bytes = Buffer.byteLength(task)
   if (bytes <= TASK_BYTES_MAX) return task
   throw new PublicError('BODY_TOO_LARGE', `the task has ${bytes} bytes; the limit is ${TASK_BYTES_MAX}`)
