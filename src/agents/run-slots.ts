@@ -20,7 +20,7 @@ type RunSlotsOptions = {
 
 /**
  * Limits how many agents run at the same time, and how many calls wait (D36). Callers take turns, so one with many
- * waiting calls delays another by one run. No caller may hold more than half of the slots.
+ * waiting calls delays another by one run. No caller may hold more than half of the places to run and to wait.
  */
 export class RunSlots {
   readonly #concurrentMax: number
