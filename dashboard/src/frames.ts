@@ -1,4 +1,5 @@
 import type { Execution, Listing, OrderRecord, PaymentRecord, PeerErrors, ReceiptRecord } from './api/types.ts'
+import { endOf } from './run-end.ts'
 
 /** A value as the ledger stores it. Null means that the frame had the value and no ledger stores it. */
 export type FrameField = readonly [name: string, value: string | null]
@@ -230,7 +231,7 @@ function messagesOf(known: KnownExchange): Frame[] {
     fields: fields.filter(([name]) => name === 'message' || name === 'body' || name === 'receipt'),
   }))
   if (payment === undefined) {
-    const type = execution?.output === undefined ? 'failed' : 'completed'
+    const type = execution === undefined ? 'failed' : endOf(execution)
     return [asked, { type, from: 'seller', fields: [['message', execution?.error ?? 'the result']] }]
   }
   return [

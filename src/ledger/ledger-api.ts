@@ -4,6 +4,7 @@ import { CodedError } from '../lib/errors.ts'
 import { maySee } from '../listings/market-error.ts'
 import { type Caller, isCallerSeen, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -134,6 +135,7 @@ function executionRecord(row: StoredExecution, agentName: string | undefined): E
     correlation_id: row.correlationId,
     input: row.input,
     ...defined({ output: row.output, error: row.error, payment_id: row.paymentId }),
+    ...(row.error === RUN_CANCELED && { canceled: true as const }),
     created_at: isoTime(row.createdAt),
     duration_ms: row.durationMs,
   }

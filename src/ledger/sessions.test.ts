@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { claim, randomHex } from '../../test/support/payments.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import { createExchanges, type NewExchange } from '../store/exchanges.ts'
 import { createPayments } from '../store/payments.ts'
@@ -164,6 +165,27 @@ describe('D19: the sessions of an agent', () => {
     }
     const busy = (await sessions.list('agent', page)).items[4]
     expect(inputs(busy!)).toEqual(['word 3', 'word 4', 'word 5', 'word 6', 'word 7'])
+  })
+
+  test('tell what its caller canceled apart from what failed', async () => {
+    await said('did:a', 'one', { output: undefined, error: 'broke' })
+    await said('did:a', 'two', { output: undefined, error: RUN_CANCELED })
+    await ordered('three', {
+      status: 'failed',
+      output: undefined,
+      error: { code: 'X', message: 'broke', retryable: false },
+    })
+    await ordered('four', { status: 'cancelled', output: undefined })
+    const marks = async (caller: string) =>
+      (await sessions.get('agent', caller, page)).session.exchanges.map(({ input, canceled }) => [input, canceled])
+    expect(await marks('did:a')).toEqual([
+      ['one', undefined],
+      ['two', true],
+    ])
+    expect(await marks('local')).toEqual([
+      ['three', undefined],
+      ['four', true],
+    ])
   })
 
   test('are none of a listed agent that nobody has called; of an agent nobody knows it is said', async () => {

@@ -9,6 +9,7 @@ import {
   OPERATOR,
   ownerSeen,
 } from '../schema/caller.ts'
+import { RUN_CANCELED } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
@@ -58,6 +59,7 @@ export function createSessions({ store, purchases, isKnown }: SessionsDeps): Ses
       input: order.task ?? '',
       output: order.output ?? null,
       ...(order.output === undefined && { error: order.error?.message ?? order.status }),
+      ...(order.status === 'cancelled' && { canceled: true as const }),
       created_at: isoTime(startedAt),
       duration_ms: Math.max(0, order.updatedAt - startedAt),
       ...(reservation !== undefined && { payment: signedPayment(reservation) }),
@@ -151,6 +153,7 @@ function peerExchange(exchange: StoredExchange): SessionExchange {
     input: exchange.input,
     output: exchange.output ?? null,
     ...(exchange.error !== undefined && { error: exchange.error }),
+    ...(exchange.error === RUN_CANCELED && { canceled: true as const }),
     created_at: isoTime(exchange.createdAt),
     duration_ms: exchange.durationMs,
     ...(exchange.payment !== undefined && {

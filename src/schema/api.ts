@@ -18,6 +18,12 @@ export const Listings = z.array(Listing)
 export const AgentRef = z.string().min(1).max(256).meta({ description: 'id of the agent, lower-case base32' })
 export const AgentParams = z.strictObject({ id: AgentRef })
 
+/** Of one run of an agent. */
+export const Canceled = z
+  .literal(true)
+  .optional()
+  .meta({ description: 'the caller canceled the run: it has an error, and does not count as failed' })
+
 const { name, description, price, pricing, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
 
 /**

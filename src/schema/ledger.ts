@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentRef } from './api.ts'
+import { AgentRef, Canceled } from './api.ts'
 import { Book } from './book.ts'
 import { Door } from './door.ts'
 import { cursorOf, Limit, seekFields } from './page.ts'
@@ -104,6 +104,7 @@ export const ExecutionRecord = z
     input: z.string().meta({ description: 'data from another party, never to be trusted' }),
     output: z.string().optional(),
     error: z.string().optional(),
+    canceled: Canceled,
     payment_id: z.string().optional(),
     created_at: z.string(),
     duration_ms: z.int(),

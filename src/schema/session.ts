@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentRef } from './api.ts'
+import { AgentRef, Canceled } from './api.ts'
 import { RecordedPayment } from './order.ts'
 import { Limit, NumberCursor } from './page.ts'
 
@@ -28,6 +28,7 @@ export const SessionExchange = z
     input: z.string(),
     output: z.string().nullable().meta({ description: 'null if the task failed' }),
     error: z.string().optional(),
+    canceled: Canceled,
     created_at: z.string(),
     duration_ms: z.number(),
     payment: RecordedPayment.optional(),

@@ -2,6 +2,7 @@
 import { rm } from 'node:fs/promises'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { RUN_CANCELED } from '../../src/schema/limits.ts'
 import { launchBrowser, visit } from '../support/browser.ts'
 import { type FakeLlm, startFakeLlm } from '../support/fake-llm.ts'
 import { fillDataDir } from '../support/large-node.ts'
@@ -147,6 +148,19 @@ test('activity is searched by words, failure, agent and day', async () => {
   await page.getByRole('button', { name: 'Show everything' }).click()
   await rows.nth(20).waitFor()
   expect(await page.getByLabel('Search').inputValue()).toBe('')
+  for (const [error, state] of [
+    ['it failed', 'failed'],
+    [RUN_CANCELED, 'canceled'],
+  ] as const) {
+    const row = rows.filter({ hasText: error }).first()
+    await row.locator('.badge').getByText(state, { exact: true }).waitFor()
+    await row.getByRole('link').first().click()
+    await page
+      .locator('.state-title')
+      .getByText(state === 'failed' ? 'The execution failed' : 'canceled')
+      .waitFor()
+    await page.goBack()
+  }
   await page.getByRole('button', { name: 'Failed only' }).click()
   await shown(/it failed/, 2)
   await page.getByRole('button', { name: 'Failed only' }).click()

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { rowOf } from '../../src/listings/rows.ts'
 import { sealListing } from '../../src/listings/signed-listing.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
+import { RUN_CANCELED } from '../../src/schema/limits.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { createListingStore } from '../../src/store/listings.ts'
@@ -38,7 +39,8 @@ async function addExecutions(dataDir: string, database: LedgerDatabase, count: n
       `WITH RECURSIVE counter (no) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT no + 1 FROM counter WHERE no < ?1)
       INSERT INTO exchanges (agent_id, caller_id, correlation_id, input, output, error, created_at, duration_ms)
       SELECT 'agent' || (no % 5), 'caller' || (no % 400), 'exchange ' || no, 'task ' || no,
-        CASE WHEN no % 20 <> 0 THEN 'result ' || no END, CASE WHEN no % 20 = 0 THEN 'it failed' END,
+        CASE WHEN no % 10 <> 0 THEN 'result ' || no END,
+        CASE WHEN no % 20 = 0 THEN 'it failed' WHEN no % 10 = 0 THEN '${RUN_CANCELED}' END,
         ?2 - (?1 - no) * 20000, no % 900
       FROM counter`,
       count,

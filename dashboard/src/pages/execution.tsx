@@ -9,6 +9,7 @@ import { Frames } from '../parts/frames.tsx'
 import { Result } from '../parts/result.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
+import { endOf } from '../run-end.ts'
 
 /** One execution of an own agent for a caller. */
 export function Execution({ id }: { id: string }) {
@@ -24,8 +25,7 @@ export function Execution({ id }: { id: string }) {
               [
                 'State',
                 <span key="state">
-                  <Badge state={record.error === undefined ? 'completed' : 'failed'} />{' '}
-                  <span className="muted">in {duration(record.duration_ms)}</span>
+                  <Badge state={endOf(record)} /> <span className="muted">in {duration(record.duration_ms)}</span>
                 </span>,
               ],
               ['Asked', <Ago key="at" iso={record.created_at} />],
@@ -49,8 +49,10 @@ export function Execution({ id }: { id: string }) {
             ]}
           />
           {record.error !== undefined && (
-            <div className="state bad" role="alert">
-              <p className="state-title">The execution failed</p>
+            <div className={record.canceled ? 'state' : 'state bad'} role={record.canceled ? 'note' : 'alert'}>
+              <p className="state-title">
+                {record.canceled ? 'The caller canceled the execution' : 'The execution failed'}
+              </p>
               <p className="pre">{record.error}</p>
             </div>
           )}

@@ -12,6 +12,7 @@ import { Empty, Problem, Show } from '../parts/states.tsx'
 import { say } from '../parts/toasts.tsx'
 import { TryOut } from '../parts/try-out.tsx'
 import { Link, navigate } from '../router.tsx'
+import { endOf } from '../run-end.ts'
 
 /** One agent of this node: edit it, test it, delist it. */
 export function OwnAgent({ id }: { id: string }) {
@@ -160,7 +161,7 @@ function Recent({ id }: { id: string }) {
                   <Link to={`/executions/${one.id}`}>
                     <Ago iso={one.created_at} />
                   </Link>
-                  <Badge state={one.error === undefined ? 'completed' : 'failed'} />
+                  <Badge state={endOf(one)} />
                   <span className="muted">{duration(one.duration_ms)}</span>
                 </li>
               ))}

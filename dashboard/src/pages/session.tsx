@@ -7,6 +7,7 @@ import { Ago, Badge, PageHead, Words } from '../parts/bits.tsx'
 import { Show } from '../parts/states.tsx'
 import { books } from '../payment-words.ts'
 import { Link } from '../router.tsx'
+import { endOf } from '../run-end.ts'
 
 /** The messages between one caller and one agent. */
 export function Session({ id, sub }: { id: string; sub: string }) {
@@ -38,13 +39,13 @@ export function Session({ id, sub }: { id: string; sub: string }) {
                   {one.error !== undefined && (
                     <>
                       {' · '}
-                      <Badge state="failed" />
+                      <Badge state={endOf(one)} />
                     </>
                   )}
                 </p>
                 <Words text={one.input} label="Task" />
                 {one.output !== null && <Words text={one.output} label="Answer" />}
-                {one.error !== undefined && <p className="bad-text pre">{one.error}</p>}
+                {one.error !== undefined && <p className={one.canceled ? 'muted pre' : 'bad-text pre'}>{one.error}</p>}
               </li>
             ))}
           </ol>

@@ -3,6 +3,7 @@ import type { Happening, Kind } from '../api/timeline.ts'
 import { amount, duration, money } from '../format.ts'
 import { books } from '../payment-words.ts'
 import { Link } from '../router.tsx'
+import { endOf } from '../run-end.ts'
 import { AgentName } from './agent-name.tsx'
 import { Ago, Badge } from './bits.tsx'
 import { useIsNarrow } from './windowed-list.tsx'
@@ -58,12 +59,12 @@ const line = (text: string | null | undefined) => (text ?? '').slice(0, 160).rep
 function lookOf(happening: Happening): Look {
   switch (happening.kind) {
     case 'execution': {
-      const { id, agent_id, agent_name, input, error, duration_ms } = happening.record
+      const { id, agent_id, agent_name, input, error, canceled, duration_ms } = happening.record
       return {
         to: `/executions/${id}`,
         name: <AgentName id={agent_id} name={agent_name} />,
         text: line(error ?? input),
-        state: error === undefined ? 'completed' : 'failed',
+        state: endOf({ error, canceled }),
         took: duration(duration_ms),
         cost: '',
       }

@@ -59,12 +59,14 @@ export const sessionShow = command({
   },
 })
 
-function show(context: Context, { created_at, duration_ms, payment, input, output, error }: SessionExchange): void {
+function show(context: Context, exchange: SessionExchange): void {
+  const { created_at, duration_ms, payment, input, output, error, canceled } = exchange
   const { bold, dim, red } = context.style.stdout
   const paid = payment === undefined ? '' : ` · ${paymentText(payment)}`
   context.print(dim(`${created_at} · ${(duration_ms / 1000).toFixed(1)} s${paid}`))
   // Text of other parties must not control the terminal (T10).
   context.print(`${bold('>')} ${printable(input)}`)
-  context.print(output === null ? red(printable(error ?? 'no answer')) : printable(output))
+  const end = canceled === true ? dim : red
+  context.print(output === null ? end(printable(error ?? 'no answer')) : printable(output))
   context.print()
 }
