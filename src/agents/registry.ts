@@ -29,13 +29,14 @@ type RegistryOptions = { sellerId: string; agentsMax: number }
 type RegistryDeps = {
   createRuntime(definition: AgentDefinition): Promise<AgentRuntime>
   agents?: Map<string, HostedAgent>
+  /** The agents that will be registered soon, by id. */
+  expected?: Map<string, AgentDefinition>
 }
 
 export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Registry {
-  const { agents = new Map<string, HostedAgent>() } = deps
+  const { agents = new Map<string, HostedAgent>(), expected = new Map<string, AgentDefinition>() } = deps
   // The later registration of the same name wins, and the maximum is never exceeded.
   const inTurn = createLane()
-  const expected = new Map<string, AgentDefinition>()
 
   async function add(definition: AgentDefinition, keepBroken: boolean): Promise<HostedAgent> {
     const id = agentId(options.sellerId, definition.name)

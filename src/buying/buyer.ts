@@ -108,6 +108,8 @@ export type BuyerDeps = {
   /** True if a stream uses a relay although a direct connection now exists. */
   superseded?(stream: Stream): boolean
   runOwn: RunOrderDeps['runOwn']
+  /** True while an agent of this node is not on the market only because the node starts or stops. */
+  isAway?(agentId: string): boolean
   random(length: number): Uint8Array
   measures: Pick<Measures, 'ended' | 'settled'> & Partial<Pick<Measures, 'counts'>>
 }
@@ -180,7 +182,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     },
     decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
   })
-  const { wallet, funds, runOwn } = deps
+  const { wallet, funds, runOwn, isAway = () => false } = deps
   const running: RunOrderDeps & { web: WebSellers } = {
     ...shared,
     ...{ recovery, wallet, funds, trading, tokens, runOwn, openStream, maxWindowSeconds, allowSettleFirst },
@@ -188,7 +190,9 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   }
   const idBytes = pooledBytes(deps.random)
   const newId = () => risingUuid(clock.now(), idBytes)
-  const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running, payees })
+  const orders = new Orders({
+    ...{ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running, payees, isAway },
+  })
   const flights: Flights = new Map()
   const executing: ExecuteDeps & BuyUrlDeps = {
     ...{ ...running, ...shared, payees, recovery, newId, orders, approvals, approvalStore, flights },
@@ -217,6 +221,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     orderChanges: changes,
     changes: workflowChanges,
     resolve: (agentId) => catalog.resolve(agentId),
+    isAway,
     maxPrice: budget.perCall,
     web,
   })

@@ -51,6 +51,9 @@ export function pendingOrder(
 /** `idempotencyKey` selects the order that was made with this key. */
 export type OrderList = Omit<OrdersQuery, 'ownerId'>
 
+/** Pause before looking again for an agent that is away. */
+export const AWAY_MS = 200
+
 export type OrdersDeps = {
   clock: Clock
   logger: Logger
@@ -59,6 +62,8 @@ export type OrdersDeps = {
   purchases: Purchases
   keys: Pick<IdempotencyKeys, 'find' | 'now'>
   catalog: Pick<Catalog, 'resolve'>
+  /** True while an agent of this node is not on the market only because the node starts or stops. */
+  isAway(agentId: string): boolean
   replica: Pick<Replica, 'onChange'>
   /** What each order needs to run. */
   running: RunOrderDeps & { web: WebSellers }

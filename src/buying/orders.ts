@@ -12,6 +12,7 @@ import type { Order } from '../store/purchases.ts'
 import { checkBuyable, checkTask } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
 import {
+  AWAY_MS,
   canceled,
   type NewOrder,
   type NewWebOrder,
@@ -251,6 +252,7 @@ export class Orders implements Service {
   /** Waits for the agent's listing. A workflow step fails at once instead, because it may have a fallback agent. */
   async #agentIsMissing(order: Order): Promise<void> {
     const { id, agentId, workflowId } = order
+    if (this.#deps.isAway(agentId)) return void setTimeout(() => this.enqueue(id), AWAY_MS).unref()
     if (workflowId !== undefined) {
       const message = `agent ${agentId} is not on the market now`
       return failPlaced(id, { code: 'UNKNOWN_AGENT', message, retryable: true }, this.#deps)

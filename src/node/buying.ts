@@ -8,12 +8,16 @@ import { createChannelReader } from '../chain/batch-settlement.ts'
 import type { Config } from '../config/config.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Service } from '../lib/lifecycle.ts'
+import { poll } from '../lib/wait.ts'
 import type { Host } from '../p2p/host.ts'
 import { asOverloaded } from '../protocols/x402/admit.ts'
 import { runOwnAgent } from '../selling/own-runs.ts'
 import { createStoredRules } from '../store/stored-rules.ts'
 import type { Foundation } from './foundation.ts'
 import type { Listings } from './market.ts'
+
+/** A run of an own agent waits so long for the start to host it. */
+const HOSTED_MS_MAX = 60_000
 
 type BuyingDeps = Pick<
   Foundation,
@@ -36,11 +40,13 @@ type BuyingDeps = Pick<
     ledger: Ledger
     listings: Pick<Listings, 'catalog' | 'replica'>
     hosted: ReadonlyMap<string, HostedAgent>
+    isComing(id: string): boolean
+    isAway(id: string): boolean
     slots: RunSlots
   }
 
 export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise<{ api: Buyer; streams: Service }> {
-  const { identity, wallet, chain, clock, logger, host, ledger, hosted, slots, pace } = deps
+  const { identity, wallet, chain, clock, logger, host, ledger, hosted, isComing, slots, pace } = deps
   const { exchanges } = ledger
   const api = createBuyer(
     {
@@ -62,7 +68,11 @@ export async function createBuying({ buyer }: Config, deps: BuyingDeps): Promise
       chainLog: chain,
       openStream: (...args) => host.openStream(...args),
       superseded: (stream) => host.superseded(stream),
-      runOwn: (id, call) => runOwnAgent(id, call, { agents: hosted, slots, exchanges, clock }).catch(asOverloaded),
+      async runOwn(id, call) {
+        // After a crash the listings of this node are still there before its agents are.
+        await poll(() => !isComing(id) || undefined, { limitMs: HOSTED_MS_MAX, signal: call.signal })
+        return runOwnAgent(id, call, { agents: hosted, slots, exchanges, clock }).catch(asOverloaded)
+      },
     },
   )
   return {

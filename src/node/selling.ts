@@ -13,6 +13,7 @@ import { didOfPeer } from '../p2p/identity.ts'
 import { createChallengeSeal } from '../payments/challenge-seal.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { withPause } from '../payments/facilitator-pause.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import { createOwnAgents, createServedAgents, type OwnAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
@@ -57,7 +58,21 @@ type SellingDeps = Pick<
  * The agents of this node, by id, the slots in which they run, for peers and for the node's own API, and the machines
  * elsewhere that run some of them.
  */
-type Hosting = { hosted: Map<string, HostedAgent>; slots: RunSlots; workers: WorkerPool }
+type Hosting = {
+  hosted: Map<string, HostedAgent>
+  /** The agents that the start names, until it has hosted all of them. */
+  expected: Map<string, AgentDefinition>
+  /** True while the start has still to host this agent. */
+  isComing(id: string): boolean
+  /** True while an agent of this node is not on the market only because the node starts or stops. */
+  isAway(id: string): boolean
+  /** Notes that the node stops, before its agents leave the market. */
+  leave(): void
+  /** True while the start has still to host agents. */
+  isStarting(): boolean
+  slots: RunSlots
+  workers: WorkerPool
+}
 
 export function createHosting({ seller }: Config, { clock, logger }: Pick<Foundation, 'clock' | 'logger'>): Hosting {
   const hosted = new Map<string, HostedAgent>()
@@ -70,7 +85,17 @@ export function createHosting({ seller }: Config, { clock, logger }: Pick<Founda
   }
   const slots = new RunSlots({ concurrentMax: seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX, roomFor })
   workers.onChange(() => slots.wake())
-  return { hosted, slots, workers }
+  const expected = new Map<string, AgentDefinition>()
+  const isComing = (id: string) => expected.has(id) && !hosted.has(id)
+  let hasLeft = false
+  return {
+    ...{ hosted, expected, slots, workers, isComing },
+    isAway: (id) => isComing(id) || (hasLeft && hosted.has(id)),
+    isStarting: () => expected.keys().some(isComing),
+    leave() {
+      hasLeft = true
+    },
+  }
 }
 
 export type Selling = ReturnType<typeof createSelling>
@@ -97,6 +122,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     { sellerId: identity.peerId, agentsMax: AGENTS_MAX },
     {
       agents: deps.hosted,
+      expected: deps.expected,
       createRuntime: async (definition) => functions.runtimeOf(definition) ?? createRuntimeOf(definition),
     },
   )
@@ -124,6 +150,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     takesElsewhere: siblings.takesRun,
     tellOthers: siblings.tell,
     forget: (name) => removeAgentFromFile(agentsFile, name),
+    leave: deps.leave,
   })
   const { seller } = config
   const { perPayerMax, totalMax, checkFrom } = exposureLimits

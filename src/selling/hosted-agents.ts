@@ -37,6 +37,8 @@ type OwnAgentsDeps = {
    */
   persist(definition: AgentDefinition): Promise<boolean>
   forget(name: string): Promise<unknown>
+  /** Called before all agents leave the market, because the node stops. */
+  leave?(): void
   /** The ids of the agents that other processes of this seller sell. */
   soldElsewhere(): ReadonlySet<string>
   /** True if a worker of another process is free for a run of this agent. Counts the run there. */
@@ -209,6 +211,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       for (const ghost of ghosts) await replica.delist(ghost.id)
     },
     async delistAll(soldElsewhere) {
+      deps.leave?.()
       await Promise.allSettled(registry.list().map(({ id }) => stopSelling(id, soldElsewhere)))
     },
   }

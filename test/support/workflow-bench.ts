@@ -71,6 +71,7 @@ export class WorkflowBench {
           return orderRecord((await purchases.order(id))!, await purchases.reservationOf(id))
         },
       },
+      isAway: () => false,
       orderChanges: this.#changes,
       changes: new Changes(),
       web: { url: (text) => sellerUrl(text, []) },

@@ -8,6 +8,7 @@ import type { Purchases } from '../../store/purchases.ts'
 import type { StoredStep, StoredWorkflow } from '../../store/workflow-row.ts'
 import type { StepChange, WorkflowStore } from '../../store/workflows.ts'
 import { foreignNetwork } from '../guard.ts'
+import { AWAY_MS } from '../order-requests.ts'
 import type { Orders } from '../orders.ts'
 import { orderError } from '../run-order.ts'
 import { unaskedOrder, wishOfStep } from '../web/first-request.ts'
@@ -23,6 +24,8 @@ export type AdvanceDeps = {
   purchases: Pick<Purchases, 'order' | 'reservationOf'>
   orders: Pick<Orders, 'compose' | 'enqueue'>
   resolve(agentId: string): Listing | undefined
+  /** True while an agent of this node is not on the market only because the node starts or stops. */
+  isAway(agentId: string): boolean
   maxPrice(): bigint
   web: Pick<WebSellers, 'url'>
   /** Undefined: only the seller's claims are known. */
@@ -193,6 +196,10 @@ export class Advance {
     const { store, maxPrice, web } = this.#deps
     const atUrl = agent === 0 ? step.web : undefined
     const cost = atUrl === undefined ? this.#costOf(step.agents[agent]!) : step.maxPrice!
+    if (cost === 'away') {
+      this.#deps.later(workflow.id, AWAY_MS)
+      return 'wait'
+    }
     if (typeof cost !== 'bigint') return cost
     const verdict = judgeFunds({
       cost,
@@ -215,8 +222,9 @@ export class Advance {
     }
   }
 
-  #costOf(agentId: string): bigint | OrderError {
+  #costOf(agentId: string): bigint | OrderError | 'away' {
     const listing = this.#deps.resolve(agentId)
+    if (listing === undefined && this.#deps.isAway(agentId)) return 'away'
     if (listing === undefined) {
       return { code: 'UNKNOWN_AGENT', message: `agent ${agentId} is not on the market now`, retryable: true }
     }

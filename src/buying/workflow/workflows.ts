@@ -41,20 +41,21 @@ const unbegun = {
 
 export type WorkflowsApi = Pick<Workflows, 'create' | 'quote' | 'cancel' | 'get' | 'list' | 'settled'>
 
-type WorkflowsDeps = PriceDeps & {
-  clock: Clock
-  logger: Logger
-  newId(): string
-  store: WorkflowStore
-  purchases: Purchases
-  /** Undefined: no RPC is configured. */
-  chain?: PaymentChain | undefined
-  keys: Pick<IdempotencyKeys, 'find' | 'now'>
-  orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
-  /** Reports each order, and each payment of an order, that has ended. */
-  orderChanges: Changes
-  changes: Changes
-}
+type WorkflowsDeps = PriceDeps &
+  Pick<AdvanceDeps, 'isAway'> & {
+    clock: Clock
+    logger: Logger
+    newId(): string
+    store: WorkflowStore
+    purchases: Purchases
+    /** Undefined: no RPC is configured. */
+    chain?: PaymentChain | undefined
+    keys: Pick<IdempotencyKeys, 'find' | 'now'>
+    orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
+    /** Reports each order, and each payment of an order, that has ended. */
+    orderChanges: Changes
+    changes: Changes
+  }
 
 /**
  * Workflows (D20). Each step is an order and begins when its dependencies are completed.
