@@ -177,7 +177,7 @@ test('the Python buyer of the developer’s quick start buys once over a connect
 test('every error the FAQ explains is one the source throws', async () => {
   const { stdout } = await run(
     'grep',
-    ['-rhoE', '[A-Z][A-Z0-9]+(_[A-Z0-9]+)+|OVERLOADED', join(root, 'src'), '--include=*.ts'],
+    ['-rhoE', '[A-Z][A-Z0-9]+(_[A-Z0-9]+)+|OVERLOADED|STARTING', join(root, 'src'), '--include=*.ts'],
     {
       maxBuffer: 64 * 1024 * 1024,
     },

@@ -139,13 +139,13 @@ async function assemble(config: Config, secrets: Secrets, base: Foundation, lock
   const tasks = { messages, runTime, records: createTaskRecords(database), tail: base.tail }
   const protocols = createAgentProtocols(
     { version, did: identity.did, needsToken: needsToken(config.api), openai: config.openai },
-    { ...selling.x402, ...trust.api, ...tasks, ...bought, isStarting: () => registry.expected().length > 0 },
+    { ...selling.x402, ...trust.api, ...tasks, ...bought, isStarting: hosting.isStarting },
   )
   const served: ApiDeps = {
     ...{ clock, logger, version, ...books, market: market.search, sources, events: feed, buyer },
     ...{ ownAgents: { ...ownAgents, register, models: selling.models }, workers: workers.roll },
     imports: importing(listings.imports, asset.address, buyer.askPrice),
-    ...{ ...trust.api, ...protocols.api, ...reporting.api },
+    ...{ ...trust.api, ...protocols.api, ...reporting.api, isStarting: hosting.isStarting },
   }
   const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
   const api = config.api.enabled ? await createNodeApi(access, served) : undefined

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { agentIdOf } from '../../src/cli/node-access/references.ts'
+import { createApiClient } from '../../src/http/client/client.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import { a2aClient, send as a2aMessage, resultOf, stateOf } from '../support/a2a-client.ts'
 import { send, sendTask } from '../support/public-seller.ts'
@@ -81,6 +83,37 @@ test('the tools of the node for its own programs say so too', async () => {
     const error = { code: 'OVERLOADED', message: expect.stringMatching(/just started/), retryable: true }
     expect([name, isError, _meta]).toEqual([name, true, { 'stoa/error': error }])
   }
+})
+
+test('the API says so too, for each operation that names an agent, also as a stream', async () => {
+  const ask = async (method: string, path: string, body?: object, accept = 'application/json') => {
+    const headers = { accept, ...(body && { 'content-type': 'application/json' }) }
+    const response = await fetch(seller.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+    return { status: response.status, retryAfter: response.headers.get('retry-after'), json: await response.json() }
+  }
+  const json = { code: 'STARTING', retryable: true, detail: expect.stringMatching(/just started/) }
+  for (const answer of [
+    await ask('GET', '/agents/Echo'),
+    await ask('GET', `/agents/${id}`),
+    await ask('POST', `/agents/${id}/execute`, { task: 'hi' }),
+    await ask('POST', '/execute', { agent_id: id, task: 'hi' }),
+    await ask('POST', '/execute', { agent_id: id, task: 'hi' }, 'text/event-stream'),
+    await ask('POST', `/agents/${id}/pause`),
+    await ask('GET', `/sessions/${id}`),
+  ])
+    expect(answer).toMatchObject({ status: 503, retryAfter: '2', json })
+  // An agent that was imported by hand does not come with the start.
+  expect(await ask('DELETE', `/imports/${id}`)).toMatchObject({ status: 404, json: { code: 'UNKNOWN_AGENT' } })
+})
+
+test('the command line looks among the agents that are here, and then says to try again', async () => {
+  const api = createApiClient({ baseUrl: seller.url }, { fetch })
+  const { signal } = new AbortController()
+  await expect(agentIdOf(api, 'Echo', { signal })).rejects.toMatchObject({ code: 'STARTING' })
+  const paused = { ...echo, name: 'Paused', paused: true }
+  await seller.node.ownAgents.keep(paused, { stored: false })
+  const [kept] = seller.node.ownAgents.list().filter(({ name }) => name === 'Paused')
+  expect(await agentIdOf(api, 'Paused', { signal })).toBe(kept!.id)
 })
 
 test('an A2A message to it is refused without a task that has failed', async () => {

@@ -208,6 +208,7 @@ export function fakeDeps({
   // Services that wait for another service find no work in an empty store.
   for (const service of market.services) void service.start()
   return {
+    isStarting: () => false,
     clock: systemClock,
     logger: silentLogger,
     version: '0.1.0',

@@ -14,7 +14,7 @@ type CallOptions = { signal: AbortSignal }
 /**
  * Resolves an agent reference: an id, the start of an id, a unique name, or `seller/name`.
  *
- * @throws ApiError UNKNOWN_AGENT, AMBIGUOUS_AGENT
+ * @throws ApiError UNKNOWN_AGENT, STARTING, AMBIGUOUS_AGENT
  */
 export async function agentIdOf(
   node: Pick<RemoteNode, 'agent' | 'ownAgents'>,
@@ -25,11 +25,12 @@ export async function agentIdOf(
   try {
     return (await node.agent(given, { signal })).id
   } catch (error) {
-    if (!(error instanceof CodedError) || error.code !== 'UNKNOWN_AGENT') throw error
+    if (!(error instanceof CodedError) || !(error.code === 'UNKNOWN_AGENT' || error.code === 'STARTING')) throw error
     // An own agent may be off the market.
     const own = await node.ownAgents({ signal })
     const found = own.filter(({ id, name }) => name.normalize('NFC') === given.normalize('NFC') || begins(id, given))
     if (found.length === 1) return found[0]!.id
+    if (error.code === 'STARTING') throw error
     throw new CliError(
       'UNKNOWN_AGENT',
       `no agent is named ${JSON.stringify(printableLine(given, 80))}: stoa agent discover lists the names and ids`,

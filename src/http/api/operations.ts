@@ -41,6 +41,7 @@ import { walletRoutes } from './routes/wallet.ts'
 import { type WebhooksPart, webhookRoutes } from './routes/webhooks.ts'
 import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
+import { whileStarting } from './while-starting.ts'
 
 /** What the API serves: the parts of a node, as the rooms below make them. */
 export type ApiParts = {
@@ -70,6 +71,8 @@ export type ApiParts = {
   alarms: AlarmsPart
   webhooks: WebhooksPart
   cards: CardsPart
+  /** True while the start has still to host agents. */
+  isStarting(): boolean
   logger: Logger
   version: string
 }
@@ -78,20 +81,21 @@ export type ApiParts = {
 export function apiOperations(parts: ApiParts): Operation[] {
   const { node, market, ownAgents, buyer, ledger, reputation, logger } = parts
   const { orders, sessions, workflows, tokens, budget, approvals } = buyer
+  const ofAgents = (group: readonly Operation[]) => whileStarting(group, parts.isStarting)
   let document: OpenApi | undefined
   const rows: Operation[] = [
     ...nodeRoutes(node),
-    ...agentRoutes(market, ownAgents),
+    ...ofAgents(agentRoutes(market, ownAgents)),
     ...sourceRoutes(parts.sources),
-    ...ownAgentRoutes(ownAgents),
+    ...ofAgents(ownAgentRoutes(ownAgents)),
     ...workerRoutes(parts.workers),
     ...importRoutes(parts.imports),
-    ...executeRoutes(buyer, logger),
+    ...ofAgents(executeRoutes(buyer, logger)),
     ...orderRoutes(orders),
-    ...sessionRoutes(sessions),
+    ...ofAgents(sessionRoutes(sessions)),
     ...workflowRoutes(workflows),
     ...receiptRoutes(parts.receipts),
-    ...reputationRoutes(reputation),
+    ...ofAgents(reputationRoutes(reputation)),
     ...transactionRoutes(reputation.transactions),
     ...walletRoutes(node, parts.transfers),
     ...eventRoutes(parts.events, { orders, workflows, ledger }, logger),
@@ -99,7 +103,7 @@ export function apiOperations(parts: ApiParts): Operation[] {
     ...alarmRoutes(parts.alarms),
     ...webhookRoutes(parts.webhooks),
     ...ledgerRoutes(ledger, parts.earnings),
-    ...channelRoutes(parts.channels, buyer.channelOperations),
+    ...ofAgents(channelRoutes(parts.channels, buyer.channelOperations)),
     ...tokenRoutes(tokens),
     ...budgetRoutes(budget, approvals),
     ...discoveryRoutes(parts.cards),

@@ -122,6 +122,7 @@ export const problems = {
   STORE_IN_USE: { status: 503, title: 'Another process uses the ledger of this node', retryable: false },
   STORE_UNREADABLE: { status: 503, title: 'The database of the ledger cannot be used', retryable: false },
   STORE_WRITE_FAILED: { status: 503, title: 'The node cannot write its data', retryable: true },
+  STARTING: { status: 503, title: 'The node does not have all of its agents yet', retryable: true },
   STOPPING: { status: 503, title: 'The node is stopping', retryable: true },
   DEADLINE: { status: 504, title: 'The seller did not answer in time' },
   AGENT_TIMEOUT: { status: 504, title: 'The agent did not finish in time' },
