@@ -9,7 +9,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { startDevnet } from '../devnet/devnet.ts'
 import { batchSettlementAddress, createChannelReader } from '../src/chain/batch-settlement.ts'
@@ -17,16 +16,15 @@ import type { StoaNode } from '../src/node/api.ts'
 import { createNode } from '../src/node/create-node.ts'
 import { assets } from '../src/payments/assets.ts'
 import type { Hex } from '../src/schema/primitives.ts'
+import { readFlags } from './flags.ts'
 import { benchConfig } from './paid-call/stoa-config.ts'
 import { NETWORK } from './paid-call/terms.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    buyers: { type: 'string', default: '20' },
-    /** Calls of each buyer. */
-    calls: { type: 'string', default: '50' },
-  },
+const values = readFlags({
+  buyers: { type: 'string', default: '20' },
+  /** Calls of each buyer. */
+  calls: { type: 'string', default: '50' },
 })
 const buyers = Number(values.buyers)
 const callsEach = Number(values.calls)

@@ -9,23 +9,21 @@
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { startDevnet } from '../devnet/devnet.ts'
 import { createChannelReader } from '../src/chain/batch-settlement.ts'
 import { assetOf } from '../src/payments/assets.ts'
 import { PRICE_ATOMIC } from './channels/node.ts'
+import { readFlags } from './flags.ts'
 import { NETWORK } from './paid-call/terms.ts'
 import { type Part, startPart } from './part.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    buyers: { type: 'string', default: '20' },
-    calls: { type: 'string', default: '100000' },
-    /** Calls after which memory and disk are looked at. */
-    step: { type: 'string', default: '10000' },
-  },
+const values = readFlags({
+  buyers: { type: 'string', default: '20' },
+  calls: { type: 'string', default: '100000' },
+  /** Calls after which memory and disk are looked at. */
+  step: { type: 'string', default: '10000' },
 })
 const [buyers, calls, step] = [values.buyers, values.calls, values.step].map(Number) as [number, number, number]
 /** What a facilitator charges for a transaction, in USDC. */

@@ -13,7 +13,6 @@
  * `@x402/express` then checks no signature at all. It stores nothing either, while ours commits each sale to disk.
  */
 import { availableParallelism } from 'node:os'
-import { parseArgs } from 'node:util'
 import type { Flooded, Paid } from './doors/client.ts'
 import type { Compared } from './doors/door-client.ts'
 import { ask, type SellerPart, startParts } from './doors/parts.ts'
@@ -26,19 +25,18 @@ import {
   reportLines,
   type SellerName,
 } from './doors/report.ts'
+import { readFlags } from './flags.ts'
 import { TASK } from './paid-call/terms.ts'
 
-const { values } = parseArgs({
-  options: {
-    json: { type: 'boolean', default: false },
-    quick: { type: 'boolean', default: false },
-    facilitator: { type: 'string', default: 'http' },
-    rounds: { type: 'string' },
-    /** Parts to run, separated by commas: paid, flood, openai. The bench then judges no goals. */
-    only: { type: 'string' },
-    /** Directory for the CPU profiles of all processes. */
-    profile: { type: 'string' },
-  },
+const values = readFlags({
+  json: { type: 'boolean', default: false },
+  quick: { type: 'boolean', default: false },
+  facilitator: { type: 'string', default: 'http' },
+  rounds: { type: 'string' },
+  /** Parts to run, separated by commas: paid, flood, openai. The bench then judges no goals. */
+  only: { type: 'string' },
+  /** Directory for the CPU profiles of all processes. */
+  profile: { type: 'string' },
 })
 const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
 const facilitator = values.facilitator === 'in-process' ? 'in-process' : 'http'

@@ -1,6 +1,6 @@
 /**
  * Measures how late the event loops of a market's nodes are, minute by minute, and why: `node bench/event-loop.ts
- * [minutes]`.
+ * --minutes 25`.
  *
  * Own work and waits for the disk are ours. Waits for a core come from a busy machine. Linux only.
  */
@@ -10,8 +10,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Load } from '../test/chaos/load.ts'
 import { Random } from '../test/chaos/random.ts'
 import { startWorld } from '../test/chaos/world.ts'
+import { readFlags } from './flags.ts'
 
-const minutes = Number(process.argv[2] ?? 25)
+const minutes = Number(readFlags({ minutes: { type: 'string', default: '25' } }).minutes)
 const PERIOD_MS = 60_000
 const row = (...cells: (string | number)[]) =>
   process.stdout.write(`${cells.map((cell) => String(cell).padStart(9)).join(' ')}\n`)

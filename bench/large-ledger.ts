@@ -7,21 +7,19 @@
  *
  * `node bench/large-ledger.ts --engine postgres --payments 10000,1000000,10000000` needs 25 GB and half an hour.
  */
-import { parseArgs } from 'node:util'
+import { readFlags } from './flags.ts'
 import { postgresEngine, sqliteEngine } from './large-ledger/engines.ts'
 import { fill } from './large-ledger/fill.ts'
 import { queriesOf } from './large-ledger/queries.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    engine: { type: 'string', default: 'sqlite' },
-    /** Sizes, rising, separated by commas. */
-    payments: { type: 'string', default: '10000,1000000' },
-    /** Only queries whose name holds this text. */
-    only: { type: 'string', default: '' },
-    json: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  engine: { type: 'string', default: 'sqlite' },
+  /** Sizes, rising, separated by commas. */
+  payments: { type: 'string', default: '10000,1000000' },
+  /** Only queries whose name holds this text. */
+  only: { type: 'string', default: '' },
+  json: { type: 'boolean', default: false },
 })
 const sizes = values.payments.split(',').map(Number)
 /** A query that takes longer is asked once. */

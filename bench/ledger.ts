@@ -12,22 +12,20 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { openDatabase } from '../src/store/database.ts'
 import type { LedgerDatabase } from '../src/store/ledger-database.ts'
 import { openPostgres } from '../src/store/postgres/open-postgres.ts'
 import { lock, one, type Query, run, steps } from '../src/store/query.ts'
 import { startPostgresProxy } from '../test/support/postgres-proxy.ts'
 import { startPostgres } from '../test/support/postgres-server.ts'
+import { readFlags } from './flags.ts'
 import { quantile } from './statistics.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '2' },
-    delay: { type: 'string', default: '5' },
-    json: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  seconds: { type: 'string', default: '2' },
+  delay: { type: 'string', default: '5' },
+  json: { type: 'boolean', default: false },
 })
 const MS = Number(values.seconds) * 1000
 const BODY = 'x'.repeat(300)

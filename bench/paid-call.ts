@@ -29,7 +29,7 @@
  * `synchronous=FULL`.
  */
 import { availableParallelism } from 'node:os'
-import { parseArgs } from 'node:util'
+import { readFlags } from './flags.ts'
 import { type FloorLog, openLog } from './paid-call/floor-log.ts'
 import { measureRoundTrip } from './paid-call/postgres.ts'
 import {
@@ -48,22 +48,20 @@ import { TASK } from './paid-call/terms.ts'
 import { type Servers, startVariants, type Variant } from './paid-call/variants.ts'
 import { median } from './statistics.ts'
 
-const { values } = parseArgs({
-  options: {
-    json: { type: 'boolean', default: false },
-    quick: { type: 'boolean', default: false },
-    quic: { type: 'boolean', default: false },
-    facilitator: { type: 'string', default: 'in-process' },
-    rounds: { type: 'string' },
-    /** Names of variants, separated by commas. The bench then judges no goals. */
-    only: { type: 'string' },
-    /** Numbers of concurrent calls, separated by commas. The bench then judges no goals. */
-    loads: { type: 'string' },
-    /** Time of a round trip to a far database, in ms. */
-    far: { type: 'string', default: '5' },
-    /** Directory for the CPU profiles of all processes. */
-    profile: { type: 'string' },
-  },
+const values = readFlags({
+  json: { type: 'boolean', default: false },
+  quick: { type: 'boolean', default: false },
+  quic: { type: 'boolean', default: false },
+  facilitator: { type: 'string', default: 'in-process' },
+  rounds: { type: 'string' },
+  /** Names of variants, separated by commas. The bench then judges no goals. */
+  only: { type: 'string' },
+  /** Numbers of concurrent calls, separated by commas. The bench then judges no goals. */
+  loads: { type: 'string' },
+  /** Time of a round trip to a far database, in ms. */
+  far: { type: 'string', default: '5' },
+  /** Directory for the CPU profiles of all processes. */
+  profile: { type: 'string' },
 })
 const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
 const durationMs = values.quick ? 300 : 700

@@ -8,8 +8,8 @@
  */
 import { hash, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { parseArgs } from 'node:util'
 import { decodeBatch, encodeBatch, splitBatches } from '../src/protocols/sync/batch.ts'
+import { readFlags } from './flags.ts'
 import { casesOf, madeKeys } from './reconcile/cases.ts'
 import {
   measureCase,
@@ -22,12 +22,10 @@ import {
 import { median } from './statistics.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    listings: { type: 'string', default: '100000' },
-    rounds: { type: 'string', default: '9' },
-    json: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  listings: { type: 'string', default: '100000' },
+  rounds: { type: 'string', default: '9' },
+  json: { type: 'boolean', default: false },
 })
 const count = Number(values.listings)
 const rounds = Number(values.rounds)

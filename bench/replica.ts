@@ -15,7 +15,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { readFlags } from './flags.ts'
 import { startPart } from './part.ts'
 import type { Floor } from './replica/floor.ts'
 import type { IdleHour } from './replica/idle-hour.ts'
@@ -24,13 +24,11 @@ import type { Met, Session } from './replica/peer.ts'
 import { type Start, startOnce } from './start/program.ts'
 import { median, quantile } from './statistics.ts'
 
-const { values } = parseArgs({
-  options: {
-    json: { type: 'boolean', default: false },
-    listings: { type: 'string', default: '100000' },
-    /** Any of catch-up, reach, start, idle, separated by commas. The last two need the first. */
-    only: { type: 'string', default: 'catch-up,reach,start,idle' },
-  },
+const values = readFlags({
+  json: { type: 'boolean', default: false },
+  listings: { type: 'string', default: '100000' },
+  /** Any of catch-up, reach, start, idle, separated by commas. The last two need the first. */
+  only: { type: 'string', default: 'catch-up,reach,start,idle' },
 })
 const count = Number(values.listings)
 const only = values.only.split(',')

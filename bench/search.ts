@@ -12,7 +12,6 @@ import { hash } from 'node:crypto'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { createApi } from '../src/http/server/app.ts'
 import { silentLogger } from '../src/lib/logger.ts'
@@ -28,19 +27,18 @@ import { createListingStore } from '../src/store/listings.ts'
 import { createLookAlikes } from '../src/store/look-alikes.ts'
 import { fakeDeps, loopbackOptions } from '../test/support/fake-api.ts'
 import { replicaOf } from '../test/support/listings.ts'
+import { readFlags } from './flags.ts'
 import { unsigned } from './replica/market.ts'
 import { createMarket } from './search/listings.ts'
 import { queryKinds } from './search/queries.ts'
 import { quantile } from './statistics.ts'
 
-const { values } = parseArgs({
-  options: {
-    json: { type: 'boolean', default: false },
-    listings: { type: 'string', default: '100000' },
-    kind: { type: 'string', default: '' },
-    rounds: { type: 'string', default: '200' },
-    once: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  json: { type: 'boolean', default: false },
+  listings: { type: 'string', default: '100000' },
+  kind: { type: 'string', default: '' },
+  rounds: { type: 'string', default: '200' },
+  once: { type: 'boolean', default: false },
 })
 const count = Number(values.listings)
 const rounds = Number(values.rounds)

@@ -9,8 +9,8 @@
  * The calls at once are all of the processes together. `server` and `sellers` in the table are cores: what bounds the
  * rate has none left, or waits. A server that waits for its disk or for a locked row uses less than it could.
  */
-import { parseArgs } from 'node:util'
 import pg from 'pg'
+import { readFlags } from './flags.ts'
 import type { Load } from './load.ts'
 import { type BenchPostgres, startBenchPostgres } from './paid-call/postgres.ts'
 import { TRAFFIC, type Traffic } from './paid-call/traffic.ts'
@@ -18,16 +18,14 @@ import { type Part, startPart } from './part.ts'
 import { median } from './statistics.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' },
-    /** Numbers of processes, separated by commas. */
-    processes: { type: 'string', default: '1,2,4' },
-    /** Numbers of calls at once, of all processes together, separated by commas. */
-    loads: { type: 'string', default: '16,64,256' },
-    json: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  seconds: { type: 'string', default: '2' },
+  rounds: { type: 'string', default: '3' },
+  /** Numbers of processes, separated by commas. */
+  processes: { type: 'string', default: '1,2,4' },
+  /** Numbers of calls at once, of all processes together, separated by commas. */
+  loads: { type: 'string', default: '16,64,256' },
+  json: { type: 'boolean', default: false },
 })
 const durationMs = Number(values.seconds) * 1000
 const counts = values.processes.split(',').map(Number)

@@ -18,19 +18,17 @@
  * - Nodes leave for some minutes, the network is split in two for a third of the time, and one or two newcomers start
  * empty.
  */
-import { parseArgs } from 'node:util'
+import { readFlags } from './flags.ts'
 import { type SimulationReport, simulate } from './simulation/simulate.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    nodes: { type: 'string', default: '1000' },
-    listings: { type: 'string', default: '1000000' },
-    seed: { type: 'string', default: '1' },
-    /** Runs 100, 300 and 1,000 nodes with 10,000, 100,000 and 1,000,000 listings. */
-    table: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  nodes: { type: 'string', default: '1000' },
+  listings: { type: 'string', default: '1000000' },
+  seed: { type: 'string', default: '1' },
+  /** Runs 100, 300 and 1,000 nodes with 10,000, 100,000 and 1,000,000 listings. */
+  table: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
 })
 /** Bytes of an envelope with a description of a few sentences. */
 const ENVELOPE_BYTES = 700

@@ -11,17 +11,15 @@ import { copyFile, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { readFlags } from './flags.ts'
 import { type Program, type Start, startOnce } from './start/program.ts'
 import { median } from './statistics.ts'
 import { aligned } from './table.ts'
 
-const { values } = parseArgs({
-  options: {
-    json: { type: 'boolean', default: false },
-    quick: { type: 'boolean', default: false },
-    rounds: { type: 'string' },
-  },
+const values = readFlags({
+  json: { type: 'boolean', default: false },
+  quick: { type: 'boolean', default: false },
+  rounds: { type: 'string' },
 })
 const rounds = Number(values.rounds ?? (values.quick ? 3 : 7))
 /** Memory takes seconds to measure, so only some rounds measure it. */
