@@ -87,6 +87,8 @@ export function alertOf(alarm: Alarm): Alert {
       return { ...about, to: ofAgent, action: 'See the agent' }
     case 'agent_failing':
       return { ...about, to: ofAgent, action: 'Test the agent' }
+    case 'wallet_changed':
+      return { ...about, to: '/wallet', action: 'See the wallet' }
     case 'processes_differ':
       return { ...about, to: '/machines', action: 'See the machines' }
     case 'trading_stopped':

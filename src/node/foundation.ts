@@ -15,7 +15,7 @@ import { loadOrCreateIdentity } from '../p2p/identity.ts'
 import { assetOf } from '../payments/assets.ts'
 import { openFacilitator } from '../payments/open-facilitator.ts'
 import { createWallet } from '../payments/wallet.ts'
-import { isWalletMissing, loadOrCreateWalletKey, newWalletText } from '../payments/wallet-key.ts'
+import { isWalletMissing, loadOrCreateWalletKey, newWalletText, otherWalletText } from '../payments/wallet-key.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { Databases } from '../store/databases.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
@@ -36,8 +36,10 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
   const asset = assetOf(config.network)!
   const wallet = createWallet(key, asset)
-  if (isMissing) logger.warn({ part: 'wallet' }, newWalletText(wallet.address))
-  await databases.claim({ seller: identity.peerId, wallet: wallet.address, network: config.network })
+  const before = await databases.claim({ seller: identity.peerId, wallet: wallet.address, network: config.network })
+  const walletBefore = before?.wallet
+  if (isMissing) logger.warn({ part: 'wallet' }, newWalletText(wallet.address, walletBefore))
+  else if (before?.isNew) logger.warn({ part: 'wallet' }, otherWalletText(wallet.address, before.wallet))
   const datastore = new PeerDatastore({}, { database: localDatabase, logger })
   const version = stoaVersion()
   /** Limits how fast this node works on input from others. */
@@ -62,6 +64,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
       latency,
       isShared,
       wallet,
+      walletBefore,
       identity,
       version,
       pace,

@@ -59,12 +59,13 @@ export function nodeCondition(
     trading: Pick<Trading, 'state'>
     network: Network
     walletAddress: Hex
+    walletBefore: string | undefined
     version: string
     name: string | undefined
   },
   uptimeMs: number,
 ): NodeCondition {
-  const { host, marketHost, registry, catalog, trading, network, walletAddress, version, name } = deps
+  const { host, marketHost, registry, catalog, trading, network, walletAddress, walletBefore, version, name } = deps
   return {
     ...(name !== undefined && { name }),
     peer_id: host.peerId,
@@ -78,6 +79,7 @@ export function nodeCondition(
     network,
     network_kind: networkKind(network),
     wallet_address: walletAddress,
+    ...(walletBefore !== undefined && { wallet_before: walletBefore }),
     agents: { local: registry.list().length, known: catalog.count() },
     reachability: host.reachability(),
     search: marketHost.search(),

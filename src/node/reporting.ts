@@ -61,6 +61,7 @@ type ReportingDeps = Pick<
   | 'trading'
   | 'version'
   | 'wallet'
+  | 'walletBefore'
   | 'asset'
   | 'chain'
   | 'server'

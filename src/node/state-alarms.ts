@@ -1,3 +1,4 @@
+import { walletAdvice } from '../payments/wallet-key.ts'
 import type { AlarmRecord } from '../schema/alarm.ts'
 import type { NodeStatus } from '../schema/api.ts'
 
@@ -6,8 +7,9 @@ import type { NodeStatus } from '../schema/api.ts'
 type StateAlarm = Omit<AlarmRecord, 'dismissed_at'>
 export type AlarmStatus = Pick<
   NodeStatus,
-  'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading' | 'refused_change'
->
+  'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading' | 'refused_change' | 'wallet_before'
+> &
+  Partial<Pick<NodeStatus, 'wallet_address'>>
 
 export function stoppedTrading({ trading }: AlarmStatus): StateAlarm[] {
   if (trading?.state !== 'stopped') return []
@@ -28,6 +30,15 @@ export function refusedChange({ refused_change: reason }: AlarmStatus): StateAla
   return [
     { ...{ id: 'change_refused', kind: 'change_refused', severity: 'bad', title, text, count: 1 }, mark: 'holds' },
   ]
+}
+
+/** A dismissal holds for this change alone. */
+export function changedWallet({ wallet_address: wallet, wallet_before: before }: AlarmStatus): StateAlarm[] {
+  if (wallet === undefined || before === undefined) return []
+  const title = 'This node uses another wallet than before'
+  const text = `It used ${before}, and now uses ${wallet}. ${walletAdvice(before)}. If you did, dismiss this alarm.`
+  const about = { id: 'wallet_changed', kind: 'wallet_changed', severity: 'warn', title, text, count: 1 } as const
+  return [{ ...about, mark: `${before} ${wallet}`.toLowerCase() }]
 }
 
 export function unreached({ reachability, connected_peers: peers, agents, search }: AlarmStatus): StateAlarm[] {

@@ -38,10 +38,18 @@ export async function isWalletMissing(dataDir: string, secrets: Pick<Secrets, 'w
   return (await readSecretFile(dataFile(dataDir, 'identity'))) !== undefined
 }
 
-/** What to tell where a new wallet takes the place of one that is missing. */
-export const newWalletText = (address: string): string =>
-  `this node ran before, and its wallet is not here: ${address} is a new one, without money. If the key of the wallet ` +
+/** What to tell where a new wallet takes the place of one that is missing. @param before its address, if the ledger knows it */
+export const newWalletText = (address: string, before = 'the wallet'): string =>
+  `this node ran before, and its wallet is not here: ${address} is a new one, without money. If the key of ${before} ` +
   'came from a variable, set ETHEREUM_PRIVATE_KEY to it again; if wallet.key was lost, restore it'
+
+/** What to tell where another wallet takes the place of the one before. */
+export const otherWalletText = (address: string, before: string): string =>
+  `this node used the wallet ${before} before, and now uses ${address}. ${walletAdvice(before)}`
+
+export const walletAdvice = (before: string): string =>
+  `Money and payment channels of ${before} stay there, and need its key. If you did not mean to change the wallet, stop the ` +
+  'node, set ETHEREUM_PRIVATE_KEY or wallet.key to that key again, and start the node'
 
 /** Stores the operator's own key. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten */
 export async function storeWalletKey(dataDir: string, key: Hex): Promise<void> {

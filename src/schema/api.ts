@@ -156,6 +156,9 @@ export const NodeStatus = z
     network: Network,
     network_kind: NetworkKind,
     wallet_address: Address,
+    wallet_before: z.string().optional().meta({
+      description: 'the wallet that the node used before this one, until it starts with that one again',
+    }),
     agents: z.object({ local: count, known: count }),
     reachability: Reachability,
     search: MarketSearch.optional(),

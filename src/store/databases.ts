@@ -1,6 +1,7 @@
 import type { Logger } from '../lib/logger.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
+import { noteWallet, type WalletBefore } from './last-wallet.ts'
 import { type LedgerLatency, measured } from './latency.ts'
 import { checkServerLedger } from './ledger-checks.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
@@ -26,8 +27,13 @@ export type Databases = {
   isShared: boolean
   /** Aborts if others have taken over the work of this process. */
   lost: AbortSignal
-  /** Refuses a ledger of another node, and notes in the data directory where its ledger is. @throws CodedError LEDGER_OF_ANOTHER */
-  claim(owner: LedgerOwner): Promise<void>
+  /**
+   * Notes whose ledger it is. One in PostgreSQL refuses another owner, one in SQLite tells of another wallet.
+   *
+   * @returns the wallet before this one, if the ledger is in SQLite and had another
+   * @throws CodedError LEDGER_OF_ANOTHER
+   */
+  claim(owner: LedgerOwner): Promise<WalletBefore | undefined>
   close(): Promise<void>
 }
 
@@ -57,7 +63,7 @@ export async function openDatabases(
   return {
     ...{ database, localDatabase: database, server: undefined, isShared: false, lost: new AbortController().signal },
     latency: () => ({ read: undefined, change: undefined, refused: database.refused() }),
-    claim: async () => {},
+    claim: ({ wallet }) => noteWallet(database, wallet),
     close: () => database.close(),
   }
 }
@@ -94,6 +100,7 @@ async function openApart(
       await (adopt ? giveLedger(database, owner) : claimLedger(database, owner, server))
       // Not before: a start that is refused must leave the directory to the ledger that it has.
       await writeMark(dataDir, { ledger, closed: true, server })
+      return undefined
     },
     async close() {
       // Who takes over may be a process on the same directory.

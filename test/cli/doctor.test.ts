@@ -200,6 +200,29 @@ test('the wallet is the wallet of the running node, even if this shell has anoth
   expect(of('wallet_key')).toMatchObject({ state: 'ok', text: `${status.wallet_address}, of the running node` })
 })
 
+test('a wallet that is another than before is told until its alarm is dismissed', async () => {
+  const alarm = {
+    id: 'wallet_changed',
+    kind: 'wallet_changed',
+    severity: 'warn',
+    title: 't',
+    text: 'x',
+    count: 1,
+  } as const
+  let alarms = [{ ...alarm, mark: 'm' }]
+  const before = '0x00000000000000000000000000000000000000aa'
+  const node = { status: async () => ({ ...status, wallet_before: before }), alarms: async () => alarms }
+  const { parts } = await runningNode(dataDir(), node)
+  const look = async () => (await examine([], { parts: { ...world(), ...parts } })).of('wallet_key')
+  expect(await look()).toMatchObject({
+    state: 'warn',
+    text: expect.stringContaining(before),
+    fix: expect.stringContaining('stoa alarms dismiss wallet_changed'),
+  })
+  alarms = []
+  expect(await look()).toMatchObject({ state: 'ok' })
+})
+
 test('a running node is checked by its own diagnosis, not by the settings and keys of this shell', async () => {
   await writeFile(
     join(dataDir(), 'agents.yaml'),

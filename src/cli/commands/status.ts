@@ -92,6 +92,9 @@ function statusLines(state: Shown, url: string, style: Style): string[] {
     ...(state.search === undefined || state.search.met > 0 ? [] : [['Market', yellow(searchText(state.search))]]),
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
     ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
+    ...(state.wallet_before === undefined
+      ? []
+      : [['', `another than before: ${printableLine(state.wallet_before, 60)}`]]),
     ...(state.trading?.state === 'stopped'
       ? [['Trading', red(`stopped: ${state.trading.reason}. To fix this: ${state.trading.fix}`)]]
       : []),

@@ -7,6 +7,7 @@ import { readWalletKey } from '../../payments/wallet-key.ts'
 import { dataFile, inspectDataDir, secretFiles } from '../../store/data-dir.ts'
 import { modeOf } from '../../store/secret-file.ts'
 import { inspectAgents } from '../commands/agent-notices.ts'
+import type { RemoteNode } from '../parts.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import type { Check } from './check.ts'
 
@@ -94,13 +95,24 @@ const identity: Check = {
   },
 }
 
+/** Warns until the node has its wallet back, or the operator has dismissed the alarm. */
+async function walletInUse(node: RemoteNode, signal: AbortSignal): Promise<Finding> {
+  const { wallet_address: used, wallet_before: before } = await node.status({ signal })
+  const alarms = before === undefined ? [] : await node.alarms({}, { signal })
+  const changed = alarms.find(({ kind }) => kind === 'wallet_changed')
+  if (changed === undefined) return ok(`${used}, of the running node`)
+  return warn(
+    `${used}, and ${before} before: what lies in the other one needs its key`,
+    'start the node with the key of the wallet that it used before, or run stoa alarms dismiss wallet_changed',
+  )
+}
+
 const walletKey: Check = {
   id: 'wallet_key',
   title: 'Wallet key',
   async run({ config, secrets, running }, signal) {
-    const used = (await running?.node.status({ signal }))?.wallet_address
     // The node's key may come from an environment variable that this shell does not have.
-    if (used !== undefined) return ok(`${used}, of the running node`)
+    if (running !== undefined) return walletInUse(running.node, signal)
     const key = await readWalletKey(config.dataDir, secrets)
     if (key === undefined) return ok('none yet, created at the first start or by stoa wallet')
     const { walletAddress } = await import('../../payments/wallet.ts')
