@@ -81,7 +81,7 @@ export function unknownAgent(agentId: string): MarketError {
 }
 
 export function unknownAgentText(agentId: string): string {
-  return `no agent has the id ${agentId} here: GET /agents/{name} and stoa agent discover give the id for a name`
+  return `no agent has the id ${agentId} here: stoa agent discover, GET /agents/{name} and the tool get_agent give the id for a name`
 }
 
 /** The payment is signed and its result is still to come. The node keeps asking for it, even if the caller leaves. */

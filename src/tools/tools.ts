@@ -97,7 +97,11 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
     },
     get_agent(args) {
       const listing = deps.search.find(read(GetAgentInput, args).agent_id, 'stats')
-      if (listing === undefined) throw new CodedError('UNKNOWN_AGENT', 'no agent with this id is known here')
+      if (listing === undefined)
+        throw new CodedError(
+          'UNKNOWN_AGENT',
+          'no agent with this id or name is known here: discover_agents finds agents',
+        )
       return { value: { agent: toolAgent(listing), notice: LISTING_NOTICE } }
     },
     async quote_agent(args, { signal }) {

@@ -23,7 +23,7 @@ export type AgentFields = PrivateText & {
 }
 
 const streamingModes: readonly [NonNullable<OwnAgent['streaming']>, string][] = [
-  ['owed_once_shown', 'during the run; the buyer owes it once some is shown'],
+  ['owed_once_shown', 'during the run, owed once shown'],
   ['off', 'only with the result'],
   ['after_settlement', 'during the run, after settlement'],
 ]

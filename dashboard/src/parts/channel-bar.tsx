@@ -7,7 +7,7 @@ const words: Record<Channel['role'], Record<ChannelShare['name'], [string, strin
     claimed: ['claimed', 'the seller has it'],
     unclaimed: ['charged', 'spent, and not claimed by the seller yet'],
     signed: ['reserved', 'signed beyond the charges: the seller could take it'],
-    free: ['free', 'for the next calls'],
+    free: ['not signed', 'for the next calls, and the seller has no signature for it'],
   },
   seller: {
     claimed: ['claimed', 'yours'],

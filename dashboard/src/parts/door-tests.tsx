@@ -22,7 +22,8 @@ export function TestMark({ tests, door, agentId }: { tests: DoorTests | undefine
     <p className="hint">
       <Badge state={found.state} tone={tones[found.state]}>
         {words[found.state]}
-      </Badge>{' '}
+      </Badge>
+      {' · '}
       Tested <Ago iso={tests.at} />, from this node: {ended(found.text)}
     </p>
   )
@@ -106,7 +107,8 @@ function Finding({ same, nameOf, isNewFix }: { same: DoorTest[]; nameOf: NameOf;
     <li>
       <Badge state={one.state} tone={tones[one.state]}>
         {words[one.state]}
-      </Badge>{' '}
+      </Badge>
+      {' · '}
       {titleOf(same, nameOf)}: {ended(one.text)}
       {one.fix !== undefined && isNewFix && <span className="figure-note">What to do: {ended(one.fix)}</span>}
       {same.length === 1 ? (

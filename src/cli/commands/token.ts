@@ -97,5 +97,5 @@ export const tokenRevoke = command({
 
 function stateOf({ revoked_at, expires_at }: TokenRecord, now: number): string {
   if (revoked_at !== undefined) return 'revoked'
-  return expires_at !== undefined && Date.parse(expires_at) <= now ? 'expired' : 'holds'
+  return expires_at !== undefined && Date.parse(expires_at) <= now ? 'expired' : 'active'
 }
