@@ -152,6 +152,31 @@ test('every mistake is reported at once', () => {
   expect(() => parse('network: x\np2p: {port: y}\nlog: {level: z}')).toThrow(/:1: .*\n.*:2: .*\n.*:3: /)
 })
 
+test.each([
+  ['sources: 3', 'c:1: sources: expected a list: begin each entry with "- " in a line of its own'],
+  [
+    'sources: { url: https://a.example }',
+    'c:1: sources: expected a list: begin each entry with "- " in a line of its own',
+  ],
+  [
+    'sources: [https://a.example]',
+    'c:1: sources.0: expected settings: url, name, token_env, headers_env, allow_private',
+  ],
+  ['sources:\n  - name: a', 'c:2: sources.0.url: is missing'],
+  [
+    'sources:\n  - url: https://a.example\n    token_evn: A',
+    'c:2: sources.0: "token_evn" is not known: did you mean token_env?',
+  ],
+  [
+    'sources:\n  - url: https://a.example\n  - url: https://b.example\n    headers_env: A=B',
+    'c:4: sources.1.headers_env: expected a list',
+  ],
+  ['sources:\n  - url: https://a.example\n    name: [b]', 'c:3: sources.0.name: expected one value, not a list'],
+  ['webhooks:\n  - url: https://a.example', 'c:2: webhooks.0.secret_env: is missing'],
+])('%j says what is wrong, and where', (yaml, said) => {
+  expect(() => parseConfigYaml(yaml, 'c')).toThrow(said)
+})
+
 test('webhooks are a list of URLs; a secret is never read from the file', () => {
   const yaml = 'webhooks:\n  - url: http://127.0.0.1:9/x\n    secret_env: HOOK\n    events: [payment.settled, order]\n'
   expect(parseConfigYaml(yaml, 'c')).toEqual({
@@ -191,7 +216,7 @@ test('catalogs are read as a list, and each mistake is named', () => {
     'x',
     'https://x.example/#a',
   ]) {
-    expect(refused(`  - { url: "${url}" }`)).toThrow(/c:1: sources\.0\.url: must be an https URL/)
+    expect(refused(`  - { url: "${url}" }`)).toThrow(/c:2: sources\.0\.url: must be an https URL/)
   }
   expect(refused('  - { url: "https://a.example", token: secret }')).toThrow(/token/)
   expect(refused('  - { url: "https://a.example", name: "A b" }')).toThrow(/sources\.0\.name/)

@@ -1,6 +1,6 @@
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 import * as z from 'zod'
-import { SourceSettings } from '../schema/source-setting.ts'
+import { SourceSetting, SourceSettings } from '../schema/source-setting.ts'
 import { WEBHOOKS_MAX, WebhookSetting } from '../schema/webhook.ts'
 import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
 import { type Settings, settingEntries } from './settings.ts'
@@ -12,6 +12,7 @@ export const configKeys: readonly string[] = [...keys.keys()]
 const groups = new Set(configKeys.flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))
 /** The settings that are lists of groups. */
 const lists = { webhooks: z.array(WebhookSetting).max(WEBHOOKS_MAX), sources: SourceSettings }
+const fieldsOf = { webhooks: Object.keys(WebhookSetting.shape), sources: Object.keys(SourceSetting.shape) }
 /** Values that often hold a key, so errors do not show them. */
 const unshownKeys = new Set(['rpc_url'])
 
@@ -52,8 +53,12 @@ export function parseConfigYaml(text: string, path: string): Settings {
     if (isUnset(node)) return
     const parsed = lists[name].safeParse(node!.toJS(document))
     if (parsed.success) settings[name] = parsed.data
-    for (const { path, message } of parsed.error?.issues ?? []) {
-      refusals.push(`${source}: ${[name, ...path].join('.')}: ${message}`)
+    for (const issue of parsed.error?.issues ?? []) {
+      const path = [name, ...issue.path]
+      // Where the value is missing, its entry has a line.
+      const found = path.map((_, index) => document.getIn(path.slice(0, index + 1), true)).findLast(isNode)
+      const line = found === node || found === undefined ? source : at(found.range?.[0])
+      refusals.push(`${line}: ${path.join('.')}: ${listIssueText(issue, fieldsOf[name])}`)
     }
   }
 
@@ -79,6 +84,20 @@ export function parseConfigYaml(text: string, path: string): Settings {
       else refusals.push(`${source}: ${key}: expected one value, not a list`)
     }
   }
+}
+
+/** @param fields those of an entry of the list */
+function listIssueText(issue: z.core.$ZodIssue, fields: readonly string[]): string {
+  if (issue.code === 'unrecognized_keys') {
+    const [key = ''] = issue.keys
+    const meant = nearest(key, fields)
+    return `${quote(key)} is not known: ${meant === undefined ? `expected one of ${fields.join(', ')}` : `did you mean ${meant}?`}`
+  }
+  if (issue.code !== 'invalid_type') return issue.message
+  if (issue.message.endsWith('received undefined')) return 'is missing'
+  if (issue.expected === 'object') return `expected settings: ${fields.join(', ')}`
+  if (issue.expected !== 'array') return 'expected one value, not a list'
+  return issue.path.length > 0 ? 'expected a list' : 'expected a list: begin each entry with "- " in a line of its own'
 }
 
 function textOf(node: Node | null): string | string[] | undefined {
