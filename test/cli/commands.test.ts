@@ -77,6 +77,7 @@ test('a running node takes what agent config writes, and the command says what b
   const answers: ReloadedAgents[] = [
     { ...nothing, added: [echo] },
     { ...nothing, changed: [{ ...echo, listed: false, runnable: false, notice: 'OPENAI_API_KEY is not set' }] },
+    { ...nothing, added: [{ ...echo, notice: 'it may sell at a loss' }] },
     { ...nothing, removed: [echo] },
     { ...nothing, unchanged: 3, kept: ['Echo'] },
   ]
@@ -89,6 +90,9 @@ test('a running node takes what agent config writes, and the command says what b
   })
   expect((await cli(add, options)).stderr).toBe(
     'Echo was changed: it is not on the market: OPENAI_API_KEY is not set\n',
+  )
+  expect((await cli(add, options)).stderr).toBe(
+    `Echo is on the market for 0.1 USDC: ${agentId}\nEcho: it may sell at a loss\n`,
   )
   const removed = await cli(['agent', 'config', 'remove', '--name', 'Echo', '--json'], options)
   expect(JSON.parse(removed.stdout)).toMatchObject({

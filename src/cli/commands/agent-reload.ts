@@ -98,6 +98,10 @@ function sayReloaded(context: Context, reloaded: ReloadedAgents, say: (line: str
   if (added.length + changed.length + removed.length === 0)
     say(`nothing changed: ${unchanged} agents of the file are as they were`)
   const { stderr } = context.style
+  // Where it is not on the market, its line has said why.
+  for (const { name, listed, notice } of [...added, ...changed]) {
+    if (listed && notice !== undefined) context.tell(stderr.yellow(printableLine(`${name}: ${notice}`, 400)))
+  }
   for (const name of kept)
     context.tell(
       stderr.yellow(

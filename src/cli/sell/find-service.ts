@@ -203,7 +203,10 @@ function failed(error: unknown, signal: AbortSignal): { problem: string } {
       code !== undefined &&
       /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS.*|.*CERT.*)$/.test(code)
     ) {
-      throw new CliError('SERVICE_UNREACHABLE', `the service cannot be reached: ${code}`)
+      throw new CliError(
+        'SERVICE_UNREACHABLE',
+        `nothing answers there (${code}): check the address, and that the service runs`,
+      )
     }
   }
   return { problem: wordsOnly(reasonOf(error), 200) }
