@@ -156,6 +156,38 @@ test('Ctrl-C ends the command with 130, even if nothing answers', async () => {
   expect(own.seen.calls.at(-1)).toBe('stop')
 })
 
+test.each([
+  ['Ctrl-C', [], 130],
+  ['--timeout', ['--timeout', '1'], 6],
+] as const)(
+  'after %s a call whose payment is signed goes on, and the command says where',
+  async (what, flags, code) => {
+    const stop = new AbortController()
+    const keys: unknown[] = []
+    const asked = Promise.withResolvers<void>()
+    const { parts } = await runningNode(dataDir(), {
+      execute: (call, options) => {
+        keys.push(call.idempotencyKey)
+        asked.resolve()
+        return new Promise((_, reject) =>
+          options?.signal?.addEventListener('abort', () => reject(options.signal!.reason)),
+        )
+      },
+      orders: async (query) => {
+        keys.push(query?.idempotencyKey)
+        return { items: [{ id: 'order-1', status: 'executing', payment: {} }] as never, next: undefined }
+      },
+    })
+    const running = cli(execute('--task', 'x', ...flags), { dataDir: dataDir(), parts, signal: stop.signal })
+    await asked.promise
+    if (what === 'Ctrl-C') stop.abort()
+    const run = await running
+    expect(run).toMatchObject({ code, stdout: '' })
+    expect(run.stderr).toContain('the payment is signed, so the call goes on: stoa order show order-1 --wait')
+    expect(keys).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), keys[0]])
+  },
+)
+
 test('--timeout limits the whole command, with exit status 6', async () => {
   const { parts } = fakeNode({ execute: never })
   const run = await cli(execute('--task', 'x', '--timeout', '1'), { dataDir: dataDir(), parts })

@@ -18,6 +18,7 @@ import { settlementText, withDeadline, writeResult } from '../text/market-text.t
 import { showProgress } from '../text/show-progress.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
+import { orTellOrder } from './left-order.ts'
 import { channelOptions, channelWish, keyOption, readTask, taskOptions, WAIT_SECONDS, waitOptions } from './task.ts'
 
 /** How long a short-lived node searches for the agent. */
@@ -90,7 +91,7 @@ export const agentExecute = command({
 async function execute(
   context: Context,
   node: { config: Config; secrets: Secrets; port: number | undefined },
-  request: ExecuteRequest,
+  request: ExecuteRequest & { idempotencyKey?: string },
 ): Promise<ExecutionResult> {
   const { agentId, signal } = request
   const spinner = context.json
@@ -100,10 +101,13 @@ async function execute(
     const running = await findRunningNode(context, node.config, node.secrets)
     if (running !== undefined) {
       const { onProgress } = request
-      const asked = { ...request, agentId: await agentIdOf(running.node, agentId, { signal }) }
-      if (onProgress === undefined) return await running.node.execute(asked, { signal })
-      spinner?.stop()
-      return await running.node.executeStreamed({ ...asked, onProgress })
+      const id = await agentIdOf(running.node, agentId, { signal })
+      if (onProgress !== undefined) spinner?.stop()
+      return await orTellOrder(context, running.node, { ...request, spinner }, (idempotencyKey) => {
+        const asked = { ...request, agentId: id, idempotencyKey }
+        if (onProgress === undefined) return running.node.execute(asked, { signal })
+        return running.node.executeStreamed({ ...asked, onProgress })
+      })
     }
     spinner?.update('no node is running: starting a temporary node to find the agent')
     return await withOwnNode(context, node, async (own) => {

@@ -14,6 +14,7 @@ import { oneOf, withDeadline, writeResult } from '../text/market-text.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { tellCost } from './agent-execute.ts'
+import { orTellOrder } from './left-order.ts'
 import { keyOption, readTask, taskOptions, WAIT_SECONDS, waitOptions } from './task.ts'
 
 export const buy = command({
@@ -102,7 +103,9 @@ async function buyFrom(
     const running = await findRunningNode(context, node.config, node.secrets)
     if (running !== undefined) {
       const { signal: _, ...call } = request
-      return await running.node.buyUrl(call, { signal })
+      return await orTellOrder(context, running.node, { ...request, spinner }, (idempotencyKey) =>
+        running.node.buyUrl({ ...call, idempotencyKey }, { signal }),
+      )
     }
     spinner?.update('no node is running: starting a temporary node')
     return await withOwnNode(context, node, (own) => orAborted(own.buyUrl(request), signal))
