@@ -2,6 +2,7 @@ import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { NodeStatus } from '../schema/api.ts'
+import type { FilePlace } from '../store/file-place.ts'
 import type { LedgerDatabase } from '../store/ledger-database.ts'
 import { readMet, writeMet } from '../store/ledger-home.ts'
 import { clockTrouble } from './clock-difference.ts'
@@ -15,12 +16,12 @@ type TradingDeps = {
 
 /**
  * Tells whether this node buys and sells. Trading stops, with a reason, if the ledger is damaged or was copied (T33),
- * and while the clock is not that of the ledger.
+ * while its file is gone, and while the clock is not that of the ledger.
  */
 export interface Trading {
   state(): NonNullable<NodeStatus['trading']>
   isStopped(): boolean
-  /** Called before every signature. @throws MarketError LEDGER_COPIED, CLOCK_OFF, StoreError STORE_DAMAGED */
+  /** Called before every signature. @throws MarketError LEDGER_COPIED, LEDGER_LOST, CLOCK_OFF, StoreError STORE_DAMAGED */
   check(): void
   /** Called when another node signed a listing with this node's key. Remembered until the operator resumes trading. */
   copied(agentName: string): void
@@ -31,6 +32,8 @@ export interface Trading {
   shareFindings(): Promise<void>
   /** Called with how far the clock is ahead of the ledger's, whenever that was measured. */
   clockIs(aheadMs: number): void
+  /** Called often with what is at the path of the ledger's file. */
+  fileIs(place: FilePlace): void
 }
 
 export function createTrading({ database, dataDir, clock, logger }: TradingDeps): Trading {
@@ -38,6 +41,7 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
   /** When this process has found a copy, until that is stored. */
   let unstored: UnixMs | undefined
   let clockOff: { reason: string; fix: string } | undefined
+  let lost: { reason: string; fix: string } | undefined
 
   function stop(reason: string, fix: string): void {
     copied = { reason, fix }
@@ -60,6 +64,7 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
       return { state: 'stopped', code: 'STORE_DAMAGED', reason, fix }
     }
     if (copied !== undefined) return { state: 'stopped', code: 'LEDGER_COPIED', ...copied }
+    if (lost !== undefined) return { state: 'stopped', code: 'LEDGER_LOST', ...lost }
     return clockOff === undefined ? { state: 'open' } : { state: 'stopped', code: 'CLOCK_OFF', ...clockOff }
   }
 
@@ -72,6 +77,7 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
       if (copied !== undefined) {
         throw new MarketError('LEDGER_COPIED', `${copied.reason}; this node does not trade: ${copied.fix}`)
       }
+      if (lost !== undefined) throw new MarketError('LEDGER_LOST', `${lost.reason}: nothing was signed; ${lost.fix}`)
       if (clockOff === undefined) return
       throw new MarketError('CLOCK_OFF', `${clockOff.reason}: nothing was signed; ${clockOff.fix}`)
     },
@@ -97,6 +103,21 @@ export function createTrading({ database, dataDir, clock, logger }: TradingDeps)
         `another node uses the identity of this seller: a process that shares the ledger met it at ${isoTime(met)}`,
         `stop that node and all processes of this seller, run stoa ledger adopt --data-dir ${dataDir}, and start the processes again`,
       )
+    },
+    fileIs(place) {
+      const before = lost
+      const what = place === 'gone' ? 'was deleted or moved' : 'was replaced by another file'
+      lost =
+        place === 'there'
+          ? undefined
+          : {
+              reason: `stoa.db in ${dataDir} ${what} while the node runs, so what the node writes now is lost when it ends`,
+              fix: 'put the file back where it was; if it is gone, let the node settle what is pending, stop it, and restore a backup of the data directory (docs/operations.md)',
+            }
+      if (lost !== undefined && before === undefined) {
+        logger.error({}, `trading has stopped: ${lost.reason}. To fix it, ${lost.fix}`)
+      }
+      if (lost === undefined && before !== undefined) logger.info({}, 'the file of the ledger is back: trading goes on')
     },
     clockIs(aheadMs) {
       const before = clockOff

@@ -41,6 +41,7 @@ type MarketErrorCode =
   | 'RESULT_PENDING'
   | 'DEADLINE'
   | 'LEDGER_COPIED'
+  | 'LEDGER_LOST'
   | 'CLOCK_OFF'
 
 type Issue = { path: string; message: string }

@@ -4,12 +4,14 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { createTail, type Tail } from '../ledger/tail.ts'
-import { createTrading } from '../ledger/trading.ts'
+import { createTrading, type Trading } from '../ledger/trading.ts'
 import { systemClock } from '../lib/clock.ts'
 import { Feed } from '../lib/feed.ts'
 import { patientFetch } from '../lib/http.ts'
+import type { Service } from '../lib/lifecycle.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
+import { periodic } from '../lib/periodic.ts'
 import { stoaVersion } from '../lib/version.ts'
 import { loadOrCreateIdentity } from '../p2p/identity.ts'
 import { assetOf } from '../payments/assets.ts'
@@ -18,12 +20,16 @@ import { createWallet } from '../payments/wallet.ts'
 import { isWalletMissing, loadOrCreateWalletKey, newWalletText, otherWalletText } from '../payments/wallet-key.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { Databases } from '../store/databases.ts'
+import { placeOfFile } from '../store/file-place.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createTransactions } from '../store/transactions.ts'
 import type { Ports } from './api.ts'
 import { createHosts } from './hosts.ts'
 import { createSiblings } from './siblings.ts'
+
+/** How often the node looks whether the file of its ledger is still there. */
+const FILE_MS = 5_000
 
 /** What the parts of a node share: its keys, databases, network, chain, facilitator and feed. */
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
@@ -51,6 +57,8 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const facilitator = ports.facilitator ?? openFacilitator(config, secrets, { clock, logger, chain })
   const feed: NodeFeed = new Feed({ life: `${clock.now().toString(36)}${database.process.slice(0, 8)}` })
   const tail = await followShared({ isShared, database, logger })
+  const trading = createTrading({ database, dataDir: config.dataDir, clock, logger })
+  const looking = server === undefined ? [lookAtFile(dataFile(config.dataDir, 'database'), trading)] : []
   const closing = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
   return {
     ...{
@@ -77,13 +85,20 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     },
     fetch: ports.fetch ?? patientFetch,
     random: ports.randomBytes ?? ((length: number) => randomBytes(length)),
-    trading: createTrading({ database, dataDir: config.dataDir, clock, logger }),
+    trading,
     runTime: await createRunTime(database, clock),
     transactions: createTransactions(database),
     tail,
     // The tail takes its position before any other service reads the ledger.
-    services: [tail, datastore, ...hosts, closing],
+    services: [tail, datastore, ...looking, ...hosts, closing],
   }
+}
+
+/** Misses the file of a ledger in SQLite. */
+function lookAtFile(path: string, trading: Pick<Trading, 'fileIs'>): Service {
+  const placeOf = placeOfFile(path)
+  const work = async () => trading.fileIs(await placeOf())
+  return periodic({ name: 'ledger file', firstMs: FILE_MS, everyMs: FILE_MS }, { work, onError: () => {} })
 }
 
 /** Follows what the other processes change in a shared ledger. A ledger that is not shared has nobody to follow. */

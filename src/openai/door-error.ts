@@ -100,6 +100,7 @@ const rows: Readonly<Record<string, Row>> = {
   WALLET_UNAVAILABLE: away,
   CHAIN_UNAVAILABLE: away,
   LEDGER_COPIED: final,
+  LEDGER_LOST: final,
   CLOCK_OFF: away,
   STOPPING: away,
   STORE_AWAY: away,

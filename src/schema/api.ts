@@ -168,14 +168,14 @@ export const NodeStatus = z
     trading: z
       .object({
         state: z.enum(['open', 'stopped']),
-        code: z.enum(['STORE_DAMAGED', 'STORE_IN_USE', 'LEDGER_COPIED', 'CLOCK_OFF']).optional(),
+        code: z.enum(['STORE_DAMAGED', 'STORE_IN_USE', 'LEDGER_COPIED', 'LEDGER_LOST', 'CLOCK_OFF']).optional(),
         reason: z.string().optional(),
         fix: z.string().optional(),
       })
       .optional()
       .meta({
         description:
-          '`stopped`: the node does not buy or sell, because its ledger is damaged, was copied, or is used by another process, or because its clock is not that of the ledger',
+          '`stopped`: the node does not buy or sell, because its ledger is damaged, was copied, was deleted, or is used by another process, or because its clock is not that of the ledger',
       }),
     open_files: z
       .object({

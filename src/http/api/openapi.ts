@@ -55,6 +55,7 @@ const always: readonly ProblemCode[] = [
   'STORE_REFUSED',
   'STORE_UNREADABLE',
   'LEDGER_COPIED',
+  'LEDGER_LOST',
   'CLOCK_OFF',
 ]
 const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']

@@ -115,6 +115,7 @@ export const problems = {
   CHAIN_WRONG: { status: 503, title: 'The RPC endpoint serves another chain' },
   WALLET_UNAVAILABLE: { status: 503, title: 'The wallet cannot be used' },
   LEDGER_COPIED: { status: 503, title: 'Another node uses the identity of this node', retryable: false },
+  LEDGER_LOST: { status: 503, title: 'The file of the ledger is gone', retryable: false },
   CLOCK_OFF: { status: 503, title: 'The clock of the node is not that of its ledger', retryable: true },
   STORE_DAMAGED: { status: 503, title: 'The ledger of the node is damaged', retryable: false },
   STORE_AWAY: { status: 503, title: 'The database of the ledger cannot be reached', retryable: true },
