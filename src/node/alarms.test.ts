@@ -107,11 +107,11 @@ test('D42: an alarm that holds or does not comes back with another reason, and a
   let agents = [{ id: 'x', name: 'Draft', notice: 'set OPENAI_API_KEY', paused: false, runnable: false } as OwnAgent]
   const { alarms } = bench(undefined, { agents: () => agents })
   const [broken] = await alarms.list()
-  expect(broken).toMatchObject({ kind: 'agent_broken', severity: 'bad', text: 'set OPENAI_API_KEY', agent_id: 'x' })
+  expect(broken).toMatchObject({ kind: 'agent_broken', severity: 'bad', text: 'Set OPENAI_API_KEY', agent_id: 'x' })
   await alarms.dismiss(broken!.id)
   expect(await alarms.list()).toEqual([])
   agents = [{ ...agents[0]!, notice: 'its program is missing' }]
-  expect(await alarms.list()).toMatchObject([{ id: broken!.id, text: 'its program is missing' }])
+  expect(await alarms.list()).toMatchObject([{ id: broken!.id, text: 'Its program is missing' }])
   agents = [{ ...agents[0]!, paused: true }]
   expect(await alarms.list()).toEqual([])
 })

@@ -13,7 +13,7 @@ import type { StoredChannel } from '../store/buyer-channels.ts'
 import { channelAlarms } from './channel-alarms.ts'
 import { type Differences, namesText } from './differences.ts'
 import { exitAlarms } from './exit-alarms.ts'
-import { type AlarmStatus, changedWallet, refusedChange, stoppedTrading, unreached } from './state-alarms.ts'
+import { type AlarmStatus, changedWallet, refusedChange, sentence, stoppedTrading, unreached } from './state-alarms.ts'
 
 type AlarmsDeps = {
   clock: Clock
@@ -219,8 +219,8 @@ function brokenAgents(agents: readonly OwnAgent[]): OpenAlarm[] {
     if (notice === undefined || paused) return []
     const about = { agent_id: id, agent_name: name, count: 1, mark: digest(notice) }
     const severity = runnable ? 'warn' : 'bad'
-    const title = runnable ? `${name} may fail` : `${name} cannot run and is not on the market`
-    return { id: `agent_broken-${digest(id)}`, kind: 'agent_broken', severity, title, text: notice, ...about }
+    const title = runnable ? `${name} needs attention` : `${name} cannot run and is not on the market`
+    return { id: `agent_broken-${digest(id)}`, kind: 'agent_broken', severity, title, text: sentence(notice), ...about }
   })
 }
 

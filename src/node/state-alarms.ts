@@ -57,6 +57,6 @@ export function unreached({ reachability, connected_peers: peers, agents, search
 }
 
 /** `Wait a minute` from `wait a minute`. */
-function sentence(text: string): string {
+export function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
