@@ -121,6 +121,11 @@ test.each([
   ['\np2p:\n  port: 70000\n', 'config.yaml:3: p2p.port: "70000" is not valid: expected a port, 0 to 65535'],
   ['p2p:\n  prot: 4001\n', 'config.yaml:2: "p2p.prot" is not a setting: did you mean p2p.port?'],
   ['netwrok: x\n', 'config.yaml:1: "netwrok" is not a setting: did you mean network?'],
+  [
+    'something_old: x\n',
+    'config.yaml:1: "something_old" is not a setting: expected one of name, public_url, network, rpc_url, facilitator_url, openai_door, openai_daily_budget, openai_max_price, facilitator, p2p, api, public, buyer, seller, log, webhooks, sources',
+  ],
+  ['log:\n  something: x\n', 'config.yaml:2: "log.something" is not a setting: expected log.level'],
   ['nmae: x\n', 'config.yaml:1: "nmae" is not a setting: did you mean name?'],
   ['p2p: 4001\n', 'config.yaml:1: expected settings under p2p, such as p2p: { port: … }'],
   ['- network\n', 'config.yaml:1: expected settings, such as network: eip155:84532'],

@@ -116,8 +116,18 @@ function unknownKey(source: string, key: string): string {
     return `${source}: ${quote(key)} is not a setting: this file never holds keys or tokens; set them in the environment, or model keys with stoa init`
   }
   const meant = nearest(key, [...configKeys, ...groups, ...Object.keys(lists)])
-  const hint = meant === undefined ? `expected one of ${configKeys.join(', ')}` : `did you mean ${meant}?`
+  const hint = meant === undefined ? expectedBeside(key) : `did you mean ${meant}?`
   return `${source}: ${quote(key)} is not a setting: ${hint}`
+}
+
+/** What may stand where an unknown key stands: all settings would fill the screen. */
+function expectedBeside(key: string): string {
+  const group = key.slice(0, key.lastIndexOf('.') + 1)
+  const beside =
+    group === ''
+      ? [...configKeys.filter((one) => !one.includes('.')), ...groups, ...Object.keys(lists)]
+      : configKeys.filter((one) => one.startsWith(group))
+  return beside.length === 1 ? `expected ${beside[0]}` : `expected one of ${beside.join(', ')}`
 }
 
 function example(group: string): string {
