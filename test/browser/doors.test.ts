@@ -54,7 +54,7 @@ test('each agent has an address for each kind of client, with what the test foun
   const shown = (name: string) => page.getByRole('region', { name: `For ${name}` })
   await shown('Address').getByText(`${open.publicUrl}/x402/${id}`).waitFor()
   // The page tests by itself.
-  await page.getByText(/^to check Tested .* from this node: answers 402 with the price of the listing/).waitFor()
+  await page.getByText(/^to check · Tested .* from this node: answers 402 with the price of the listing/).waitFor()
   const texts: Record<string, string> = {
     curl: `'${open.publicUrl}/x402/${id}' -H`,
     '@x402/fetch': "register('eip155:84532'",
