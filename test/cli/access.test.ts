@@ -63,7 +63,7 @@ test('token create prints only the token on standard output; list shows the spen
   const made = await cli(['token', 'create', '--name', 'assistant', '--scope', 'spend', '--budget', '5'], options)
   expect(made).toMatchObject({ code: 0, stdout: 'stoa_abc.secret\n' })
   expect(wanted).toMatchObject([{ name: 'assistant', scope: 'spend', budget: 5_000_000n }])
-  expect((await cli(['token', 'list'], options)).stdout).toMatch(/abc +spend +holds +1\.5 of 5/)
+  expect((await cli(['token', 'list'], options)).stdout).toMatch(/abc +spend +active +1\.5 of 5/)
   expect((await cli(['token', 'revoke', 'abc'], options)).stdout).toContain('revoked token abc (assistant)')
 })
 
