@@ -1,5 +1,6 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import { hasPassed, type PaymentChain } from '../payments/chain-verdict.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { RESULT_HOURS } from '../schema/limits.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
@@ -32,6 +33,18 @@ export async function lastWordOn(
     'an order waits for the end of its payment window: the process that signed may still send the payment',
   )
   return undefined
+}
+
+/** A seller keeps a result this long after settlement (D32). Settlement ends with the payment window. */
+const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
+
+/** True if the seller keeps the result of a purchase no longer, by our clock and by that of the chain: ours may run ahead. */
+export async function isForgotten(
+  { validBeforeSeconds }: Pick<StoredReservation, 'validBeforeSeconds'>,
+  { clock, chain }: { clock: Clock; chain?: Pick<PaymentChain, 'blockTimeMs'> | undefined },
+): Promise<boolean> {
+  const keptMs = validBeforeSeconds * 1000 + RESULT_KEPT_MS
+  return clock.now() > keptMs && (chain === undefined || (await hasPassed(keptMs, chain)) === true)
 }
 
 type FailureDeps = { clock: Clock; purchases: Pick<Purchases, 'finish' | 'stopAsking'>; changed(orderId: string): void }

@@ -290,6 +290,41 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     })
   })
 
+  test('T16: a clock that runs days ahead ends nothing that the chain can still settle', async () => {
+    let isUp = false
+    const open = () => (isUp ? seller.open() : down())
+    const { buyer, seller, clock, validBeforeMs, now, settlement, order } = await interrupted(
+      async (stream) => stream.respond(await stream.next()),
+      { open },
+    )
+    settlement.blockTimeMs = clock.now()
+    const aheadMs = validBeforeMs + 3 * 24 * 60 * 60 * 1000 - clock.now()
+    clock.jump(aheadMs)
+    await buyer.recovery.look(order.id)
+    expect(await now()).toMatchObject({ order: { status: 'executing' }, reservation: { state: 'reserved' } })
+    clock.jump(-aheadMs)
+    isUp = true
+    await buyer.recovery.look(order.id)
+    expect(await now()).toMatchObject({ order: { status: 'completed' }, reservation: { state: 'spent' } })
+  })
+
+  test('T16 D44: paid: a clock that runs days ahead does not end the asking of its seller', async () => {
+    const { buyer, clock, validBeforeMs, now, settlement, authorization, order } = await interrupted(async () => {}, {
+      open: down,
+    })
+    settlement.pay(authorization)
+    settlement.blockTimeMs = validBeforeMs + 60_000
+    clock.set(validBeforeMs + 60_000)
+    await buyer.recovery.look(order.id)
+    expect((await now()).reservation?.state).toBe('spent')
+    clock.jump(3 * 24 * 60 * 60 * 1000)
+    await buyer.recovery.look(order.id)
+    expect((await now()).order.status).toBe('executing')
+    settlement.blockTimeMs = clock.now()
+    await buyer.recovery.look(order.id)
+    expect((await now()).order.status).toBe('failed')
+  })
+
   test('T16: killed between its two writes, it is done again and comes to the same end', async () => {
     const { buyer, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, {
       open: down,

@@ -4,7 +4,6 @@ import { askChainAfter } from '../payments/chain-verdict.ts'
 import type { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
-import { RESULT_HOURS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { OpenPurchase } from '../store/open-purchases.ts'
 import type { OrderStore } from '../store/orders.ts'
@@ -14,7 +13,7 @@ import type { Channels } from './channels/channels.ts'
 import { recoverCall } from './channels/recover-call.ts'
 import { confirmNow, confirmOnChain } from './confirm-on-chain.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
-import { failOrder, giveUp, lastWordOn } from './order-end.ts'
+import { failOrder, giveUp, isForgotten, lastWordOn } from './order-end.ts'
 import { notePaidBack } from './paid-back.ts'
 import { formOf } from './purchase.ts'
 import { notesOf, paidFor, readResponse } from './response.ts'
@@ -27,8 +26,6 @@ const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
 /** Delay after a purchase before the chain is asked. */
 const SOON_MS = 1_000
-/** A seller keeps a result this long after settlement (D32). Settlement ends with the payment window. */
-const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
 /** If the chain cannot be asked, a reservation counts as spent after this time. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
@@ -199,8 +196,8 @@ export class Recovery implements Service {
     // A seller that settles first has charged even for a failed run. Ask the chain before the window ends (D45).
     if (state === 'reserved' && (isOver || isFirst)) return this.#askChain(order, reservation)
     if (!isOver) return
-    const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
-    if (state === 'spent' && !isReceived && !isKept) await giveUp(order, reservation, this.#deps)
+    if (state === 'spent' && !isReceived && (await isForgotten(reservation, this.#deps)))
+      await giveUp(order, reservation, this.#deps)
   }
 
   /**
@@ -275,7 +272,9 @@ export class Recovery implements Service {
     const verdict = chain && (await askChainAfter({ asset, authorization }, chain))
     const waited = clock.now() - reservation.validBeforeSeconds * 1000
     const known = verdict !== undefined && verdict.kind !== 'unknown'
-    if (!known && waited < UNKNOWN_LIMIT_MS) return
+    // Our clock may run days ahead. As long as the chain says that it may pay, nothing ends.
+    const mayPay = verdict?.kind === 'unknown' && verdict.mayPay === true
+    if (!known && (mayPay || waited < UNKNOWN_LIMIT_MS)) return
     // Update the order first. After a crash in between, the reservation is still open and this step runs again.
     if (verdict?.kind === 'unpaid' || verdict?.kind === 'never') {
       if (order?.status === 'executing') await failOrder(order, NOTHING_CHARGED, this.#deps)

@@ -9,12 +9,15 @@ import { checksumAddress } from './secp256k1.ts'
 
 export type PaymentChain = Pick<Chain, 'authorizationUse' | 'authorizationAt' | 'transferOf' | 'blockTimeMs'>
 
-/** `never`: spent or canceled without paying this payment. `unknown`: the chain gave no answer, or shows too little. */
+/**
+ * `never`: spent or canceled without paying this payment. `unknown`: the chain gave no answer, or shows too little; with
+ * `mayPay` the time of the chain says that the window has not ended, whatever our clock says.
+ */
 export type ChainVerdict =
   | { kind: 'paid'; txHash: Hex }
   | { kind: 'unpaid' }
   | { kind: 'never'; reason: string }
-  | { kind: 'unknown'; reason: string }
+  | { kind: 'unknown'; reason: string; mayPay?: true }
 
 /** What is asked of the chain. `named`: the transaction that somebody claims settled the payment. */
 type PaymentQuery = { asset: Hex; authorization: Authorization; named?: Hex | undefined }
@@ -39,9 +42,18 @@ export async function askChainAfter(query: PaymentQuery, chain: PaymentChain): P
     const { verdict, timeMs } = await verdictNow(query, chain)
     const isOver = timeMs > Number(query.authorization.validBefore) * 1000 + FINAL_MARGIN_MS
     if (verdict.kind !== 'unpaid' || isOver) return verdict
-    return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
+    return { kind: 'unknown', reason: 'by the time of the chain it can still be settled', mayPay: true }
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
+  }
+}
+
+/** Whether the time of the chain has passed an instant. Never throws. @returns undefined if the chain does not answer */
+export async function hasPassed(at: UnixMs, chain: Pick<PaymentChain, 'blockTimeMs'>): Promise<boolean | undefined> {
+  try {
+    return (await chain.blockTimeMs()) > at
+  } catch {
+    return undefined
   }
 }
 

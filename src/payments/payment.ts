@@ -120,7 +120,13 @@ export function reopened(payment: UnsettledPayment, now: UnixMs): OwedPayment {
 }
 
 /** The time, the end of the window and the jitter (`chance`, in [0, 1)) for a decision. */
-type Moment = { now: UnixMs; validBeforeMs: UnixMs; chance: number }
+type Moment = {
+  now: UnixMs
+  validBeforeMs: UnixMs
+  chance: number
+  /** True: the chain says whether the window has ended, because our clock may be fast. */
+  asksChain?: boolean
+}
 
 /** An attempt ended without settlement. The next state depends on the time and on whether the chain may know more. */
 export function attemptFailed(payment: OwedPayment, failure: { error: string; unclear: boolean }, at: Moment): Payment {
@@ -142,7 +148,13 @@ export function away(payment: OwedPayment, failure: { error: string; unclear: bo
 function triedAgain(failed: OwedPayment & { error: string }, at: Moment): Payment {
   const next = { ...failed, txHash: undefined }
   if (canAttempt(next, { now: next.nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
+  if (at.asksChain === true && (next.unclear || hasAttempts(next))) return postponed(next, at.now)
   return next.unclear ? waiting(next, at) : refused(next, next.error)
+}
+
+/** Nothing can be done now, and the chain may show more later. */
+export function postponed(payment: OwedPayment, now: UnixMs): OwedPayment {
+  return { ...payment, nextAttemptAt: now + RECONCILE_INTERVAL_MS }
 }
 
 /** No attempts are left and the chain shows no outcome. After `RECONCILE_LIMIT_MS` the facilitator decides. */
@@ -154,11 +166,15 @@ export function waiting(
     if (payment.txHash !== undefined) return settled(payment, payment.txHash, at.now)
     return refused(payment, `outcome unknown, the chain could not be asked: ${payment.error ?? 'no answer'}`)
   }
-  return { ...payment, nextAttemptAt: at.now + RECONCILE_INTERVAL_MS }
+  return postponed(payment, at.now)
 }
 
 export function canAttempt(payment: OwedPayment, at: { now: UnixMs; validBeforeMs: UnixMs }): boolean {
-  return payment.attempts < SETTLEMENT_ATTEMPTS_MAX && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
+  return hasAttempts(payment) && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
+}
+
+export function hasAttempts({ attempts }: Pick<OwedPayment, 'attempts'>): boolean {
+  return attempts < SETTLEMENT_ATTEMPTS_MAX
 }
 
 /** Attempts spread over the window to outlast outages, the last near its end (D40). @internal Exported for its test. */

@@ -1,15 +1,17 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Claim, StoredPayment } from '../store/payments.ts'
-import { askChain, askChainAfter, type PaymentChain, queryOf } from './chain-verdict.ts'
+import { askChain, askChainAfter, hasPassed, type PaymentChain, queryOf } from './chain-verdict.ts'
 import { NO_FUNDS } from './facilitator.ts'
 import { validBeforeMs } from './outbox-entry.ts'
 import {
   accepted,
   attemptFailed,
   away,
+  hasAttempts,
   type OwedPayment,
   type Payment,
+  postponed,
   refused,
   settled,
   unattempted,
@@ -44,6 +46,7 @@ export async function shownState(
   if (verdict.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
   if (verdict.kind === 'unknown') {
     logger.warn({ ...idsOf(payment), reason: verdict.reason }, 'the chain cannot tell about a payment')
+    if (verdict.mayPay === true) return postponed(owed, at.now)
     // The facilitator reports it as paid: make no attempt, wait until the chain shows it.
     return owed.txHash === undefined ? undefined : waiting(owed, at)
   }
@@ -53,6 +56,25 @@ export async function shownState(
     return attemptFailed(owed, { error, unclear: true }, { ...at, chance: chance() })
   }
   return undefined
+}
+
+/**
+ * The next state of a payment for which no attempt is left, or none in time by our clock. The time of the chain decides, if it
+ * can be asked: a clock that runs ahead must give nothing up.
+ */
+export async function stateWithoutAttempt(
+  payment: StoredPayment,
+  owed: OwedPayment,
+  { chain, clock }: Pick<StateDeps, 'chain' | 'clock'>,
+): Promise<Payment> {
+  const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment) }
+  const end = () => refused(owed, owed.error ?? 'not settled in time')
+  if (chain === undefined) return end()
+  if (owed.unclear) return waiting(owed, at)
+  // Nothing has reached the facilitator, so the chain has no more to show than its time.
+  const isOver = hasAttempts(owed) ? await hasPassed(at.validBeforeMs, chain) : true
+  if (isOver === undefined) return waiting(owed, at)
+  return isOver ? end() : postponed(owed, at.now)
 }
 
 /** The next state of a payment by the outcome of an attempt, and by the chain where that leaves a doubt. */
@@ -72,7 +94,8 @@ export async function stateAfter(
   if (isAway && owed.error === undefined)
     logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
   if (!isAway) logger.warn({ ...idsOf(payment), count: owed.attempts, reason }, 'settlement attempt failed')
-  const moment = () => ({ now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
+  const asksChain = chain !== undefined
+  const moment = () => ({ now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance(), asksChain })
   if (outcome.kind === 'unreached') return away(owed, { error: reason, unclear: false }, moment())
   if (outcome.kind !== 'unclear') {
     // "No money", "expired" or "down" can also mean that an earlier attempt has paid. The chain decides.
@@ -83,7 +106,7 @@ export async function stateAfter(
     if (verdict?.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
     if (verdict?.kind === 'unpaid') return away(owed, { error: reason, unclear: true }, moment())
   }
-  return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, moment())
+  return attemptFailed(owed, { error: reason, unclear: asksChain }, moment())
 }
 
 /** Log fields shared with the exchange, so that both are found together, here and at the buyer. */

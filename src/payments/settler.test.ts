@@ -714,6 +714,31 @@ describe('D31 time', () => {
     await until(async () => (await stateOf(payment.id)) === 'settled' || clock.advance(100))
     expect(clock.monotonic()).toBeLessThan(30_000)
   })
+
+  test.each([
+    ['was never reached', unreached, 20],
+    ['was never reached', unreached, 3 * 24 * 60],
+    ['gave no answer', unclear, 20],
+    ['gave no answer', unclear, 3 * 24 * 60],
+  ])(
+    'T16: a facilitator %s, and the clock runs ahead by a while: what the chain can still settle is not given up',
+    async (_, answer, minutes) => {
+      const { deliver, settlement, clock, stateOf, payments } = await setup()
+      settlement.blockTimeMs = clock.now()
+      settlement.usual = answer
+      const { payment } = await deliver()
+      await until(async () => (await payments.get(payment.id))?.error)
+      clock.jump(minutes * 60_000)
+      const isJudged = async () =>
+        ((await payments.get(payment.id))!.nextAttemptAt ?? Number.POSITIVE_INFINITY) > clock.now()
+      await until(isJudged)
+      expect(await stateOf(payment.id)).toBe('owed')
+      clock.jump(-minutes * 60_000)
+      settlement.usual = { moves: true, answer: 'the transaction' }
+      await until(async () => (await stateOf(payment.id)) === 'settled' || clock.advance(100))
+      expect(clock.monotonic()).toBeLessThan(60_000)
+    },
+  )
 })
 
 describe('T13 a reorganization of the chain', () => {

@@ -19,15 +19,13 @@ import {
   type OwedPayment,
   type Payment,
   queued,
-  refused,
   settled,
   voided,
-  waiting,
   withheld,
 } from './payment.ts'
 import { SettleAttempts } from './settle-attempts.ts'
 import { SettledWatch } from './settled-watch.ts'
-import { type ClaimedPayment, idsOf, shownState, stateAfter } from './settlement-states.ts'
+import { type ClaimedPayment, idsOf, shownState, stateAfter, stateWithoutAttempt } from './settlement-states.ts'
 import { untilShown } from './until-shown.ts'
 
 /** Entries of the outbox that are looked at together. */
@@ -243,10 +241,7 @@ export class Settler implements Service {
       if (known !== undefined) return save(known)
     }
     const at = { now: this.#deps.clock.now(), validBeforeMs: validBeforeMs(payment) }
-    if (!canAttempt(owed, at)) {
-      const mayStillSettle = owed.unclear && this.#deps.chain !== undefined
-      return save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
-    }
+    if (!canAttempt(owed, at)) return save(await stateWithoutAttempt(payment, owed, this.#deps))
     if (!isWorkDone(payment) && this.#deps.isOffered?.(payment.agentId) === false) return save(withheld(owed, at.now))
     const isFirst = !owed.unclear
     owed = attemptStarted(owed, at.now)

@@ -3,6 +3,7 @@ import { createChannels } from '../../src/buying/channels/channels.ts'
 import type { MissingDeps } from '../../src/buying/channels/missing.ts'
 import type { ChannelReader } from '../../src/chain/batch-settlement.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { ChannelTerms } from '../../src/schema/channel.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { createBuyerChannels } from '../../src/store/buyer-channels.ts'
@@ -24,8 +25,11 @@ type Seller = Pick<ChannelScript, 'open'> & { reader: Reader }
 const honest: MissingDeps['takenOut'] = async ({ wanted }) => ({ amount: wanted, isWhole: true })
 
 /** A buyer with `buyer.channels: auto` at a seller. `calls`: how many successful ones it has seen before. */
-export async function scriptedMarket(seller: Seller, { price, calls = 0 }: { price: bigint; calls?: number }) {
-  const buyer = new TestBuyer({ open: seller.open })
+export async function scriptedMarket(
+  seller: Seller,
+  { price, calls = 0, chain }: { price: bigint; calls?: number; chain?: PaymentChain },
+) {
+  const buyer = new TestBuyer({ open: seller.open, chain })
   const store = createBuyerChannels(buyer.database)
   const unused = async () => ({ use: { state: 'unused' } as const, timeMs: buyer.clock.now() })
   const authorizationAt = seller.reader.authorizationAt ?? unused

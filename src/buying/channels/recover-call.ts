@@ -1,19 +1,18 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
+import type { PaymentChain } from '../../payments/chain-verdict.ts'
 import { PeerError } from '../../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../../protocols/streams.ts'
 import type { Call } from '../../protocols/x402/client.ts'
 import { RESULT_HOURS } from '../../schema/limits.ts'
 import type { Order, Purchases, StoredReservation } from '../../store/purchases.ts'
 import { StoreError } from '../../store/store-error.ts'
-import { failOrder } from '../order-end.ts'
+import { failOrder, isForgotten } from '../order-end.ts'
 import { notesOf, paidFor, readResponse } from '../response.ts'
 import { chargeOf } from './buy-on-channel.ts'
 import { ChannelRefused, sendOnChannel } from './channel-call.ts'
 import type { Channels } from './channels.ts'
 
-/** A seller keeps a result this long. */
-const RESULT_KEPT_MS = RESULT_HOURS * 60 * 60 * 1000
 const NO_ANSWER = `no answer about a call came in the ${RESULT_HOURS} h that a seller keeps it`
 
 type RecoverCallDeps = {
@@ -22,6 +21,8 @@ type RecoverCallDeps = {
   purchases: Pick<Purchases, 'finish' | 'resolve' | 'giveUpCall' | 'maySendElsewhere'>
   streams: StreamPool
   channels?: Pick<Channels, 'line'> | undefined
+  /** Its time says whether our clock runs ahead. */
+  chain?: Pick<PaymentChain, 'blockTimeMs'> | undefined
   changed(orderId: string): void
 }
 
@@ -64,7 +65,7 @@ export async function recoverCall(
     if (error instanceof StoreError) throw error
     const answer = error instanceof ChannelRefused ? error.answer : error
     if (!(answer instanceof PeerError)) {
-      if (clock.now() < untilMs + RESULT_KEPT_MS) return
+      if (!(await isForgotten(reservation, deps))) return
       if (order.status === 'executing') await failOrder(order, { code: 'SELLER_FAILED', message: NO_ANSWER }, deps)
       line.stop(NO_ANSWER)
       await purchases.giveUpCall(reservation, NO_ANSWER, clock.now())
