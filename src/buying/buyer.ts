@@ -136,7 +136,7 @@ export type Buyer = {
   readonly approvals: Approvals
   /** The token that placed an order. */
   ownerOf(orderId: string): Promise<string | undefined>
-  readonly keys: Pick<IdempotencyKeys, 'purge' | 'last'>
+  readonly keys: Pick<IdempotencyKeys, 'purge' | 'last' | 'now'>
   readonly streams: StreamPool
   readonly channelOperations: ChannelOperations
   /** Goes on with the orders and workflows of processes that have ended. */

@@ -117,7 +117,8 @@ async function loadOpenAi(
     async lastOrder(prefix, { tokenId, isOperator }) {
       const found = await buyer.keys.last(prefix, { tokenId, orOperator: isOperator })
       // The keys were asked for those orders that this caller may see.
-      return found && { key: found.key, order: await buyer.orders.get(found.orderId) }
+      const madeMsAgo = buyer.keys.now() - (found?.at ?? 0)
+      return found && { key: found.key, order: await buyer.orders.get(found.orderId), madeMsAgo }
     },
   })
 }

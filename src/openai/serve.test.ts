@@ -109,7 +109,8 @@ test.each<[string, object, number, RequestKeys, 'the order' | 'a new one']>([
       async lastOrder(prefix, { tokenId }) {
         expect([prefix, tokenId]).toEqual(['openai:x:', 't'])
         const updated_at = new Date(NOW - agoMs).toISOString()
-        return { key: 'openai:x:2.3', order: { id: 'o', agent_id: 'gone', updated_at, ...order } as OrderRecord }
+        const found = { id: 'o', agent_id: 'gone', updated_at, ...order } as OrderRecord
+        return { key: 'openai:x:2.3', order: found, madeMsAgo: agoMs + 1 }
       },
       again: async (id) => result(id === 'o' ? 'the order' : id),
       async execute({ idempotencyKey }) {
@@ -132,11 +133,24 @@ test.each([
 ])('T35 a result that no client has got, as far as this process knows, %s', async (_, agoMs, answered) => {
   const updated_at = new Date(NOW - agoMs).toISOString()
   const order = { id: 'o', agent_id: 'gone', status: 'completed', updated_at, ...paid } as OrderRecord
-  const lastOrder = async () => ({ key: 'openai:x:1.1', order })
+  const lastOrder = async () => ({ key: 'openai:x:1.1', order, madeMsAgo: agoMs + 1 })
   const again = async () => result('the order')
   const deps = { lastOrder, again, isGiven: () => false, execute: async () => result('a new one') }
   expect((await ask(deps)).output).toBe(answered)
 })
+
+test.each([
+  ['that was paid for and failed', 'failed', 299_999],
+  ['whose result was given', 'completed', 29_999],
+])(
+  'T35 T16 a request %s is not bought again because the clock was set forward by a day',
+  async (_, status, madeMsAgo) => {
+    const updated_at = new Date(NOW - 86_400_000).toISOString()
+    const order = { id: 'o', agent_id: 'gone', status, updated_at, ...paid } as OrderRecord
+    const lastOrder = async () => ({ key: 'openai:x:1.1', order, madeMsAgo })
+    expect((await ask({ lastOrder, again: async () => result('the order') })).output).toBe('the order')
+  },
+)
 
 /** An order that another process executes. */
 const executing = {
@@ -151,7 +165,7 @@ test('T25: a client that waits for an order of another process, whose own client
     return result('a new one')
   }
   const again = async () => 'given up' as const
-  const deps = { lastOrder: async () => ({ key: 'openai:x:2.3', order: executing }), again, execute }
+  const deps = { lastOrder: async () => ({ key: 'openai:x:2.3', order: executing, madeMsAgo: 1 }), again, execute }
   expect(await ask(deps)).toMatchObject({ output: 'a new one', error: undefined })
   expect(bought).toEqual(['openai:x:2.4'])
   expect(await ask(deps, { signal: AbortSignal.abort(new Error('it has left')) })).toMatchObject({ error: 'canceled' })
@@ -160,7 +174,8 @@ test('T25: a client that waits for an order of another process, whose own client
 
 test('T35: of two processes that ask other agents for one request, the second takes up the order of the first', async () => {
   const asked: unknown[] = []
-  const lastOrder = async () => (asked.length === 0 ? undefined : { key: 'openai:x:1.1', order: executing })
+  const lastOrder = async () =>
+    asked.length === 0 ? undefined : { key: 'openai:x:1.1', order: executing, madeMsAgo: 1 }
   const execute: ServeDeps['execute'] = async ({ idempotencyKey }) => {
     asked.push(idempotencyKey)
     throw usedByAnother()
@@ -194,7 +209,7 @@ test.each([
 
 test('a key that a client has given to another request is refused', async () => {
   const order = { id: 'o', agent_id: 'a', status: 'completed', updated_at: new Date(NOW).toISOString() } as OrderRecord
-  const lastOrder = async () => ({ key: 'openai:x:other.1', order })
+  const lastOrder = async () => ({ key: 'openai:x:other.1', order, madeMsAgo: 1 })
   expect(await ask({ lastOrder }, { of: given })).toMatchObject({ error: 'idempotency_conflict' })
   const execute = async () => result('a new one')
   expect(await ask({ lastOrder: async () => undefined, execute }, { of: given })).toMatchObject({ output: 'a new one' })

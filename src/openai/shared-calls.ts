@@ -1,4 +1,4 @@
-import type { Clock, UnixMs } from '../lib/clock.ts'
+import { type Clock, monotonicOf } from '../lib/clock.ts'
 
 /** How long the outcome of a call answers a request that is sent again. */
 export const JOIN_MS = 30_000
@@ -24,7 +24,8 @@ type SharedCall<T> = {
   readonly running: Promise<T>
   readonly left: AbortController
   present: number
-  endedAt: UnixMs | undefined
+  /** By the monotonic clock. */
+  endedAt: number | undefined
   /** How long the call answers requests after its end. */
   joinMs: number
 }
@@ -77,7 +78,7 @@ export class SharedCalls<T> {
     const call = this.#calls.get(key)
     if (call === undefined) return undefined
     const { endedAt, joinMs } = call
-    if (endedAt === undefined || this.#clock.now() - endedAt < joinMs) return call
+    if (endedAt === undefined || monotonicOf(this.#clock) - endedAt < joinMs) return call
     this.#calls.delete(key)
     return undefined
   }
@@ -100,7 +101,7 @@ export class SharedCalls<T> {
   }
 
   #end(key: string, call: SharedCall<T>, again: Run<T> | undefined): void {
-    call.endedAt = this.#clock.now()
+    call.endedAt = monotonicOf(this.#clock)
     if (again !== undefined) call.outcome = again
     else if (this.#calls.get(key) === call) this.#calls.delete(key)
   }

@@ -43,13 +43,13 @@ export interface IdempotencyKeys {
    */
   find(request: KeyedRequest): Promise<KeyTarget | undefined>
   /**
-   * The last order whose key begins with `prefix`, of a token, or also of the operator. Its key may be free again, and may be
-   * older than `KEY_HOURS`.
+   * The last order whose key begins with `prefix`, of a token, or also of the operator, and its run time. Its key may be free
+   * again, and may be older than `KEY_HOURS`.
    */
   last(
     prefix: string,
     of: { tokenId: string | undefined; orOperator?: boolean },
-  ): Promise<{ key: string; orderId: string } | undefined>
+  ): Promise<{ key: string; orderId: string; at: number } | undefined>
   /** How long the node has run: the time base for the age of keys. */
   now(): number
   /** Removes keys older than `KEY_HOURS`. */
@@ -92,7 +92,7 @@ const NAME = `
 /** Keys are compared byte by byte, so those with a prefix follow each other. */
 const BEGINNING = "k.key >= ?1 AND k.key < ?2 AND k.token_id IN (?3, ?4) AND k.kind <> 'workflow'"
 const LAST = `
-  SELECT k.key, k.target FROM idempotency_keys k JOIN orders o ON o.id = k.target
+  SELECT k.key, k.target, k.run_ms FROM idempotency_keys k JOIN orders o ON o.id = k.target
   WHERE ${BEGINNING} AND o.no = (
     SELECT max(o.no) FROM idempotency_keys k JOIN orders o ON o.id = k.target WHERE ${BEGINNING})`
 
@@ -112,9 +112,9 @@ export function createIdempotencyKeys(database: LedgerDatabase, runTime: RunTime
     async last(prefix, { tokenId = '', orOperator = false }) {
       const end = prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)
       const found = await database.query(
-        one<{ key: string; target: string }>(LAST, prefix, end, tokenId, orOperator ? '' : tokenId),
+        one<{ key: string; target: string; run_ms: number }>(LAST, prefix, end, tokenId, orOperator ? '' : tokenId),
       )
-      return found && { key: found.key, orderId: found.target }
+      return found && { key: found.key, orderId: found.target, at: Number(found.run_ms) }
     },
     now: runTime.now,
     async purge() {

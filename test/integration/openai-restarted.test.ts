@@ -13,7 +13,7 @@ const PRICE = 5_000n
 const LATER_MS = 31_000
 let pair: TradingPair
 let runs: string
-/** By how much the clock of the buyer has gone on, in ms. */
+/** By how much the clocks of the buyer have gone on, in ms. */
 let ahead = 0
 
 /** Notes its run, waits for the file that its task names, and answers with its task. */
@@ -38,7 +38,7 @@ beforeAll(async () => {
     },
     (home) => ({
       ...{ dataDir: join(home, 'buyer'), openai: { enabled: true } },
-      ports: { clock: { now: () => Date.now() + ahead, monotonic: () => performance.now() } },
+      ports: { clock: { now: () => Date.now() + ahead, monotonic: () => performance.now() + ahead } },
     }),
   )
 }, 120_000)

@@ -217,9 +217,10 @@ onBothEngines((open, openTwo) => {
     const made: string[] = []
     const make = async (key: string, tokenId: string | undefined, changes: Partial<Order> = {}) => {
       const placed = order({ tokenId, ...changes })
-      await place(database, placed, { ...request(made.length), key, tokenId })
+      const at = made.length
+      await place(database, placed, { ...request(at), key, tokenId })
       made.push(placed.id)
-      return { key, orderId: placed.id }
+      return { key, orderId: placed.id, at }
     }
     const first = await make('openai:ab:1.1', 't')
     expect(await keys.last('openai:ab:', { tokenId: 't' })).toEqual(first)
