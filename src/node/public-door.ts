@@ -80,14 +80,15 @@ export async function createPublicDoor(config: Config, deps: PublicDoorDeps): Pr
   return listener
 }
 
-/** What payment channels to this seller must be. Undefined: it takes no new ones, or no deposits. */
+/** What payment channels to this seller must be. Undefined: it takes none, or no deposits. */
 function channelOffer(
   { seller }: Config,
   { wallet, selling: { x402 } }: Pick<PublicDoorDeps, 'wallet' | 'selling'>,
 ): ChannelOffer | undefined {
-  if (x402.channels?.takesNew !== true || x402.channelFunds === undefined) return undefined
+  if (x402.channels === undefined || x402.channelFunds === undefined) return undefined
   const { channelWithdrawDelaySeconds: withdrawDelay, channelMinDepositAtomic: minDeposit } = seller
-  return { receiverAuthorizer: wallet.channelSigner('claims').address, withdrawDelay, minDeposit }
+  const { address: receiverAuthorizer } = wallet.channelSigner('claims')
+  return { receiverAuthorizer, withdrawDelay, minDeposit, isOpen: x402.channels.takesNew }
 }
 
 /** The work that a stop waits for and then cancels. */

@@ -36,7 +36,7 @@ export type Terms = {
   requirements: PaymentRequirements
   /** `PaymentRequired` of v2. `channel`: what is said of a payment channel whose voucher is not right. */
   v2(error: string, channel?: object): object
-  /** True if it can be paid on a payment channel. */
+  /** True if it can be paid on a new payment channel. */
   takesChannels: boolean
   /** Why these are not the terms that a buyer accepts. Undefined: they are. */
   mismatch(accepted: Accepted): string | undefined
@@ -60,8 +60,8 @@ const KEPT_MAX = 256
 
 export const PAYMENT_REQUIRED = 'Payment required'
 
-/** What this seller wants of payment channels: see `ChannelTerms`. */
-export type ChannelOffer = { receiverAuthorizer: Hex; withdrawDelay: number; minDeposit: bigint }
+/** What this seller wants of payment channels: see `ChannelTerms`. `isOpen`: it takes new ones. Those that exist go on. */
+export type ChannelOffer = { receiverAuthorizer: Hex; withdrawDelay: number; minDeposit: bigint; isOpen: boolean }
 
 type TermsDeps = {
   clock: Clock
@@ -86,7 +86,8 @@ export class DoorTerms {
   of(agent: Priced, text: AgentText, resource: Resource): Terms {
     const now = this.#deps.clock.now()
     const max = agent.pricing?.max.toString()
-    const key = JSON.stringify([agent.amount.toString(), max, agent.timeoutMs, resource, text])
+    const isOpen = this.#deps.channel?.()?.isOpen
+    const key = JSON.stringify([agent.amount.toString(), max, agent.timeoutMs, resource, text, isOpen])
     const place = `${resource.url} ${resource.tool ?? ''}`
     const kept = this.#kept.get(place)
     if (kept !== undefined && kept.key === key && now >= kept.at && now < kept.at + OFFER_FRESH_MS) return kept.terms
@@ -129,9 +130,12 @@ export class DoorTerms {
     }
     const shared = { resource: { url, description, mimeType, ...catalogText(text) } }
     const differing = (meant: Accepted) => mismatch(onChannel === undefined ? [accepted] : [accepted, onChannel], meant)
+    const takesChannels = onChannel !== undefined && this.#deps.channel?.()?.isOpen === true
     const v2 = (error: string, channel?: object) => {
-      const more = onChannel && { ...onChannel, extra: { ...onChannel.extra, ...channel } }
-      const accepts = [accepted, ...(more === undefined ? [] : [more])]
+      // Who has a channel is told how it goes on.
+      const isShown = takesChannels || channel !== undefined
+      const more = isShown && onChannel && { ...onChannel, extra: { ...onChannel.extra, ...channel } }
+      const accepts = [accepted, ...(more ? [more] : [])]
       const said = { x402Version: 2, error: cutJson(error, ERROR_BYTES_MAX), ...shared, accepts }
       // The state of a channel takes the room of the declarations.
       return channel === undefined ? { ...said, extensions } : said
@@ -142,7 +146,6 @@ export class DoorTerms {
       ...{ payTo, maxTimeoutSeconds, asset: encoded.asset, outputSchema: v1OutputSchema, extra },
     }
     const v1 = (error: string) => ({ x402Version: 1, error: cutJson(error, ERROR_BYTES_MAX), accepts: [old] })
-    const takesChannels = onChannel !== undefined
     return { requirements, v2, v1, mismatch: differing, takesChannels, header: encodeHeader(v2(PAYMENT_REQUIRED)) }
   }
 
