@@ -15,6 +15,8 @@ export type Usage = {
   completion: number
   /** USDC. */
   cost: number
+  /** True: the output ends with what was paid for, and the agent would have gone on. */
+  isCut: boolean
 }
 
 /** How one of the two endpoints writes an answer. */
@@ -35,20 +37,25 @@ export const chatForm: AnswerForm = {
   whole: ({ id, created, model }, content, usage) => ({
     ...{ id: `chatcmpl-${id}`, object: 'chat.completion', created, model },
     choices: [
-      { index: 0, message: { role: 'assistant', content, refusal: null }, logprobs: null, finish_reason: 'stop' },
+      {
+        index: 0,
+        message: { role: 'assistant', content, refusal: null },
+        logprobs: null,
+        finish_reason: finish(usage),
+      },
     ],
     usage: chatUsage(usage),
   }),
   stream({ id, created, model }, { includeUsage }) {
     const head = { id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created, model }
-    const chunk = (delta: object, finish_reason: 'stop' | null = null) => ({
+    const chunk = (delta: object, finish_reason: 'stop' | 'length' | null = null) => ({
       data: { ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason }] },
     })
     return {
       begin: () => [chunk({ role: 'assistant', content: '' })],
       delta: (content) => [chunk({ content })],
       end: (_text, usage) => [
-        chunk({}, 'stop'),
+        chunk({}, finish(usage)),
         ...(includeUsage ? [{ data: { ...head, choices: [], usage: chatUsage(usage) } }] : []),
         { text: '[DONE]' },
       ],
@@ -61,8 +68,9 @@ export const chatForm: AnswerForm = {
 /** `/v1/responses`. */
 export const responsesForm: AnswerForm = {
   whole: (head, text, usage) => ({
-    ...responseHead(head, 'completed'),
-    output: [message(head, text, 'completed')],
+    ...responseHead(head, statusOf(usage)),
+    ...(usage.isCut && { incomplete_details: { reason: 'max_output_tokens' } }),
+    output: [message(head, text, statusOf(usage))],
     usage: responsesUsage(usage),
   }),
   stream(head) {
@@ -86,8 +94,8 @@ export const responsesForm: AnswerForm = {
       end: (text, usage) => [
         event('response.output_text.done', { ...part, text, logprobs: [] }),
         event('response.content_part.done', { ...part, part: textPart(text) }),
-        event('response.output_item.done', { output_index: 0, item: message(head, text, 'completed') }),
-        event('response.completed', { response: responsesForm.whole(head, text, usage) }),
+        event('response.output_item.done', { output_index: 0, item: message(head, text, statusOf(usage)) }),
+        event(`response.${statusOf(usage)}`, { response: responsesForm.whole(head, text, usage) }),
       ],
       fail: ({ body: { error } }) => [
         event('response.failed', {
@@ -101,6 +109,10 @@ export const responsesForm: AnswerForm = {
     }
   },
 }
+
+/** As OpenAI's own models say it where their tokens are used up. */
+const finish = ({ isCut }: Usage) => (isCut ? 'length' : 'stop')
+const statusOf = ({ isCut }: Usage) => (isCut ? 'incomplete' : 'completed')
 
 function chatUsage({ prompt, completion, cost }: Usage) {
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion, cost }

@@ -116,5 +116,6 @@ function liveHeaders({ agentId, attempts, orderId }: LiveCall): Record<string, s
 
 function usageOf({ task }: DoorRequest, text: string, { result: { payment } }: Served): Usage {
   const tokens = (of: string) => Math.ceil(Buffer.byteLength(of) / BYTES_PER_TOKEN)
-  return { prompt: tokens(task), completion: tokens(text), cost: Number(payment?.amount ?? '0') }
+  const isCut = payment?.cut === true
+  return { prompt: tokens(task), completion: tokens(text), cost: Number(payment?.amount ?? '0'), isCut }
 }
