@@ -116,6 +116,25 @@ describe('T33: a ledger', () => {
     await restored.close()
   })
 
+  test.each([
+    ['first', 32 + 24 + 100],
+    ['last', -100],
+  ])('in whose log of latest writes the %s page is damaged is not accepted in silence', async (_, place) => {
+    const killed = join(dir, 'killed')
+    const database = await open()
+    await put(database, 50)
+    await copyTo(killed)
+    await database.close()
+    const log = join(killed, 'stoa.db-wal')
+    const descriptor = openSync(log, 'r+')
+    writeSync(descriptor, Buffer.from([0xa5]), 0, 1, place < 0 ? statSync(log).size + place : place)
+    closeSync(descriptor)
+    await expect(open(killed)).rejects.toMatchObject({
+      code: 'LEDGER_LOST',
+      message: expect.stringMatching(/-wal was cut off or is damaged/),
+    })
+  })
+
   test('with a page that is damaged is refused at the start', async () => {
     const database = await open()
     await put(database, 2000)

@@ -97,7 +97,8 @@ async function checkFiles(dataDir: string): Promise<{ mark: LedgerMark | undefin
   if (mark !== undefined && !isThere) throw lost(dataDir, `${path} is missing or empty`)
   if (mark?.closed === false) {
     const missing = await lostFrames(path)
-    if (missing > 0) throw lost(dataDir, `${path}-wal was cut off: ${missing} pages of what was written last are gone`)
+    if (missing > 0)
+      throw lost(dataDir, `${path}-wal was cut off or is damaged: ${missing} pages of what was written last are gone`)
   }
   return { mark, isThere }
 }
