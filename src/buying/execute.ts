@@ -1,7 +1,7 @@
 import type { Catalog } from '../listings/catalog.ts'
 import { unknownAgent } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
-import { OPERATOR } from '../schema/caller.ts'
+import { type Caller, OPERATOR } from '../schema/caller.ts'
 import type { IdempotencyKeys, KeyedRequest, RequestName } from '../store/idempotency.ts'
 import { type AwaitedDeps, type Awaiting, executingOrder, givenUp, runAwaited } from './awaited-order.ts'
 import type { Budget } from './budget.ts'
@@ -16,6 +16,8 @@ export type ExecuteRequest = Awaiting & {
   maxPriceAtomic?: bigint
   /** The client's name for a request whose attempts have idempotency keys of their own. */
   named?: RequestName | undefined
+  /** Whose request the key names, if that is not the principal that pays. */
+  keyOf?: Caller | undefined
 }
 
 export type ExecuteDeps = AgainDeps &
@@ -33,8 +35,8 @@ export type ExecuteDeps = AgainDeps &
  * IDEMPOTENCY_CONFLICT
  */
 export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promise<ExecutionResult> {
-  const { agentId, input, maxPriceAtomic, caller = OPERATOR, signal } = request
-  const asked = keyedRequest(request.idempotencyKey, caller, ['execute', agentId, input, maxPriceAtomic], deps.keys)
+  const { agentId, input, maxPriceAtomic, caller = OPERATOR, keyOf = caller, signal } = request
+  const asked = keyedRequest(request.idempotencyKey, keyOf, ['execute', agentId, input, maxPriceAtomic], deps.keys)
   const keyed = asked && { ...asked, named: request.named }
   return once(
     keyed,

@@ -24,6 +24,9 @@ type GivenKey = { key: string; name: RequestName }
 /** An attempt to buy for a request. Its order has the idempotency key `<key>.<attempt>`. Attempt 0: there was none yet. */
 export type KeyedAttempt = { key: string; attempt: number }
 
+/** `given up`: its key is free again, and whoever waited for it goes on with the same one. `failed`: it cost nothing. */
+export type AttemptEnd = 'bought' | 'failed' | 'given up'
+
 /**
  * Makes the keys of a request from its `Idempotency-Key`, or else from its content.
  *
@@ -61,17 +64,19 @@ function givenKey({ 'idempotency-key': given }: IncomingHttpHeaders): string | u
  * Returns the attempt after which a request goes on. Only the ledger decides, and no clock: processes that get one request
  * at the same moment choose the same key, and only one of them buys.
  *
- * @param last the last attempt in the ledger. `isOver`: it has bought something, so a new purchase begins
+ * @param last the last attempt in the ledger, and how it ended
  */
 export function attemptBefore(
-  last: (KeyedAttempt & { isOver: boolean }) | undefined,
+  last: (KeyedAttempt & { end: AttemptEnd }) | undefined,
   { prefix, given }: RequestKeys,
 ): KeyedAttempt {
   if (given !== undefined && last?.key !== given.key) return { key: given.key, attempt: 0 }
   if (last === undefined) return { key: `${prefix}1`, attempt: 0 }
-  if (given !== undefined || !last.isOver) return last
+  const { key, attempt, end } = last
   // A key under which something was bought is never used for another purchase.
-  return { key: `${prefix}${Number(last.key.slice(prefix.length)) + 1}`, attempt: 0 }
+  if (given === undefined && end === 'bought')
+    return { key: `${prefix}${Number(key.slice(prefix.length)) + 1}`, attempt: 0 }
+  return { key, attempt: end === 'given up' ? attempt - 1 : attempt }
 }
 
 export function usedByAnother(): CodedError<'IDEMPOTENCY_CONFLICT'> {

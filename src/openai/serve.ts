@@ -6,9 +6,10 @@ import { type Caller, OPERATOR, permits } from '../schema/caller.ts'
 import type { ExecutionProgress } from '../schema/execution.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
+import { isUndone } from '../store/idempotency.ts'
 import { doorErrorOf, hintOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
-import { attemptBefore, type KeyedAttempt, type RequestKeys, usedByAnother } from './request-keys.ts'
+import { type AttemptEnd, attemptBefore, type KeyedAttempt, type RequestKeys, usedByAnother } from './request-keys.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
 import { JOIN_FAILED_MS } from './shared-calls.ts'
 
@@ -111,8 +112,8 @@ export async function serve(call: RoutedCall, deps: ServeDeps): Promise<Served> 
   } catch (error) {
     const cause = error instanceof CallFailed ? error.cause : undefined
     const isTaken = cause instanceof CodedError && cause.code === 'IDEMPOTENCY_CONFLICT'
-    if (!isTaken || call.keys.given !== undefined) throw error
-    // Another process has asked another agent for the same request at the same moment. The order of that process answers.
+    if (!isTaken) throw error
+    // Another process has asked another agent for this request, and its order answers. Or the key names another request.
     return serveOnce(call, deps)
   }
 }
@@ -127,9 +128,7 @@ async function serveOnce(call: RoutedCall, deps: ServeDeps): Promise<Served> {
   }
   const { models: names, maxPrice: asked } = request
   const found = candidates({ names, asked, autoMaxPrice, isOperator, maySpend: permits(caller.scope, 'spend') }, deps)
-  // An order that should have answered was given up, so it has bought nothing.
-  const earlier = last && { ...last, isOver: !isAnswer && isOver(last.order) }
-  const before = attemptBefore(earlier, call.keys)
+  const before = attemptBefore(last && { ...last, end: endOf(last.order, isAnswer) }, call.keys)
   let failure: unknown
   for (const [index, candidate] of found.slice(0, ATTEMPTS_MAX).entries()) {
     try {
@@ -174,7 +173,9 @@ async function attempt(
       ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
     }
     const named = call.keys.given?.name
-    const result = await deps.execute({ ...asked, caller, idempotencyKey, named, signal, onSigning, onProgress })
+    // The keys of a request follow each other, whoever pays: two processes that are at the same one must meet there.
+    const wanted = { ...asked, caller, keyOf: call.caller, idempotencyKey, named }
+    const result = await deps.execute({ ...wanted, signal, onSigning, onProgress })
     return { agentId: listing.id, result, attempts: number }
   } catch (error) {
     // The guard may have refused right before the signature. An order that cannot be read counts as signed.
@@ -285,6 +286,15 @@ export function answeringAgain(deps: OutcomeDeps) {
 const isFailed = ({ status }: OrderRecord) => status === 'failed' || status === 'cancelled'
 /** False if the order has bought nothing, so the next attempt continues its series. */
 const isOver = (order: OrderRecord) => !isFailed(order) || isBound(order)
+
+/** How the order before has ended. @param isAnswer true if it would have answered, and has bought nothing in the end */
+function endOf(order: OrderRecord, isAnswer: boolean): AttemptEnd {
+  if (isAnswer) return 'given up'
+  if (isOver(order)) return 'bought'
+  const { status, error, cancel_requested: isCanceled } = order
+  return status === 'failed' && isCanceled !== true && isUndone(error?.code) ? 'given up' : 'failed'
+}
+
 /** True if the payment of an order was signed. */
 const isBound = ({ payment }: OrderRecord) => payment !== undefined
 
