@@ -32,3 +32,22 @@ test('T15: a search of the log that ends while a deposit is under way takes noth
   expect(found).toEqual({ missing: 100_000n, isWhole: true })
   expect((await store.get(channel.id))!.moved).toEqual({ in: 150_000n, out: 0n })
 })
+
+test('T15: two searches at once take a deposit that a reorganization undid off once', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  onTestFinished(() => database.close())
+  const store = createBuyerChannels(database)
+  const onChain = { balance: 0n, totalClaimed: 0n, withdrawal: undefined, refundNonce: 0n }
+  // The RPC hides what lies in the channel too.
+  const moved = { in: 100_000n, out: 0n, deposits: [{ amount: 50_000n, salt: randomHex(), validBefore: 2n }] }
+  const channel = { ...payingChannelOf({ onChain }), moved }
+  await store.putDeposit(channel, () => true)
+  const deps = { store, signer: testWallet().channelSigner('vouchers'), chainId: usdc.chainId, stopped: expect.fail }
+  const line = new ChannelLine({ ...channel, inFlight: new Map() }, deps)
+  const clock = new HandClock(channel.createdAt)
+  const authorizationAt = async () => ({ use: { state: 'unused' } as const, timeMs: clock.now() })
+  const takenOut = async () => ({ amount: 0n, isWhole: true })
+  const search = () => lookForMissing(line, { clock, store, chain: { authorizationAt }, takenOut })
+  await Promise.all([search(), search()])
+  expect((await store.get(channel.id))!.moved).toEqual({ in: 50_000n, out: 0n, deposits: [] })
+})

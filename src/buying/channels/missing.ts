@@ -63,7 +63,10 @@ async function forgetUndone(line: ChannelLine, deps: MissingDeps, signal?: Abort
     const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
     const { use, timeMs } = await deps.chain.authorizationAt(token as Hex, payer as Hex, nonce, signal)
     if (line.deposit !== undefined) return
-    if (use.state !== 'unused' || timeMs <= Number(deposit.validBefore) * 1000 + FINAL_MS) continue
+    // Another search at the same time may have taken it off, or have found what has left.
+    const isCounted = (line.moved.deposits ?? []).includes(deposit) && deposit.amount <= missingIn(countedOf(line))
+    if (!isCounted || use.state !== 'unused') continue
+    if (timeMs <= Number(deposit.validBefore) * 1000 + FINAL_MS) continue
     const deposits = (line.moved.deposits ?? []).filter(({ salt }) => salt !== deposit.salt)
     await count(line, { ...line.moved, in: line.moved.in - deposit.amount, deposits }, deps)
   }
