@@ -56,6 +56,13 @@ test('what is signed while a statement of the seller is taken over stays below t
   expect(line.channel).toMatchObject({ charged, seq, statedSeq: 3 })
 })
 
+test('what a voucher above the mark proves is the mark on disk too: a restart believes the seller once', async () => {
+  const { line, stored, signed } = await lineOf(10_000n)
+  const statement = { reason: 'voucher', counted: { total: 15_000n, seq: 3 }, voucher: signed(20_000n) } as const
+  expect(await line.adopt(statement)).toBe(true)
+  expect([line.channel.mark, (await stored()).mark]).toEqual([20_000n, 20_000n])
+})
+
 test('a statement below what is signed by now proves nothing', async () => {
   const { line, stored, signed } = await lineOf(10_000n)
   await line.pay({ id: randomHex(), asked: 30_000n, ahead: 0n, reserve: async () => {} })

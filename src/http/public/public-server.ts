@@ -73,7 +73,9 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(baseHeaders)
     if (stopping)
-      throw new PublicError('STOPPING', 'this seller is stopping: send the same request again later', { retryAfterSeconds: 10 })
+      throw new PublicError('STOPPING', 'this seller is stopping: send the same request again later', {
+        retryAfterSeconds: 10,
+      })
     const { refusal } = held.get(request.raw)!
     if (refusal !== undefined) throw refused(refusal)
     done()

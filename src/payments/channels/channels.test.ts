@@ -544,6 +544,10 @@ describe('the buyer', () => {
     expect([after.inFlight.size, after.early.size]).toEqual([0, 0])
     const later = countCharge(after, { call: 'b', asked: 10n, charge: { amount: 1n, total: 33n, seq: 6 } })
     expect(later).toMatchObject({ charged: 33n, seq: 6 })
+    // What was signed since the statement came stays at risk.
+    const raised = { ...buyer, mark: 50n, signed: 50n }
+    const late = adoptStatement(raised, { charged: 30n, seq: 4, voucher: voucherOf(35n) }, buyer.mark)
+    expect(late).toMatchObject({ signed: 50n, mark: 50n })
     // All that this buyer has signed is within its mark: it has all its records.
     expect(adoptStatement(buyer, { charged: 10n, seq: 4, voucher: voucherOf(10n) })).toBeUndefined()
     expect(adoptStatement(buyer, { charged: 36n, seq: 4, voucher: voucherOf(35n) })).toBeUndefined()
