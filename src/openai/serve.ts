@@ -212,7 +212,8 @@ async function lastAttempt(
 
 /**
  * True if an order answers the request: while the order runs, and for some time after its end. The time is longer if its
- * client may not have got the result, and so tries again. An order that cost nothing does not answer: the call may run again.
+ * client may not have got the result, and so tries again. An ended order that cost nothing does not answer: the call may run
+ * again.
  */
 function answers({ order, madeMsAgo }: StoredAttempt, { keys, now }: RoutedCall, { isGiven }: ServeDeps): boolean {
   if (order.status === 'pending' || order.status === 'executing') return true

@@ -5,7 +5,7 @@ import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { type OwedPayment, reopened } from './payment.ts'
 
 /**
- * Retries a payment for the operator. An owed payment is looked at at once. One that was given up is looked up on chain,
+ * Retries a payment for the operator. The outbox looks at an owed payment at once. One that was given up is looked up on chain,
  * and tried once more while its authorization is valid. @throws CodedError PAYMENT_FINAL: nothing can be done
  */
 export async function retrySettlement(

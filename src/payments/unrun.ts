@@ -13,9 +13,9 @@ const NOT_RUN = 'the seller failed before the agent ran; the buyer was not charg
 type UnrunDeps = { clock: Clock; logger: Logger; payments: Pick<Payments, 'abandon' | 'endRun'> }
 
 /**
- * Voids claimed payments whose agents will never run, gives up runs that ended here without a result, and keeps what could not
- * be stored. If the ledger is away, tries until it answers. If the process ends before that, the next start or another process
- * does the rest.
+ * Voids claimed payments whose agents will never run, lets other processes run work that ended here without a result, and keeps
+ * what could not be stored. If the ledger is away, tries until it answers. If the process ends before that, the next start or
+ * another process does the rest.
  */
 export class Unrun implements Service {
   readonly name = 'payments that did not run'
