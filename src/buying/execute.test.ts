@@ -21,6 +21,26 @@ const scripted = (script: (stream: ScriptedStream) => Promise<void>) =>
   new TestBuyer({ open: new ScriptedSeller(script).open })
 
 describe('D17: what an execution gives', () => {
+  test('T26 a seller that names the nonce of an earlier payment gets no second signature: the chain shows one for both', async () => {
+    const nonce = randomHex()
+    let paid = 0
+    const buyer = scripted(async (stream) => {
+      for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
+        if (message.type === 'x402.request') await stream.challenge(message, { challenge_nonce: nonce })
+        else {
+          paid++
+          await stream.respond(message)
+        }
+      }
+    })
+    await buyer.execute()
+    await expect(buyer.execute()).rejects.toMatchObject({
+      code: 'LISTING_MISMATCH',
+      message: expect.stringMatching(/nonce/),
+    })
+    expect(paid).toBe(1)
+  })
+
   test('of a paid agent: the result, and what was paid by which transaction', async () => {
     const { seller, buyer } = await market()
     const result = await buyer.execute({ input: 'a task', awaitsSettlement: true })

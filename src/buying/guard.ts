@@ -26,6 +26,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import type { Standing } from '../store/reserve.ts'
 import { type Budget, overBudget } from './budget.ts'
+import { takeNonce } from './signed-nonces.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 
 /** What is offered for sale: a listing, or what a seller over HTTP asks now. */
@@ -149,6 +150,7 @@ export class Guard {
     // Do not sign for an order that was canceled during the checks above.
     signal.throwIfAborted()
     trading?.check()
+    takeNonce(this.#deps.purchases, challengeNonce)
     onSigning?.()
     const now = clock.now()
     const windowSeconds = this.#window(requirements)

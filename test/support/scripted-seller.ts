@@ -3,7 +3,7 @@ import { streamPair } from '@libp2p/utils'
 import type { Frame } from '../../src/protocols/frame.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
-import { requirements } from './payments.ts'
+import { randomHex, requirements } from './payments.ts'
 
 /** One stream of a seller that follows a script. */
 export type ScriptedStream = {
@@ -60,7 +60,7 @@ export class ScriptedSeller {
       challenge: (request, changes = {}) =>
         send('x402.payment_required', {
           ...header(request),
-          challenge_nonce: `0x${'c'.repeat(62)}0${index}`,
+          challenge_nonce: randomHex(),
           challenge_expires_at: 0,
           payment_requirements: requirements(),
           message: '',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { agentId, requirements, signed } from '../../../test/support/payments.ts'
+import { agentId, randomHex, requirements, signed } from '../../../test/support/payments.ts'
 import { ScriptedSeller } from '../../../test/support/scripted-seller.ts'
 import { exchange } from '../../buying/purchase.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
@@ -45,8 +45,9 @@ function client(seller: ScriptedSeller, options: FramedStreamOptions = {}) {
 const bodyOf = ({ body }: { body: string }) => Buffer.from(body, 'base64').toString()
 
 test('asks, pays what the seller names under its nonce, and takes the response', async () => {
+  const nonce = randomHex()
   const seller = new ScriptedSeller(async (stream) => {
-    await stream.challenge(await stream.next())
+    await stream.challenge(await stream.next(), { challenge_nonce: nonce })
     await stream.respond(await stream.next())
   })
   const { run, call, asked } = client(seller)
@@ -68,7 +69,7 @@ test('asks, pays what the seller names under its nonce, and takes the response',
     message: {
       correlation_id: call.correlationId,
       body: 'dGFzaw==',
-      payment: { server_nonce: `0x${'c'.repeat(62)}00` },
+      payment: { server_nonce: nonce },
     },
   })
 })
