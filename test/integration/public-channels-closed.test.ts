@@ -11,7 +11,7 @@ import { NETWORK } from '../../devnet/chain.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { openChannelBuyer } from '../support/http-channel-buyer.ts'
 import { freePort } from '../support/loopback.ts'
-import { send, sendTask } from '../support/public-seller.ts'
+import { patiently, send, sendTask } from '../support/public-seller.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 
 const PRICE = 1_000n
@@ -53,23 +53,35 @@ async function startSeller(facilitatorUrl: string): Promise<string> {
   return `${seller.publicUrl}/x402/${id}`
 }
 
-test('a voucher of an open channel buys its call', async () => {
-  let url = await startSeller(devnet.facilitatorUrl)
-  let held: Request | undefined
+/** A client that signs, and sends all but the requests whose task says so. */
+async function startBuyer() {
+  const held: Request[] = []
   const buyer = await openChannelBuyer(devnet, {
     funds: 1_000_000n,
     async pay(request) {
       if (!(await request.clone().text()).includes('held')) return fetch(request)
-      held = request
+      held.push(request)
       return Response.json({ result: '' })
     },
   })
+  const sendHeld = (at: string) =>
+    sendTask(at, 'held', { 'payment-signature': held[0]!.headers.get('payment-signature')! })
+  return { ...buyer, sendHeld }
+}
+
+test('a voucher of an open channel buys its call, and a deposit that may have been sent before is not refused', async () => {
+  let url = await startSeller(devnet.facilitatorUrl)
+  const [buyer, newcomer] = [await startBuyer(), await startBuyer()]
   expect((await buyer.buy(url, 'one')).status).toBe(200)
   await buyer.buy(url, 'held')
+  await newcomer.buy(url, 'held')
   await seller.stop()
   url = await startSeller(`http://127.0.0.1:${(plain.address() as AddressInfo).port}`)
   const { accepts } = decodePaymentRequiredHeader((await send(url)).headers.get('payment-required')!)
   expect(accepts.map(({ scheme }) => scheme)).toEqual(['exact'])
-  const signature = { 'payment-signature': held!.headers.get('payment-signature')! }
-  expect((await sendTask(url, 'held', signature)).json).toEqual({ result: 'held' })
+  expect((await buyer.sendHeld(url)).json).toEqual({ result: 'held' })
+  expect((await newcomer.sendHeld(url)).status).toBe(503)
+  await seller.stop()
+  url = await startSeller(devnet.facilitatorUrl)
+  expect((await patiently(() => newcomer.sendHeld(url))).json).toEqual({ result: 'held' })
 })

@@ -182,12 +182,15 @@ export class ChannelDoor {
   /** Sends a deposit to the chain, before any work. Sent again, it is the same deposit. */
   async #deposit({ payload, channelId, caller, agentId }: DoorCall): Promise<Hex | ''> {
     if (payload.type !== 'deposit') return ''
-    const { channelFunds, channels, logger } = this.#deps
-    if (channelFunds === undefined || !channels.takesNew) {
-      throw new PeerError('PAYMENT_INVALID', 'this seller takes no deposits: nothing was sent')
-    }
+    const { channelFunds, channels, clock, logger } = this.#deps
     const { channelConfig: config, voucher, deposit } = payload
     const { amount, authorization } = deposit
+    const isOver = clock.now() >= Number(authorization.erc3009Authorization.validBefore) * 1000
+    if (channelFunds === undefined || (!channels.takesNew && isOver)) {
+      throw new PeerError('PAYMENT_INVALID', 'this seller takes no deposits: nothing was sent')
+    }
+    // It may have been sent before the node was restarted. A client that is refused would sign another.
+    if (!channels.takesNew) throw new PeerError('OVERLOADED', `this seller takes no deposits now. ${RESEND}`)
     const sent = { amount, authorization: authorization.erc3009Authorization }
     const asked = { peerId: caller.peerId, channelId, config, voucher, deposit: sent }
     const { txHash = '' } = await channelFunds.deposit(asked, caller.signal)
