@@ -43,7 +43,7 @@ async function wholeFrames(
   await using file = await open(path, 'r')
   const word = log.readUInt32BE(0) === LITTLE_ENDIAN_LOG ? readLittle : readBig
   const frame = Buffer.alloc(FRAME_HEADER_BYTES + pageBytes)
-  let sums: Sums = [log.readUInt32BE(24), log.readUInt32BE(28)]
+  let sums: FrameSums = [log.readUInt32BE(24), log.readUInt32BE(28)]
   for (let count = 0; count < most; count++) {
     const isThere = await readWhole(file, frame, WAL_HEADER_BYTES + count * frame.length)
     if (!isThere || !frame.subarray(8, 16).equals(log.subarray(16, 24))) return count
@@ -57,13 +57,13 @@ async function readWhole(file: FileHandle, into: Buffer, at: number): Promise<bo
   return (await file.read(into, 0, into.length, at)).bytesRead === into.length
 }
 
-type Sums = [first: number, second: number]
+type FrameSums = [first: number, second: number]
 type ReadWord = (bytes: Buffer, at: number) => number
 const readLittle: ReadWord = (bytes, at) => bytes.readUInt32LE(at)
 const readBig: ReadWord = (bytes, at) => bytes.readUInt32BE(at)
 
 /** SQLite's checksum of a log, over words of 32 bits. */
-function summed([first, second]: Sums, bytes: Buffer, word: ReadWord): Sums {
+function summed([first, second]: FrameSums, bytes: Buffer, word: ReadWord): FrameSums {
   for (let at = 0; at < bytes.length; at += 8) {
     first = (first + word(bytes, at) + second) >>> 0
     second = (second + word(bytes, at + 4) + first) >>> 0
