@@ -47,7 +47,7 @@ async function clientOf(cut: true | undefined): Promise<OpenAI> {
 test.each([
   ['cut where it was not paid for any more', true, 'length', 'incomplete', { reason: 'max_output_tokens' }],
   ['whole', undefined, 'stop', 'completed', null],
-] as const)('an answer that is %s says so in each form', async (_, cut, finish, status, details) => {
+] as const)('T35 an answer that is %s says so in each form', async (_, cut, finish, status, details) => {
   const client = await clientOf(cut)
   const messages = [{ role: 'user' as const, content: 'write' }]
   const whole = await client.chat.completions.create({ model: 'writer', messages })
