@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { CodedError } from '../lib/errors.ts'
 import { IdempotencyKey } from '../schema/idempotency.ts'
 import type { RequestName } from '../store/idempotency.ts'
+import type { AttemptEnd } from './attempt-end.ts'
 import { invalidRequest } from './door-error.ts'
 import { JOIN_MS } from './shared-calls.ts'
 
@@ -23,9 +24,6 @@ type GivenKey = { key: string; name: RequestName }
 
 /** An attempt to buy for a request. Its order has the idempotency key `<key>.<attempt>`. Attempt 0: there was none yet. */
 export type KeyedAttempt = { key: string; attempt: number }
-
-/** `given up`: its key is free again, and whoever waited for it goes on with the same one. `failed`: it cost nothing. */
-export type AttemptEnd = 'bought' | 'failed' | 'given up'
 
 /**
  * Makes the keys of a request from its `Idempotency-Key`, or else from its content.

@@ -6,10 +6,10 @@ import { type Caller, OPERATOR, permits } from '../schema/caller.ts'
 import type { ExecutionProgress } from '../schema/execution.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import { x402Errors } from '../schema/x402.ts'
-import { isUndone } from '../store/idempotency.ts'
+import { endOf, isBound, isFailed, isOver } from './attempt-end.ts'
 import { doorErrorOf, hintOf } from './door-error.ts'
 import type { DoorRequest } from './request.ts'
-import { type AttemptEnd, attemptBefore, type KeyedAttempt, type RequestKeys, usedByAnother } from './request-keys.ts'
+import { attemptBefore, type KeyedAttempt, type RequestKeys, usedByAnother } from './request-keys.ts'
 import { type Candidate, candidates, type RoutingDeps } from './routing.ts'
 import { JOIN_FAILED_MS } from './shared-calls.ts'
 
@@ -283,21 +283,6 @@ export function answeringAgain(deps: OutcomeDeps) {
       error instanceof CallFailed && error.made.isSigned ? from(error.made) : undefined,
   }
 }
-
-const isFailed = ({ status }: OrderRecord) => status === 'failed' || status === 'cancelled'
-/** False if the order has bought nothing, so the next attempt continues its series. */
-const isOver = (order: OrderRecord) => !isFailed(order) || isBound(order)
-
-/** How the order before has ended. @param isAnswer true if it would have answered, and has bought nothing in the end */
-function endOf(order: OrderRecord, isAnswer: boolean): AttemptEnd {
-  if (isAnswer) return 'given up'
-  if (isOver(order)) return 'bought'
-  const { status, error, cancel_requested: isCanceled } = order
-  return status === 'failed' && isCanceled !== true && isUndone(error?.code) ? 'given up' : 'failed'
-}
-
-/** True if the payment of an order was signed. */
-const isBound = ({ payment }: OrderRecord) => payment !== undefined
 
 /** The error that a client gets. Undefined: a fault of the node. */
 export function answerTo(error: unknown) {
