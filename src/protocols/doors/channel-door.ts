@@ -288,14 +288,10 @@ export class ChannelDoor {
   }
 }
 
-function refused(reason: string): ChannelAnswer {
-  return { kind: 'refused', reason }
-}
-
-function busy(reason: string): ChannelAnswer {
-  return { kind: 'busy', reason, settlement: 'none' }
-}
-
-function tooMany(): ChannelAnswer {
-  return { kind: 'limited', reason: 'too many requests on this channel', settlement: 'none' }
-}
+const refused = (reason: string): ChannelAnswer => ({ kind: 'refused', reason })
+const busy = (reason: string): ChannelAnswer => ({ kind: 'busy', reason, settlement: 'none' })
+const tooMany = (): ChannelAnswer => ({
+  kind: 'limited',
+  reason: 'too many requests on this channel',
+  settlement: 'none',
+})
