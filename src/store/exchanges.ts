@@ -69,8 +69,7 @@ const RECORD = `
 const RECORD_WITH_PAYMENT = `
   INSERT INTO exchanges
     (id, agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
-  VALUES ((SELECT exchange_id FROM payments WHERE no = ${LAST_PAYMENT}), ?, ?, ?, ?, ?, ?, ${LAST_PAYMENT}, ?, ?)
-  ON CONFLICT DO NOTHING`
+  SELECT exchange_id, ?, ?, ?, ?, ?, ?, no, ?, ? FROM payments WHERE no = ${LAST_PAYMENT} ON CONFLICT DO NOTHING`
 
 /** Stores an exchange. A change that goes on with its payment knows it as `LAST_EXCHANGE`. */
 export function recordExchange(exchange: NewExchange): Query<number> {
