@@ -134,6 +134,20 @@ onBothEngines((open) => {
     expect([...seen].some((outcome) => outcome.startsWith('over '))).toBe(true)
   })
 
+  test('among new orders one that is approved is known as approved', async () => {
+    const database = await open()
+    const wish = { amount: 1n, sellerId: 'a', tokenId: undefined, day: DAYS[0]! } as const
+    const all: Wanted[] = [
+      { ...wish, before: 'approved', judge: 'wants an approval' },
+      { ...wish, before: 'nothing', judge: 'allows' },
+      { ...wish, before: 'nothing', judge: 'wants an approval' },
+    ]
+    const places = all.map(place)
+    const purchases = await prepare(database, all, places)
+    const asked = places.map((each) => told(purchases.reserve(each.order, each.reservation, each.allowance)))
+    expect(await Promise.all(asked)).toEqual(['reserved', 'reserved', 'needs an approval'])
+  })
+
   test('one change takes all that is reserved in a turn, and reads the sums once', async () => {
     const database = await open()
     let commits = 0
