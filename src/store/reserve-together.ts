@@ -1,7 +1,7 @@
 import { gathered } from './gathered.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { type Order, putOrder, sizeOf } from './order-row.ts'
-import { beside, nothing, one, type Query, steps, together } from './query.ts'
+import { beside, one, type Query, steps, together } from './query.ts'
 import { RaisedSums } from './raised-sums.ts'
 import type { Reservation } from './reservation-row.ts'
 import {
@@ -79,7 +79,7 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
     const tokenIds = [...new Set(expenses.flatMap(({ tokenId }) => tokenId ?? []))]
     const [columns, standings, tokens, kept] = yield* together(
       together(...expenses.map((expense) => one<SumColumns>(`SELECT ${SUM_COLUMNS}`, ...sumKeys(expense)))),
-      together(...asked.map(({ order }) => (order.approvalId === undefined ? nothing(UNREAD) : standingIn(order)))),
+      together(...asked.map(({ order }) => one<OrderStanding>(ORDER_STANDING, order.id))),
       together(...tokenIds.map(tokenNamed)),
       one<{ rules: string | null }>(`SELECT ${RULES_TEXT} AS rules`),
     )
@@ -88,11 +88,6 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
     const named = new Map(tokenIds.map((id, at) => [id, tokens[at]]))
     const shared: Shared = { rules: kept!.rules, tokens: named, sums }
     const decided = asked.map((each, at) => decideNext(each, { order: standings[at]!, spent: spent[at]! }, shared))
-    // Who would be refused may have an approval, or be bought already.
-    const refused = [...asked.keys()].filter((at) => decided[at] !== MADE && standings[at] === UNREAD)
-    const read = yield* together(...refused.map((at) => standingIn(asked[at]!.order)))
-    for (const [index, at] of refused.entries())
-      decided[at] = decideNext(asked[at]!, { order: read[index]!, spent: spent[at]! }, shared)
     const made = asked.filter((_, at) => decided[at] === MADE)
     const [isWithin, , inserted] = yield* together(
       sums.write(),
@@ -110,16 +105,6 @@ function reserveAll(asked: readonly AskedReservation[], { process, note }: Ledge
 }
 
 const MADE: Decided = { outcome: 'reserved' }
-
-/**
- * What is taken for granted of an order until it is written: nothing is known of it, as of almost every order. The authorization of
- * one that has ended, or has one, is not inserted.
- */
-const UNREAD: OrderStanding = { approved: null, status: null, cancel_requested_at: null, payment_id: null }
-
-function standingIn({ id }: Order): Query<OrderStanding> {
-  return one<OrderStanding>(ORDER_STANDING, id).map((standing) => standing!)
-}
 
 /** Decides about one reservation after those before it, whose amounts are in the sums. */
 function decideNext(
