@@ -90,13 +90,18 @@ describe('T33: a ledger', () => {
     expect(warned).toEqual([expect.stringContaining('the ledger is new, but the keys beside it are not')])
   })
 
-  test('whose log of latest writes was cut off or is gone is not accepted in silence', async () => {
+  /** A directory as a killed process leaves it, with its log of latest writes. */
+  async function leftByKill() {
     const killed = join(dir, 'killed')
     const database = await open()
     await put(database, 50)
     await copyTo(killed)
     await database.close()
-    const log = join(killed, 'stoa.db-wal')
+    return { killed, log: join(killed, 'stoa.db-wal') }
+  }
+
+  test('whose log of latest writes was cut off or is gone is not accepted in silence', async () => {
+    const { killed, log } = await leftByKill()
     const whole = statSync(log).size
     for (const size of [whole - 1, 32 + PAGE_BYTES, 0]) {
       truncateSync(log, size)
@@ -120,12 +125,7 @@ describe('T33: a ledger', () => {
     ['first', 32 + 24 + 100],
     ['last', -100],
   ])('in whose log of latest writes the %s page is damaged is not accepted in silence', async (_, place) => {
-    const killed = join(dir, 'killed')
-    const database = await open()
-    await put(database, 50)
-    await copyTo(killed)
-    await database.close()
-    const log = join(killed, 'stoa.db-wal')
+    const { killed, log } = await leftByKill()
     const descriptor = openSync(log, 'r+')
     writeSync(descriptor, Buffer.from([0xa5]), 0, 1, place < 0 ? statSync(log).size + place : place)
     closeSync(descriptor)
