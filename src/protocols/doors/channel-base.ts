@@ -1,4 +1,6 @@
 import type { UnixMs } from '../../lib/clock.ts'
+import { doubledMs } from '../../lib/retry.ts'
+import { pause } from '../../lib/wait.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
 import type { Hex } from '../../schema/primitives.ts'
@@ -44,6 +46,29 @@ export function keptOpen(open: OpenChannel, ceiling: bigint, now: UnixMs): strin
 }
 
 export const RESEND = 'Sign nothing new: send the same request with the same payment again'
+
+/** How long a request waits for a channel that another process of this seller has. */
+const MOVES_MS = 20_000
+const LOOKS = { firstMs: 20, mostMs: 500 }
+
+/**
+ * Waits until no other process of this seller has a channel. That process gives it up as soon as no call runs on it. Clients of
+ * x402 do not ask again after 503, and a proxy may spread their requests over the processes.
+ *
+ * @returns also when it takes too long. @throws the signal's reason
+ */
+export async function untilMoved(
+  { channelId, peerId }: { channelId: Hex; peerId: string },
+  channels: Pick<SellerChannels, 'isElsewhere'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const deadline = performance.now() + MOVES_MS
+  for (let looks = 1; await channels.isElsewhere(channelId, peerId); looks++) {
+    if (performance.now() >= deadline) return
+    await pause(doubledMs(looks, LOOKS), signal)
+    signal.throwIfAborted()
+  }
+}
 
 type Unstored = { kind: 'pending'; reason: string } | { kind: 'busy'; reason: string; settlement: 'none' }
 

@@ -20,7 +20,7 @@ import { PeerError } from '../peer-error.ts'
 import { sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
-import { asKnown, baseOf, isShown, keptOpen, priceOf, RESEND, unstored } from './channel-base.ts'
+import { asKnown, baseOf, isShown, keptOpen, priceOf, RESEND, unstored, untilMoved } from './channel-base.ts'
 import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
 import type { DoorAnswer } from './door-sales.ts'
 
@@ -138,7 +138,8 @@ export class ChannelDoor {
   async #answer(call: DoorCall): Promise<ChannelAnswer> {
     try {
       this.#stopping.signal.throwIfAborted()
-      const { payload } = call
+      const { payload, channelId, caller } = call
+      await untilMoved({ channelId, peerId: caller.peerId }, this.#deps.channels, this.#stopping.signal)
       const stored = payload.type === 'refund' ? undefined : await this.#deps.payments.get(call.id)
       if (stored !== undefined) return await this.#again(stored, call)
       const kept = unstored(call, this.#deps)
