@@ -1,6 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Charge } from '../schema/channel.ts'
-import type { Hex } from '../schema/primitives.ts'
 import { type ChannelSums, channelNo, putSums, type StoredChannel } from './buyer-channels.ts'
 import { gathered } from './gathered.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
@@ -26,9 +25,9 @@ export interface ChannelCharges {
 
 /**
  * Counts the charge of a call into the sums of its channel as they are on disk. It may be called more than once, so it
- * changes nothing.
+ * changes nothing. `asked`: the most that the call may cost, as it is on disk.
  */
-type CountCharge = (sums: ChannelSums, call: { call: Hex; asked: bigint }) => ChannelSums
+type CountCharge = (sums: ChannelSums, asked: bigint) => ChannelSums
 
 /** A call that a channel has paid. `charge`: as the seller states it. */
 export type ChargedCall = { charge: Charge | undefined; count: CountCharge }
@@ -37,7 +36,7 @@ export type ChargedCall = { charge: Charge | undefined; count: CountCharge }
 type StoredCharge = { state: 'spent'; confirmation: 'chain'; amount: bigint }
 
 /** The end of a call. `receipt`: the values of the columns `receipt` and `receipt_note`. */
-type ChargedEnd = { order: Order; paymentId: Hex; onChannel: ChargedCall; receipt: readonly Value[] }
+type ChargedEnd = { order: Order; onChannel: ChargedCall; receipt: readonly Value[] }
 
 type CallRow = {
   id: string
@@ -161,11 +160,11 @@ function chargedCalls(ends: readonly ChargedEnd[], rows: readonly (CallRow | und
 
 /** Counts a charge into the sums of its channel. @returns how it is stored, and what it changes of what counts as spent */
 function spend({ row, end }: CallAndEnd, channels: Map<number, StoredChannel>) {
-  const { onChannel, receipt, order, paymentId: call } = end
+  const { onChannel, receipt, order } = end
   const { charge, count } = onChannel
   const asked = BigInt(row.amount)
   const channel = channels.get(row.channel)!
-  channels.set(row.channel, { ...channel, ...count(channel, { call, asked }) })
+  channels.set(row.channel, { ...channel, ...count(channel, asked) })
   // More than what was asked is not owed, whatever the seller says.
   const amount = charge === undefined || charge.amount > asked ? asked : charge.amount
   const metered = packMetered({ ...unpackMetered(row.metered), units: charge?.units, cut: charge?.cut })

@@ -202,8 +202,7 @@ export function createPurchases(database: LedgerDatabase, { hasChain = true }: {
       if (paid === undefined) return void (await database.commit(putOrder(order, process), ended))
       const noted = [ended, { record: 'purchase', id: order.id }] as const
       const [named, ...receipt] = spentValues(paid)
-      const { paymentId, onChannel } = paid
-      if (onChannel !== undefined) return finishOnChannel({ order, paymentId, onChannel, receipt })
+      if (paid.onChannel !== undefined) return finishOnChannel({ order, onChannel: paid.onChannel, receipt })
       const spent: readonly Value[] = [named!, ...receipt, order.updatedAt, order.id]
       // SPEND comes first: it locks the authorization, so that nobody releases it before the order ends.
       const held = together(run(SPEND, ...spent), one<SpentRow>(SPENT, order.id), putHeldOrder(order, process))

@@ -104,7 +104,7 @@ export function one<Row>(sql: string, ...values: readonly Value[]): Query<Row | 
  * One or more values as the list of `IN`. The list is as long as the next power of two, and repeats the last value: else each
  * number of values would be a statement of its own, to be prepared and kept.
  */
-export function listed(given: readonly Value[]): { list: string; values: readonly Value[] } {
+function listed(given: readonly Value[]): { list: string; values: readonly Value[] } {
   const length = 2 ** Math.ceil(Math.log2(given.length))
   const values = Array.from({ length }, (_, at) => given[Math.min(at, given.length - 1)]!)
   return { list: `(${values.map(() => '?').join()})`, values }

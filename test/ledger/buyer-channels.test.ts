@@ -56,7 +56,7 @@ const finish = (
       paymentId,
       amount: ASKED,
       txHash: undefined,
-      onChannel: { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge }) },
+      onChannel: { charge, count: (sums, asked) => countIntoSums(sums, { call: paymentId, asked, charge }) },
     },
   )
 const sumsOf = async (id: Hex) => {

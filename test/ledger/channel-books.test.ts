@@ -77,7 +77,7 @@ async function buy({ ends }: { ends: boolean }) {
       { ...order, status: 'completed', output: 'result' },
       {
         ...{ paymentId, amount: AMOUNT, txHash: undefined, receipt: signedReceipt(paymentId, payer) },
-        onChannel: { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge }) },
+        onChannel: { charge, count: (sums, asked) => countIntoSums(sums, { call: paymentId, asked, charge }) },
       },
     )
   }

@@ -113,7 +113,8 @@ export function chargeOf(
   line: ChannelLine,
   { reservation, asked, now }: { reservation: Pick<Reservation, 'paymentId' | 'metered'>; asked: bigint; now: number },
 ): ChargedCall {
-  const pricing = reservation.metered?.pricing
-  line.count(reservation.paymentId, { asked, charge, pricing }, now)
-  return { charge, count: (sums, call) => countIntoSums(sums, { ...call, charge, pricing }) }
+  const { paymentId: call, metered } = reservation
+  const pricing = metered?.pricing
+  line.count(call, { asked, charge, pricing }, now)
+  return { charge, count: (sums, most) => countIntoSums(sums, { call, asked: most, charge, pricing }) }
 }
