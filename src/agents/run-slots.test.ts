@@ -71,6 +71,36 @@ test('T7: one caller takes half of the places at most, and gets them back', asyn
   expect(await slots.run('greedy', 'agent', async () => 'again')).toBe('again')
 })
 
+test('T7: free runs leave a quarter of the slots and of the places to runs that are paid, under whatever names they come', async () => {
+  const slots = new RunSlots({ concurrentMax: 4, waitingMax: 4 })
+  const { promise, open } = gate()
+  const began: string[] = []
+  const call = async (caller: string, isFree: boolean) => {
+    using slot = slots.admit(caller, { isFree })
+    await slot.turn('agent')
+    began.push(caller)
+    await promise
+  }
+  const free = Array.from({ length: 8 }, (_, at) => call(`stranger ${at}`, true).catch((error: unknown) => error))
+  await turns()
+  expect(began).toEqual(['stranger 0', 'stranger 1', 'stranger 2'])
+  const paid = [call('payer', false), call('another', false)]
+  await turns()
+  expect(began.slice(3)).toEqual(['payer'])
+  open()
+  await Promise.all(paid)
+  expect((await Promise.all(free)).filter((end) => end instanceof RunSlotsFull)).toHaveLength(2)
+  expect(began).toHaveLength(8)
+  await slots.idle()
+})
+
+test('a node with one slot uses it for free runs too', async () => {
+  const slots = new RunSlots({ concurrentMax: 1, waitingMax: 0 })
+  using slot = slots.admit('stranger', { isFree: true })
+  await slot.turn('agent')
+  expect(slots.hasRoom('other')).toBe(false)
+})
+
 test('work that fails gives its place back', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 5 })
   const failing = slots.run(undefined, 'agent', () => Promise.reject(new Error('no')))

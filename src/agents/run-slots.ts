@@ -10,7 +10,8 @@ export type RunSlot = Disposable & {
   leave(): void
 }
 
-type Waiting = { agentId: string; start(): void }
+type Run = { agentId: string; isFree: boolean }
+type Waiting = Run & { start(): void }
 type RunSlotsOptions = {
   concurrentMax: number
   waitingMax: number
@@ -18,14 +19,20 @@ type RunSlotsOptions = {
   roomFor?(agentId: string): number | undefined
 }
 
+/** Of four places, one is not for runs that nobody pays for. */
+const PAID_PART = 4
+
 /**
  * Limits how many agents run at the same time, and how many calls wait (D36). Callers take turns, so one with many
- * waiting calls delays another by one run. No caller may hold more than half of the places to run and to wait.
+ * waiting calls delays another by one run. No caller may hold more than half of the places to run and to wait. Free runs
+ * of others leave a quarter of both to runs that are paid: strangers with many names cost nothing (T7).
  */
 export class RunSlots {
   readonly #concurrentMax: number
   readonly #insideMax: number
   readonly #roomFor: (agentId: string) => number | undefined
+  readonly #freeMax: { running: number; inside: number }
+  readonly #free = { running: 0, inside: 0 }
   #inside = 0
   readonly #insideOf = new Map<string, number>()
   #running = 0
@@ -38,6 +45,7 @@ export class RunSlots {
     this.#roomFor = options.roomFor ?? (() => undefined)
     this.#concurrentMax = options.concurrentMax
     this.#insideMax = options.concurrentMax + options.waitingMax
+    this.#freeMax = { running: freePart(this.#concurrentMax), inside: freePart(this.#insideMax) }
   }
 
   /** Resolves when nothing runs or waits. */
@@ -47,24 +55,28 @@ export class RunSlots {
   }
 
   /**
-   * @param caller undefined: the node itself, which may use all slots. @throws RunSlotsFull at once if too many are in
+   * @param caller undefined: the node itself, which may use all slots
+   * @param options.isFree true if nobody pays for the run
+   * @throws RunSlotsFull at once if too many are in
    */
-  admit(caller: string | undefined): RunSlot {
-    if (!this.hasRoom(caller)) throw new RunSlotsFull('all run slots are taken, and so are all waiting places')
+  admit(caller: string | undefined, { isFree = false }: { isFree?: boolean } = {}): RunSlot {
+    if (!this.hasRoom(caller, isFree)) throw new RunSlotsFull('all run slots are taken, and so are all waiting places')
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
     this.#inside++
+    if (isFree) this.#free.inside++
     if (caller !== undefined) this.#insideOf.set(caller, own + 1)
     let left = false
     let running: string | undefined
     const leave = () => {
       if (left) return
       left = true
-      if (running !== undefined) this.#end(running)
+      if (isFree) this.#free.inside--
+      if (running !== undefined) this.#end(running, isFree)
       if (caller !== undefined) this.#leave(caller)
       if (--this.#inside === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
     }
     const turn = async (agentId: string) => {
-      await this.#turn(caller ?? '', agentId)
+      await this.#turn(caller ?? '', { agentId, isFree })
       running = agentId
     }
     return { turn, leave, [Symbol.dispose]: leave }
@@ -78,14 +90,15 @@ export class RunSlots {
   }
 
   /** True if `admit` would not throw. */
-  hasRoom(caller: string | undefined): boolean {
+  hasRoom(caller: string | undefined, isFree = false): boolean {
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
+    if (isFree && this.#free.inside >= this.#freeMax.inside) return false
     return this.#inside < this.#insideMax && (own === 0 || (own + 1) * 2 <= this.#insideMax)
   }
 
   /** True if a run of this agent would wait for its turn now. */
   wouldWait(agentId: string): boolean {
-    return !this.#mayRun(agentId)
+    return !this.#mayRun({ agentId, isFree: false })
   }
 
   #leave(caller: string): void {
@@ -99,31 +112,34 @@ export class RunSlots {
     while (this.#running < this.#concurrentMax && this.#startNext());
   }
 
-  #turn(caller: string, agentId: string): Promise<void> {
-    if (!this.#mayRun(agentId)) {
+  #turn(caller: string, run: Run): Promise<void> {
+    if (!this.#mayRun(run)) {
       return new Promise((start) => {
         const waiting = this.#waiting.get(caller)
-        if (waiting === undefined) this.#waiting.set(caller, [{ agentId, start }])
-        else waiting.push({ agentId, start })
+        if (waiting === undefined) this.#waiting.set(caller, [{ ...run, start }])
+        else waiting.push({ ...run, start })
       })
     }
-    this.#begin(agentId)
+    this.#begin(run)
     return Promise.resolve()
   }
 
-  #mayRun(agentId: string): boolean {
+  #mayRun({ agentId, isFree }: Run): boolean {
+    if (isFree && this.#free.running >= this.#freeMax.running) return false
     const own = this.#runningOf.get(agentId) ?? 0
     return this.#running < this.#concurrentMax && own < (this.#roomFor(agentId) ?? this.#concurrentMax)
   }
 
-  #begin(agentId: string): void {
+  #begin({ agentId, isFree }: Run): void {
     this.#running++
+    if (isFree) this.#free.running++
     this.#runningOf.set(agentId, (this.#runningOf.get(agentId) ?? 0) + 1)
   }
 
   /** Gives the slot to the next caller. */
-  #end(agentId: string): void {
+  #end(agentId: string, isFree: boolean): void {
     this.#running--
+    if (isFree) this.#free.running--
     const rest = this.#runningOf.get(agentId)! - 1
     if (rest > 0) this.#runningOf.set(agentId, rest)
     else this.#runningOf.delete(agentId)
@@ -133,15 +149,19 @@ export class RunSlots {
   /** Starts the first call that may run. Its caller then goes to the end of the queue. */
   #startNext(): boolean {
     for (const [caller, waiting] of this.#waiting) {
-      const at = waiting.findIndex(({ agentId }) => this.#mayRun(agentId))
+      const at = waiting.findIndex((run) => this.#mayRun(run))
       if (at < 0) continue
       const [next] = waiting.splice(at, 1)
       this.#waiting.delete(caller)
       if (waiting.length > 0) this.#waiting.set(caller, waiting)
-      this.#begin(next!.agentId)
+      this.#begin(next!)
       next!.start()
       return true
     }
     return false
   }
+}
+
+function freePart(places: number): number {
+  return places - Math.min(places - 1, Math.ceil(places / PAID_PART))
 }

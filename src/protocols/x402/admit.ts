@@ -4,10 +4,18 @@ import { doorOfCaller } from '../../schema/door.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PaidRunDeps } from './exchange.ts'
 
-/** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
-export function admit(callerDid: string, { slots }: Pick<PaidRunDeps, 'slots'>): RunSlot {
+/**
+ * Admits a call that will wait for a run.
+ *
+ * @param options.isFree true if nobody pays for it. @throws PeerError OVERLOADED at once if too many calls are admitted
+ */
+export function admit(
+  callerDid: string,
+  { slots }: Pick<PaidRunDeps, 'slots'>,
+  options: { isFree?: boolean } = {},
+): RunSlot {
   try {
-    return slots.admit(queueOf(callerDid))
+    return slots.admit(queueOf(callerDid), options)
   } catch (error) {
     return asOverloaded(error)
   }

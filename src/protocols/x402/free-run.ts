@@ -20,7 +20,7 @@ export async function runFree(
   const createdAt = deps.clock.now()
   const { callerDid: callerId, correlationId, onOutput } = caller
   const call = { ...runCall(caller, input, { id: correlationId, isPaid: false }), ...(onOutput && { onOutput }) }
-  using slot = admit(callerId, deps)
+  using slot = admit(callerId, deps, { isFree: true })
   await slot.turn(agent.id)
   const output = await (async () => agent.run(call))().catch((failure: unknown) => {
     if (caller.mayMove !== true || !mayRunElsewhere(agent, failure)) return asExecutionFailed(failure)
