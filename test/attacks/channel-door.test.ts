@@ -1,13 +1,17 @@
-/** Calls on payment channels over HTTP, while the seller cannot store how they have ended. */
+/** Calls on payment channels over HTTP that are not as they should be. */
 import { createHash } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
+import type { ChannelFunds } from '../../src/payments/channels/channel-funds.ts'
 import { ChannelDoor } from '../../src/protocols/doors/channel-door.ts'
+import type { ChannelPayload } from '../../src/schema/x402-http.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { StoreError } from '../../src/store/store-error.ts'
 import { ChannelBuyer, channelTerms, FakeChannels, PRICE } from '../support/channel-buyer.ts'
 import { agentId, usdc } from '../support/payments.ts'
 import { TestSeller } from '../support/x402-seller.ts'
+
+type Deposit = Extract<ChannelPayload, { type: 'deposit' }>
 
 test('hazard 7.1: while the disk is full, a call that was run is neither corrected nor charged again, and its client gets the result later', async () => {
   const ledger = openDatabase({ path: ':memory:' })
@@ -47,4 +51,36 @@ test('hazard 7.1: while the disk is full, a call that was run is neither correct
   })
   expect(await ask('third', 3n * PRICE)).toMatchObject({ kind: 'sold', output: 'new' })
   expect(seller.runs).toHaveLength(3)
+})
+
+test('a first voucher above the price is corrected and not charged, also with its deposit', async () => {
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
+  onTestFinished(() => seller.stop())
+  const channelFunds = {
+    async deposit({ deposit }: { deposit?: { amount: bigint } }) {
+      chain.set(buyer.id, deposit!.amount)
+      return {}
+    },
+  } as unknown as ChannelFunds
+  const door = new ChannelDoor({ ...seller.deps, channelFunds, channels: seller.deps.channels! })
+  const deposit = {
+    amount: 100n * PRICE,
+    authorization: {
+      erc3009Authorization: { validAfter: 0n, validBefore: 10_000_000_000n, salt: '0x1', signature: '0x' },
+    },
+  } as unknown as Deposit['deposit']
+  const ask = (max: bigint) =>
+    door.sell({
+      ...{ agentId, input: 'first', network: usdc.network, boundTo: createHash('sha256').update('first').digest() },
+      payload: { type: 'deposit', channelConfig: buyer.config, voucher: buyer.voucher(max), deposit },
+    })
+
+  expect(await ask(5n * PRICE)).toMatchObject({
+    kind: 'corrected',
+    correction: { channelState: { chargedCumulativeAmount: '0' } },
+  })
+  expect(seller.runs).toHaveLength(0)
+  expect(await ask(PRICE)).toMatchObject({ kind: 'sold', settled: { charge: { amount: PRICE, total: PRICE } } })
 })

@@ -4,6 +4,7 @@ import { pause } from '../../lib/wait.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import type { ChannelPayload } from '../../schema/x402-http.ts'
 import { asPeerError } from '../x402/channel-sale.ts'
 import type { PaidRunDeps, ServedAgent } from '../x402/exchange.ts'
 
@@ -15,19 +16,22 @@ export function priceOf({ pricing, amount }: Pick<ServedAgent, 'pricing' | 'amou
 /**
  * Returns the count before a call whose voucher is right. A right voucher is for exactly what this seller has charged and the
  * price. A seller that has no voucher of the channel has lost its records, and takes over the count of an honest buyer (ADR-32).
+ * Unless all that lies in the channel came with this very request: then nothing was charged before.
  *
  * @returns undefined if the voucher has another count, or calls of another door run on the channel
  */
 export function baseOf(
   { channel }: OpenChannel,
-  ceiling: bigint,
+  payload: ChannelPayload,
   price: bigint,
 ): { total: bigint; seq: number } | undefined {
+  const ceiling = payload.voucher.maxClaimableAmount
   const { charged, asked, best, seq } = channel
   // The best voucher may come again after its call failed. A lower voucher may be public on the chain, so it proves nothing.
   if (asked > 0n || ceiling < (best?.maxClaimableAmount ?? 0n)) return undefined
   if (ceiling === charged + price) return { total: charged, seq }
-  const isLost = best === undefined && ceiling > charged + price
+  const isNew = payload.type === 'deposit' && payload.deposit.amount === channel.onChain.balance
+  const isLost = best === undefined && !isNew && ceiling > charged + price
   return isLost ? { total: ceiling - price, seq: seq + 1 } : undefined
 }
 

@@ -161,7 +161,7 @@ export class ChannelDoor {
     const { channelConfig: config, voucher } = payload
     // Refuse before the deposit is sent, if a deposit would not help.
     const before = channels.owned(channelId)
-    if (before !== undefined && baseOf(before, voucher.maxClaimableAmount, price) === undefined) {
+    if (before !== undefined && baseOf(before, payload, price) === undefined) {
       return await this.#mismatch(before, call)
     }
     const txHash = await this.#deposit(call)
@@ -169,7 +169,7 @@ export class ChannelDoor {
     await channels.know({ peerId: caller.peerId, payment: { config, voucher, counted } }, caller.signal)
     const open = channels.owned(channelId)
     if (open === undefined) return busy('this channel moves to another process of this seller')
-    const base = baseOf(open, voucher.maxClaimableAmount, price)
+    const base = baseOf(open, payload, price)
     if (base === undefined) return await this.#mismatch(open, call)
     const payment = { config, voucher, counted: base, asked: price }
     const task = { id: call.id, payment, input: call.input, forgetsFailure: true as const }
