@@ -146,7 +146,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
   })
 
   test('when the seller dies after it has stored the result', async () => {
-    const { buyer, seller, kill, revive } = await market()
+    const { buyer, seller, kill, revive } = await market({ attemptTimeoutMs: 100 })
     seller.settlement.plan.push({ moves: true, answer: 'hang' })
     const buying = buyer.execute()
     await until(() => seller.settlement.attempts.length === 1)
@@ -208,7 +208,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
   })
 
   test('when a seller that settles first is told the money only later', async () => {
-    const { buyer, seller } = await market({ settleFirst: true })
+    const { buyer, seller } = await market({ settleFirst: true, attemptTimeoutMs: 100 })
     seller.settlement.plan.push({ moves: true, answer: 'hang' })
     const buying = buyer.execute()
     await until(() => seller.settlement.attempts.length === 1)

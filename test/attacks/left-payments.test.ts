@@ -13,6 +13,7 @@ import { createFacilitator, type Facilitator } from '../../src/payments/facilita
 import { createWallet } from '../../src/payments/wallet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { HandClock } from '../support/hand-clock.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { randomHex, requirements, signed, usdc } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, type TestSeller, told } from '../support/x402-seller.ts'
@@ -28,7 +29,7 @@ let chain: Chain
 beforeAll(async () => {
   devnet = await startDevnet()
   facilitator = createFacilitator({ url: devnet.facilitatorUrl })
-  const options = { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 }
+  const options = { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 30_000 }
   chain = createChain(options, { logger: silentLogger })
 })
 afterAll(async () => {
@@ -45,7 +46,7 @@ async function started() {
   const key = randomHex()
   const wallet = createWallet(key, usdc)
   await devnet.fund(wallet.address, FUNDS)
-  const real = { facilitator, chain, funds: chain, payTo: payee.address, attemptTimeoutMs: 2_500 }
+  const real = { facilitator, chain, funds: chain, payTo: payee.address, attemptTimeoutMs: 20_000 }
   const sellers = await startSellers(3, { ...real, clock: new HandClock(systemClock.now()) })
   const [first, second, third] = sellers as [TestSeller, TestSeller, TestSeller]
   const machine = Promise.withResolvers<string>()
@@ -99,7 +100,7 @@ test('T5 sent to all processes while and after it is left, with several tasks, i
   expect(answers.filter((answer) => answer !== 'PAYMENT_NONCE_USED')).toHaveLength(1)
   expect(runsOf(sellers)).toBe(2)
   await expectUsed({ sellers, again })
-  await until(async () => (await first.payments.get(paymentId))?.state === 'settled' || first.clock.advance(1_000))
+  await until(async () => (await first.payments.get(paymentId))?.state === 'settled' || toNextStep(...sellers))
   expect(await earned()).toBe(PRICE)
 })
 

@@ -8,6 +8,7 @@ import { createFacilitator } from '../../src/payments/facilitator.ts'
 import { createWallet } from '../../src/payments/wallet.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { bearable, p99 } from '../support/honest-calls.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { randomHex, requirements, signed, usdc } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, TestSeller, told } from '../support/x402-seller.ts'
@@ -33,7 +34,7 @@ test('a settlement that a reorganization takes back is found before the window e
   const [wallet, payee] = [createWallet(randomHex(), usdc), createWallet(randomHex(), usdc)]
   await devnet.fund(wallet.address, 1_000_000n)
   await devnet.chain.mine()
-  const options = { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 }
+  const options = { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 30_000 }
   const chain = createChain(options, { logger: silentLogger })
   const facilitators = [devnet, { facilitatorUrl: second.url }].map(({ facilitatorUrl: url }) =>
     createFacilitator({ url }),
@@ -53,7 +54,7 @@ test('a settlement that a reorganization takes back is found before the window e
     const { envelope, paymentId } = signed(clock.now(), { wallet, requirements: asks })
     const peer = await seller.connect()
     expect(told(await peer.request({ payment: envelope, body: base64('task') }))).toBe('re: task')
-    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || clock.advance(2_000))
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || toNextStep(seller))
     expect(await devnet.chain.balanceOf(payee.address)).toBe(10_000n)
 
     await devnet.chain.client.revert({ id: before })
@@ -62,7 +63,7 @@ test('a settlement that a reorganization takes back is found before the window e
     clock.set((await seller.payments.nextLookAt())!)
     await until(async () => (await seller.payments.get(paymentId))?.state === 'owed')
     expect(seller.exposure.total).toBe(10_000n)
-    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || clock.advance(500))
+    await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || toNextStep(seller))
     expect(clock.now()).toBeLessThan(Number(envelope.payload!.authorization.validBefore) * 1000)
     expect(await devnet.chain.balanceOf(payee.address)).toBe(10_000n)
   }

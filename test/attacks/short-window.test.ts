@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { systemClock } from '../../src/lib/clock.ts'
 import { authorizationDigest, signDigest } from '../../src/payments/authorization.ts'
 import { createWallet } from '../../src/payments/wallet.ts'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
@@ -26,6 +27,8 @@ async function shortPayment(seller: TestSeller & { payee: Hex }, seconds: number
   const key = Buffer.from(randomHex().slice(2), 'hex')
   const wallet = createWallet(`0x${key.toString('hex')}`, usdc)
   await market.devnet.fund(wallet.address, 1_000_000n)
+  // The chain has the time of the machine, whatever the test has taken until now.
+  seller.clock.set(Math.max(seller.clock.now(), systemClock.now()))
   const now = Math.floor(seller.clock.now() / 1000)
   const authorization = {
     from: wallet.address,

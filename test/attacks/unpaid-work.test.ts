@@ -9,6 +9,7 @@ import { type FaultyFacilitator, startFaultyFacilitator } from '../support/fault
 import { type FaultyRpc, result as rpcResult, startFaultyRpc } from '../support/faulty-rpc.ts'
 import { HandClock } from '../support/hand-clock.ts'
 import { expectBearable } from '../support/honest-calls.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { randomHex, requirements, signed, usdc } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, TestSeller, type TestSellerOptions, told } from '../support/x402-seller.ts'
@@ -34,7 +35,7 @@ beforeAll(async () => {
   faulty = await startFaultyFacilitator(devnet.facilitatorUrl)
   facilitator = createFacilitator({ url: faulty.url })
   rpc = await startFaultyRpc(devnet.rpcUrl)
-  const options = { network: usdc.network, asset: usdc.address, rpcUrl: rpc.url, timeoutMs: 5_000 }
+  const options = { network: usdc.network, asset: usdc.address, rpcUrl: rpc.url, timeoutMs: 30_000 }
   chain = createChain(options, { logger: silentLogger })
 })
 afterAll(async () => {
@@ -107,7 +108,7 @@ describe('T6 T27 a payer with code (EIP-7702)', () => {
     const wallet = await payer(1_000_000n)
     await devnet.chain.client.setCode({ address: wallet.address, bytecode: AGREES })
     expect(await buy(seller, wallet)).toBe('re: task')
-    await until(async () => (await seller.payments.counts()).owed === 0 || seller.clock.advance(2_000))
+    await until(async () => (await seller.payments.counts()).owed === 0 || toNextStep(seller))
     expect(await devnet.chain.balanceOf(payee.address)).toBe(10_000n)
   })
 })
@@ -138,7 +139,7 @@ describe('T5 nodes that share a wallet', () => {
     gate.resolve()
     expect(await late).toBe('late')
     await until(async () => (await second.payments.counts()).unsettled === 1)
-    await until(async () => (await first.payments.counts()).owed === 0 || first.clock.advance(2_000))
+    await until(async () => (await first.payments.counts()).owed === 0 || toNextStep(first))
     expect(await first.payments.counts()).toEqual({ owed: 0, unsettled: 0 })
     expect(await devnet.chain.balanceOf(payee.address)).toBe(10_000n)
   })
@@ -178,7 +179,7 @@ describe('T6 T13 T26 hashes that a facilitator invents', () => {
     await expectBearable(call, attack, { calls: 15 })
     expect([...free.values()].sort()).toEqual([3, 3, 3])
     expect(seller.exposure.total).toBeGreaterThanOrEqual(90_000n)
-    await until(() => seller.exposure.total === 90_000n || seller.clock.advance(2_000))
+    await until(async () => seller.exposure.total === 90_000n || toNextStep(seller))
   })
 })
 

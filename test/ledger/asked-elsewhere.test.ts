@@ -11,7 +11,7 @@ const body = base64(JSON.stringify({ resource: agentId, input: 'slow' }))
 
 /** Two processes of one seller. The first works on a task whose buyer waits, until `gate` opens. */
 async function startRun(options: TestSellerOptions = {}) {
-  const shared = { settlement: new FakeSettlement(), clock: new HandClock(), ...options }
+  const shared = { settlement: new FakeSettlement(), clock: new HandClock(), attemptTimeoutMs: 20_000, ...options }
   const sellers = (await openShared(2)).map((ledger) => new TestSeller({ ...shared, ledger }))
   onTestFinished(async () => void (await Promise.all(sellers.map((seller) => seller.stop()))))
   for (const seller of sellers) await seller.start()

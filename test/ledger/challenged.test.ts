@@ -5,6 +5,7 @@ import { createChallengeSeal } from '../../src/payments/challenge-seal.ts'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { unclear } from '../support/fake-settlement.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { agentId, randomHex, requirements, signed, testWallet } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, type TestPeer, TestSeller, told } from '../support/x402-seller.ts'
@@ -44,7 +45,7 @@ describe('a buyer whose next stream goes to another process', () => {
     a!.settlement.plan.push(unclear)
     const asked = await (await a!.connect()).challenged()
     expect(await pay(await a!.connect(), asked)).toBe('SETTLEMENT_FAILED')
-    await until(async () => (await a!.payments.get(asked.paymentId))?.state === 'settled' || a!.clock.advance(1_000))
+    await until(async () => (await a!.payments.get(asked.paymentId))?.state === 'settled' || toNextStep(a!))
     const peer = await b!.connect()
     await until(async () => (await pay(peer, asked)) === 're: task')
     expect(runsOf([a!, b!])).toBe(1)

@@ -14,7 +14,7 @@ import { TestSeller, told } from '../support/x402-seller.ts'
 
 /** Processes of one seller on one ledger. `sellers`: those that the others believe to sell the agent. */
 async function startProcesses(count: number) {
-  const shared = { settlement: new FakeSettlement(), clock: new HandClock(), settleFirst: true }
+  const shared = { settlement: new FakeSettlement(), clock: new HandClock(), settleFirst: true, attemptTimeoutMs: 20_000 }
   const ledgers = await openShared(count)
   const sellers = new Set<string>()
   const start = async (ledger: LedgerDatabase) => {
@@ -61,7 +61,7 @@ test('work of an agent that another process sells is given to that process, and 
   await settles()
   await until(() => heir.exchanges.paidOutput(paymentId))
   expect(shop.processes.map(({ runs }) => runs.length)).toEqual([0, 1, 0])
-}, 30_000)
+})
 
 test('work of an agent that nobody sells waits, and runs where the agent comes back', async () => {
   const shop = await startProcesses(2)
@@ -73,4 +73,4 @@ test('work of an agent that nobody sells waits, and runs where the agent comes b
   heir.addAgent()
   await until(() => heir.exchanges.paidOutput(paymentId))
   expect(heir.runs.length).toBe(1)
-}, 30_000)
+})

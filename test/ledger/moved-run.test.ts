@@ -1,6 +1,7 @@
 /** ADR-38: a process that loses the machine of a paid run leaves the payment to another process of its seller. */
 import { expect, test, vi } from 'vitest'
 import { AgentError, NoMachine } from '../../src/agents/runtime.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { agentId } from '../support/payments.ts'
 import { TestBuyer } from '../support/test-buyer.ts'
 import { until } from '../support/until.ts'
@@ -27,11 +28,7 @@ async function opened(failure: Error = new NoMachine()) {
   const result = async (seller: TestSeller) => told(await (await seller.connect()).askResult(payment))
   const state = async () => (await first.payments.get(paymentId))?.state
   /** Time passes until the chain has been asked. */
-  const settled = () =>
-    until(async () => {
-      first.clock.advance(1_000)
-      return (await state()) === 'settled'
-    })
+  const settled = () => until(async () => (await state()) === 'settled' || toNextStep(...sellers))
   return { sellers, first, second, buy, again, result, state, settled, paymentId }
 }
 

@@ -2,6 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { StoreError } from '../../src/store/store-error.ts'
 import { openShared } from '../support/ledgers.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { agentId } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, TestSeller, told } from '../support/x402-seller.ts'
@@ -9,7 +10,7 @@ import { base64, TestSeller, told } from '../support/x402-seller.ts'
 /** A seller that loses the answer of the ledger when it puts its first payment into the outbox. */
 async function start({ isStored = true } = {}) {
   const [ledger] = await openShared(1)
-  const seller = await new TestSeller({ ledger: ledger!, settleFirst: true }).start()
+  const seller = await new TestSeller({ ledger: ledger!, settleFirst: true, attemptTimeoutMs: 20_000 }).start()
   onTestFinished(() => seller.stop())
   const { payments } = seller.deps
   const { save } = payments
@@ -22,7 +23,7 @@ async function start({ isStored = true } = {}) {
 }
 
 async function settled(seller: TestSeller, paymentId: `0x${string}`) {
-  await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || seller.clock.advance(1_000))
+  await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || toNextStep(seller))
 }
 
 test('also if its buyer never asks', async () => {

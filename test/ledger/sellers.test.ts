@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { untilHere } from '../../src/protocols/x402/elsewhere.ts'
 import { unclear } from '../support/fake-settlement.ts'
 import { HandClock } from '../support/hand-clock.ts'
+import { toNextStep } from '../support/next-step.ts'
 import { signed, testWallet } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, type TestSeller, told } from '../support/x402-seller.ts'
@@ -67,10 +68,10 @@ describe('T5 one authorization at several processes', () => {
     void (await first!.connect('buyer')).request({ payment: envelope, body: base64('task') }).catch(() => {})
     await until(() => first!.runs.length === 1)
     const stored = await second!.payments.get(paymentId)
-    const waiting = untilHere(stored!, AbortSignal.timeout(5_000), { payments: second!.payments, waitMs: 0 })
+    const waiting = untilHere(stored!, AbortSignal.timeout(60_000), { payments: second!.payments, waitMs: 0 })
     await expect(waiting).rejects.toMatchObject({ code: 'SETTLEMENT_FAILED' })
     // The process that has it does not wait for itself.
-    const own = untilHere(stored!, AbortSignal.timeout(5_000), { payments: first!.payments, waitMs: 0 })
+    const own = untilHere(stored!, AbortSignal.timeout(60_000), { payments: first!.payments, waitMs: 0 })
     expect(await own).toMatchObject({ state: 'authorized' })
   })
 
@@ -149,7 +150,7 @@ describe('T6 unsettled work at several processes', () => {
     expect(['EXECUTION_FAILED', 'PAYMENT_INVALID']).toContain(refused)
     expect(runsOf(sellers)).toBe(2)
     first!.settlement.usual = { moves: true, answer: 'the transaction' }
-    await until(async () => (await first!.payments.counts()).owed === 0 || first!.clock.advance(2_000))
+    await until(async () => (await first!.payments.counts()).owed === 0 || toNextStep(first!))
     expect(await buy(second!, 5)).toBe('re: task')
   })
 
@@ -182,7 +183,7 @@ describe('T6 unsettled work at several processes', () => {
     stored.deliver = deliver
     seller!.work = undefined
     expect(await buy(seller!, 1)).toBe('re: task')
-    await until(async () => (await seller!.payments.counts()).owed === 0 || seller!.clock.advance(2_000))
+    await until(async () => (await seller!.payments.counts()).owed === 0 || toNextStep(seller!))
     await until(() => seller!.exposure.total === 0n)
   })
 })

@@ -35,11 +35,11 @@ export async function startChainMarket(): Promise<ChainMarket> {
     async seller(options = {}) {
       const payee = walletAddress(randomHex())
       const chain = createChain(
-        { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 },
+        { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 30_000 },
         { logger: silentLogger },
       )
       const clock = new HandClock(systemClock.now())
-      const parts = { clock, facilitator, chain, payTo: payee, attemptTimeoutMs: 3_000, ...options }
+      const parts = { clock, facilitator, chain, payTo: payee, attemptTimeoutMs: 10_000, ...options }
       const seller = await new TestSeller(parts).start()
       sellers.push(seller)
       return Object.assign(seller, { payee })

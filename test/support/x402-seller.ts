@@ -117,7 +117,7 @@ export class TestSeller {
       authorizationUse: chain.authorizationUse,
       simulateTransfer: settlement.simulateTransfer.bind(settlement),
     }
-    const { attemptTimeoutMs = 100 } = options
+    const { attemptTimeoutMs = 1_000 } = options
     const note = (...entry: unknown[]) => void this.log.push(entry)
     this.#sales = createSales(
       {
@@ -225,12 +225,12 @@ export class TestPeer {
 
   send(type: string, message: unknown): Promise<void> {
     const text = JSON.stringify(message, (_key, value) => (typeof value === 'bigint' ? value.toString() : value))
-    return this.stream.writeText(type, text, AbortSignal.timeout(5_000))
+    return this.stream.writeText(type, text, AbortSignal.timeout(60_000))
   }
 
   /** The next message, or `undefined` if the seller has ended the stream. */
   async next(): Promise<Answer | undefined> {
-    const message: AnyX402Message | undefined = await readMessage(this.stream, AbortSignal.timeout(5_000))
+    const message: AnyX402Message | undefined = await readMessage(this.stream, AbortSignal.timeout(60_000))
     return message as Answer | undefined
   }
 
