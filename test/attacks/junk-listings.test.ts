@@ -12,7 +12,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Part, startPart } from '../../bench/part.ts'
 import type { NodeStatus } from '../../src/schema/api.ts'
 import { ask } from '../support/api-calls.ts'
-import { p99 } from '../support/honest-calls.ts'
+import { bearable, p99 } from '../support/honest-calls.ts'
 import type { JunkOrder } from '../support/junk-peers.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 import { type NodeProcess, startNodeProcess } from '../support/node-process.ts'
@@ -81,7 +81,7 @@ async function callsDuring({ make = 0, order }: Attack, target: NodeProcess): Pr
   const before = await known(target)
   const attacking = attackers.ask<void>(order)
   const ms = await p99(
-    () => buyer.execute({ agentId: echo, input: 'a call', signal: AbortSignal.timeout(30_000) }),
+    () => buyer.execute({ agentId: echo, input: 'a call', signal: AbortSignal.timeout(60_000) }),
     CALLS,
   )
   await attacking
@@ -99,7 +99,7 @@ async function expectBearable(attack: Attack): Promise<void> {
     onSeller.push(await callsDuring(attack, seller))
   }
   const measured = `p99 while a bystander is attacked: ${onBystander}, while the seller is: ${onSeller}, in ms`
-  expect(Math.min(...onSeller) / Math.min(...onBystander), measured).toBeLessThan(3)
+  expect(Math.min(...onSeller), measured).toBeLessThan(bearable(Math.min(...onBystander)))
 }
 
 test('T29 T32 an honest buyer’s calls take at most three times as long while the seller learns and indexes junk', async () => {

@@ -1,4 +1,5 @@
 /** T36: what strangers send to the public listener, beside an honest client of others that goes on buying. */
+import { randomInt, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
@@ -99,7 +100,7 @@ test('T5 one payment at three doors at once, over HTTP, A2A and libp2p, buys one
   try {
     const peer = await RawPeer.open(host, { peerId: seller.node.peerId, addrs: seller.node.addresses() })
     for (let round = 1; round <= 4; round++) {
-      const task = `at all doors ${round}`
+      const task = `at all doors ${round} ${randomUUID()}`
       const key = await payer()
       const headers = await signFor(await termsAt(at('one')), key)
       const sent = JSON.parse(Buffer.from(headers['payment-signature'], 'base64').toString())
@@ -133,18 +134,19 @@ test('T5 one payment at three doors at once, over HTTP, A2A and libp2p, buys one
   } finally {
     await host.stop()
   }
-  await until(async () => (await earned()) === before + 4n * PRICE, { timeoutMs: 20_000, everyMs: 100 })
+  await until(async () => (await earned()) === before + 4n * PRICE, { everyMs: 100 })
 })
 
 test('T5 one payment on two agents at once, ten times each, buys one run of one of them', async () => {
   const before = await earned()
+  const task = `on two agents ${randomUUID()}`
   const headers = await signFor(await termsAt(at('one')), await payer())
   const asked = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? 'one' : 'two'))
-  const answers = await Promise.all(asked.map((name) => sendTask(at(name), 'on two agents', headers)))
+  const answers = await Promise.all(asked.map((name) => sendTask(at(name), task, headers)))
   const answered = new Set(answers.flatMap(({ status }, index) => (status === 200 ? asked[index]! : [])))
   expect([...answered]).toHaveLength(1)
   expect(answers.filter(({ status }) => status !== 200 && status !== 409)).toEqual([])
-  expect(runsOf('on two agents')).toBe(1)
+  expect(runsOf(task)).toBe(1)
   expect(await earned()).toBe(before + PRICE)
 })
 
@@ -152,13 +154,15 @@ test('10,000 unpaid requests, from another address, keep no honest client out, a
   const buy = fetchBuyer(await payer())
   const honest = new Set<number>()
   const call = async () => honest.add((await buy(at('one'), { task: 'honest' })).status)
-  await expectBearable(call, async () => {
+  const flood = async () => {
     const statuses = await unpaidFlood(at('one'), 10_000)
     expect(Object.keys(statuses).toSorted()).toEqual(['402', '429'])
     expect(statuses['402']! + statuses['429']!).toBe(10_000)
-  })
+  }
+  await expectBearable(call, flood, { calls: 50 })
   expect([...honest]).toEqual([200])
-}, 180_000)
+  // Hundreds of calls that settle on a chain, and floods: on a loaded machine this takes minutes.
+}, 600_000)
 
 test('an address over its limit is refused late, so that no connection of it can ask at any speed', async () => {
   const asking = new Agent({ keepAlive: true, maxSockets: 100, localAddress: '127.0.0.88' })
@@ -188,7 +192,7 @@ test('connections that say nothing, from one address, end at their limit and kee
     const socket = connect({ host: hostname, port: Number(port), localAddress: '127.0.0.9' })
     return socket.on('error', () => {}).on('close', () => closed++)
   })
-  await until(() => closed >= 400 - 128, { timeoutMs: 10_000 })
+  await until(() => closed >= 400 - 128)
   expect((await send(at('one'))).status).toBe(402)
   for (const socket of sockets) socket.destroy()
 })
@@ -236,9 +240,11 @@ test('an address that sends made-up payments is slowed down, and the same accoun
     })
   // Some at once: the address earns back what little time gives, and a busy machine takes its time for each.
   const forged = await Promise.all(Array.from({ length: 120 }, (_, index) => forge(index + 1)))
+  // One of its own, also when the test is tried again.
+  const address = `127.0.77.${randomInt(1, 255)}`
   const statuses: number[] = []
   while (forged.length > 0) {
-    const some = forged.splice(0, 12).map((headers) => statusFrom('127.0.0.77', at('one'), headers))
+    const some = forged.splice(0, 12).map((headers) => statusFrom(address, at('one'), headers))
     statuses.push(...(await Promise.all(some)))
   }
   expect(statuses[0]).toBe(402)
