@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { a2aClient, asTask, resultOf, send, stateOf } from '../support/a2a-client.ts'
 import { ask } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
@@ -13,11 +13,13 @@ import { until } from '../support/until.ts'
 let home: string
 const walletKey = generatePrivateKey()
 const nodes: TestNode[] = []
-beforeAll(async () => {
+beforeEach(async () => {
   home = await mkdtemp(join(tmpdir(), 'stoa-a2a-restarted-'))
 })
-afterEach(() => Promise.all(nodes.splice(0).map((node) => node.stop())))
-afterAll(() => rm(home, { recursive: true, force: true }))
+afterEach(async () => {
+  await Promise.all(nodes.splice(0).map((node) => node.stop()))
+  await rm(home, { recursive: true, force: true })
+})
 
 /** Notes each of its runs, and ends with this exit code. `hangs`: its first run does not end by itself. */
 async function start(name: string, exitCode: number, { hangs = false } = {}) {
@@ -92,4 +94,4 @@ test('D38 what the end of the node has cut off runs again for the same message: 
   const { agentUrl, runs } = await start('cut off', 0, { hangs: true })
   const done = asTask(await (await a2aClient(agentUrl)).sendMessage(message))
   expect([stateOf(done), resultOf(done), await runs()]).toEqual(['COMPLETED', 're: go on', 2])
-}, 30_000)
+})

@@ -1,4 +1,5 @@
 /** An A2A caller that streams is shown the agent's work while it is done. */
+import { randomUUID } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -47,7 +48,7 @@ test.each(bindings)(
   'over $binding of $version the first word comes before the agent has said the last',
   async (binding) => {
     const client = await a2aClient(urlOf('talks'), binding)
-    const file = join(dir, `go-${binding.version}-${binding.binding.replace('+', '')}`)
+    const file = join(dir, `go-${randomUUID()}-${binding.version}-${binding.binding.replace('+', '')}`)
     const pieces: ReturnType<typeof piece>[] = []
     for await (const event of client.sendMessageStream(send(file))) {
       pieces.push(piece(event))
@@ -61,7 +62,7 @@ test.each(bindings)(
 
 test('the shown output of a failed run is not a result', async () => {
   const client = await a2aClient(urlOf('fails'))
-  const file = join(dir, 'fail')
+  const file = join(dir, `fail ${randomUUID()}`)
   let taskId = ''
   for await (const { payload } of client.sendMessageStream(send(file))) {
     if (payload?.$case === 'task') taskId = payload.value.id
@@ -74,12 +75,12 @@ test('the shown output of a failed run is not a result', async () => {
 test('an agent that asks another one shows what that shows', async () => {
   const front = { name: 'front', description: 'asks', price: 0n, a2a: urlOf('talks') }
   const { id: agentId } = await node.node.registerAgent(front, { persist: false })
-  const file = join(dir, 'through')
+  const file = join(dir, `through ${randomUUID()}`)
   const shown: string[] = []
   const { output } = await node.node.execute({
     agentId,
     input: file,
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(60_000),
     onProgress({ type, data }) {
       if (type !== 'output') return
       shown.push(data.text)

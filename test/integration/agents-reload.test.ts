@@ -1,4 +1,5 @@
 /** A running node takes over changes of agents.yaml: real processes, a real chain, and a buyer that calls meanwhile. */
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,11 +16,11 @@ import { freePort } from '../support/loopback.ts'
 import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { send, sendTask, signFor, termsAt } from '../support/public-seller.ts'
-import { begun, hasEnded, slowProgram } from '../support/slow-agent.ts'
+import { begun, hasEnded, letEnd, slowProgram } from '../support/slow-agent.ts'
 import { type SoldMcp, startSoldMcp } from '../support/sold-mcp.ts'
 import { until } from '../support/until.ts'
 
-const WAIT = { timeoutMs: 30_000, everyMs: 50 }
+const WAIT = { everyMs: 50 }
 const sellerKey = generatePrivateKey()
 const payee = privateKeyToAccount(sellerKey).address
 let devnet: Devnet
@@ -50,7 +51,7 @@ beforeAll(async () => {
   const bootstrap = [seller.ready.addresses.find((address) => address.includes('/tcp/'))!]
   const { rpcUrl, facilitatorUrl } = devnet
   buyer = await startTestNode({ key, bootstrap, rpcUrl, facilitatorUrl })
-}, 120_000)
+})
 beforeEach(async () => {
   await writeFile(file(), 'agents: []\n')
   await reload()
@@ -60,7 +61,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await mcp?.[Symbol.asyncDispose]()
   await devnet?.stop()
-}, 60_000)
+})
 
 const file = () => join(home, 'agents.yaml')
 const reload = () => ask<ReloadedAgents>(seller.ready.api_url, '/agents/reload', { method: 'POST' })
@@ -85,8 +86,8 @@ async function stoa(...args: string[]) {
   return { code, ...said }
 }
 
-function slow(name: string, price: string, ms = 3_000) {
-  const command = slowProgram(runs, ms).map((word) => `--command=${word}`)
+function slow(name: string, price: string) {
+  const command = slowProgram(runs, 'told').map((word) => `--command=${word}`)
   return stoa('agent', 'config', 'add', '--name', name, '--description', 'slow', '--price', price, ...command)
 }
 
@@ -132,15 +133,18 @@ test('a call whose price changes while it runs is served at the old price, and t
   const [{ id } = { id: '' }] = await own()
   await seen('Slow', 10_000n)
   const { version } = listedAt('Slow')!
-  const running = buy(id, 'old price')
-  await begun(runs, 'old price')
+  const [old, next] = [`old price ${randomInt(1e9)}`, `new price ${randomInt(1e9)}`]
+  const running = buy(id, old)
+  await begun(runs, old)
   const changed = await slow('Slow', '0.02')
   expect(changed.stderr).toContain('Slow was changed: it is on the market for 0.02 USDC')
-  expect(hasEnded(runs, 'old price')).toBe(false)
-  expect(await running).toMatchObject({ output: 'slowly: old price', payment: { amount_atomic: '10000' } })
+  expect(hasEnded(runs, old)).toBe(false)
+  letEnd(runs, old)
+  expect(await running).toMatchObject({ output: `slowly: ${old}`, payment: { amount_atomic: '10000' } })
   await seen('Slow', 20_000n)
   expect(listedAt('Slow')!.version).toBeGreaterThan(version)
-  expect(await buy(id, 'new price')).toMatchObject({ payment: { amount_atomic: '20000' } })
+  letEnd(runs, next)
+  expect(await buy(id, next)).toMatchObject({ payment: { amount_atomic: '20000' } })
 })
 
 test('while the price changes again and again, what buyers paid is what the seller earned, and failed calls cost nothing', async () => {
@@ -198,12 +202,14 @@ test('an agent that is removed in mid call ends its call and is paid, and takes 
   await slow('Going', '0.01')
   const [{ id } = { id: '' }] = await own()
   await seen('Going', 10_000n)
-  const running = buy(id, 'last call')
-  await begun(runs, 'last call')
+  const last = `last call ${randomInt(1e9)}`
+  const running = buy(id, last)
+  await begun(runs, last)
   expect((await stoa('agent', 'config', 'remove', '--name', 'Going')).stderr).toBe('Going is off the market\n')
-  expect(hasEnded(runs, 'last call')).toBe(false)
+  expect(hasEnded(runs, last)).toBe(false)
   await expect(buy(id, 'too late')).rejects.toMatchObject({ code: expect.stringMatching(/UNKNOWN/) })
-  expect(await running).toMatchObject({ output: 'slowly: last call', payment: { amount_atomic: '10000' } })
+  letEnd(runs, last)
+  expect(await running).toMatchObject({ output: `slowly: ${last}`, payment: { amount_atomic: '10000' } })
   expect(hasEnded(runs, 'too late')).toBe(false)
   await seen('Going', undefined)
 })

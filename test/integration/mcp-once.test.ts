@@ -26,7 +26,7 @@ beforeAll(async () => {
   const paid = { description: 'd', price: PRICE }
   pair = await startTradingPair((dir) => [
     { ...paid, name: 'echo', model: 'builtin/echo' },
-    { ...paid, name: 'slow', command: slowProgram(dir, 1_500) },
+    { ...paid, name: 'slow', command: slowProgram(dir, 3_000) },
   ])
   ;({ home, buyer } = pair)
   ;[agentId, slowId] = [pair.listed.echo!.id, pair.listed.slow!.id]
@@ -74,7 +74,7 @@ describe.each(['auto', 'legacy'] as const)('D38 a client over HTTP (%s) cancels'
     await gone(pid)
     await until(async () => (await orderOf(task))?.status === 'failed')
     expect([hasEnded(home, task), await payments()]).toEqual([false, before])
-  }, 40_000)
+  })
 
   test('after the signature: the order goes on, and get_execution has its result', async () => {
     const client = await connect(era)
@@ -94,10 +94,10 @@ describe.each(['auto', 'legacy'] as const)('D38 a client over HTTP (%s) cancels'
         const execution = structuredContent!.execution as Order
         return execution.status === 'completed' ? execution : undefined
       },
-      { timeoutMs: 20_000 },
+      { timeoutMs: 60_000 },
     )
     expect(done).toMatchObject({ output: `slowly: ${task}`, payment: { amount: '0.01' } })
-  }, 40_000)
+  })
 })
 
 /** A client of 2025 by hand, whose connections are the test's. */
@@ -135,7 +135,7 @@ describe('D38 a client of 2025', () => {
     leaving.abort()
     expect(await read).toBe('left')
     await gone(pid)
-  }, 40_000)
+  })
 
   test('that cancels after the signature is told, where it still listens, that its order goes on', async () => {
     const session = await newSession()
@@ -144,7 +144,7 @@ describe('D38 a client of 2025', () => {
     expect((await post(cancel(1), session)).status).toBe(202)
     const { id } = (await orderOf('told'))!
     expect(await answer).toMatch(new RegExp(`RESULT_PENDING.*${id}`))
-  }, 40_000)
+  })
 
   test('cancels its own call alone: another session counts its requests alike', async () => {
     const [mine, other] = [await newSession(), await newSession()]
@@ -159,7 +159,7 @@ describe('D38 a client of 2025', () => {
     expect(await answers[0]).toContain('ORDER_CANCELLED')
     await gone(pid)
     expect(await answers[1]).toContain('slowly: of another')
-  }, 40_000)
+  })
 })
 
 /** `stoa mcp`, spoken to by hand. `asked`: the tool calls that reach the node. */
@@ -207,13 +207,13 @@ test('D38 stoa mcp over stdio asks again with its own key when the connection wa
   })
   const before = await payments()
   stdio.write(toolCall(1, { agent_id: agentId, task: 'over stdio' }))
-  await until(() => /"id":1\D/.test(stdio.said()), { timeoutMs: 20_000 })
+  await until(() => /"id":1\D/.test(stdio.said()))
   await stdio.end()
   expect(lost).toBe(1)
   expect(stdio.said()).toContain('over stdio')
   expect(stdio.said()).not.toContain('NODE_UNREACHABLE')
   expect((await payments()) - before).toBe(1)
-}, 40_000)
+})
 
 describe('D38 a program that cancels a call of stoa mcp over stdio', () => {
   test('before anything is signed: the run stops, nothing is paid, and the call is not made again', async () => {
@@ -231,7 +231,7 @@ describe('D38 a program that cancels a call of stoa mcp over stdio', () => {
     expect(stdio.said()).not.toMatch(/"id":1\D/)
     await stdio.end()
     expect([hasEnded(home, task), await payments(), stdio.asked()]).toEqual([false, before, 1])
-  }, 40_000)
+  })
 
   test('after the signature: the order goes on, is paid for once, and get_execution has its result', async () => {
     const stdio = await overStdio()
@@ -241,11 +241,11 @@ describe('D38 a program that cancels a call of stoa mcp over stdio', () => {
     await begun(home, task)
     stdio.write(cancel(1))
     const { id } = (await orderOf(task))!
-    await until(async () => (await orderOf(task))?.status === 'completed', { timeoutMs: 20_000 })
+    await until(async () => (await orderOf(task))?.status === 'completed')
     stdio.write({ ...toolCall(2, {}), params: { name: 'get_execution', arguments: { order_id: id } } })
     await until(() => /"id":2\D/.test(stdio.said()))
     expect(stdio.said()).toContain(`slowly: ${task}`)
     await stdio.end()
     expect([(await payments()) - before, stdio.asked()]).toEqual([1, 2])
-  }, 40_000)
+  })
 })

@@ -39,7 +39,7 @@ beforeAll(async () => {
     NODE_LISTEN_HOST: '127.0.0.1',
   }
   await mkdir(join(home, 'seller'), { mode: 0o700 })
-  const agents = [{ name: 'slow', description: 'd', price: 0.1, command: slowProgram(home, 2_000) }]
+  const agents = [{ name: 'slow', description: 'd', price: 0.1, command: slowProgram(home, 4_000) }]
   await writeFile(join(home, 'seller', 'agents.yaml'), JSON.stringify({ agents }))
   seller = await startNode([...anyPort, '--data-dir', join(home, 'seller')], {
     ...environment,
@@ -87,7 +87,7 @@ test('D18: an order for an agent nobody knows waits, over a kill, and executes w
   await ask(seller.ready.api_url, '/agents', { body: agent })
   const done = await ask<Order>(url, `/orders/${id}?wait=30`)
   expect(done).toMatchObject({ status: 'completed', output: 'hello', seller_id: seller.ready.peer_id })
-  await until(async () => (await orderAt(url, id)).payment?.settlement === 'settled', { timeoutMs: 20_000 })
+  await until(async () => (await orderAt(url, id)).payment?.settlement === 'settled')
   const after = await paid()
   expect([before.buyer - after.buyer, after.seller - before.seller]).toEqual([200_000n, 200_000n])
 })
@@ -104,7 +104,7 @@ test('D18: canceling an order that runs ends the agent at its seller, and nobody
   expect((await call(url, `/orders/${id}`, { method: 'DELETE' })).status).toBe(409)
   // What earlier tests have paid may still wait for the chain's word.
   const settlement = async () => (await ask<{ settlement: Settlement }>(seller.ready.api_url, '/status')).settlement
-  await until(async () => (await settlement()).pending === 0, { timeoutMs: 20_000 })
+  await until(async () => (await settlement()).pending === 0)
   expect(await settlement()).toEqual({ pending: 0, failed: 0 })
   expect(await paid()).toEqual(before)
 })
@@ -118,7 +118,7 @@ test('D18, T17: an order whose buyer is killed after it has paid is completed af
   const { url } = await startBuyer()
   const done = await ask<Order>(url, `/orders/${id}?wait=60`)
   expect(done).toMatchObject({ status: 'completed', output: 'slowly: kill the buyer' })
-  await until(async () => (await paid()).buyer !== before.buyer, { timeoutMs: 20_000 })
+  await until(async () => (await paid()).buyer !== before.buyer)
   const after = await paid()
   expect([before.buyer - after.buyer, after.seller - before.seller]).toEqual([100_000n, 100_000n])
   expect(await ask<Order[]>(url, `/orders?agent_id=${slowId}&status=completed`)).toHaveLength(1)
@@ -135,7 +135,7 @@ test('T17: a buyer that stops lets its order run at the seller, and has its resu
   const { url } = await startBuyer()
   const done = await ask<Order>(url, `/orders/${id}?wait=60`)
   expect(done).toMatchObject({ status: 'completed', output: 'slowly: stop the buyer' })
-  await until(async () => (await paid()).buyer !== before.buyer, { timeoutMs: 20_000 })
+  await until(async () => (await paid()).buyer !== before.buyer)
   expect(before.buyer - (await paid()).buyer).toBe(100_000n)
 })
 

@@ -17,7 +17,7 @@ import {
   verifyReceiptSignatureEIP712,
 } from '@x402/extensions/offer-receipt'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { X402_EXTENSION } from '../../src/schema/a2a.ts'
 import { TASK_BYTES_MAX } from '../../src/schema/limits.ts'
@@ -46,6 +46,9 @@ beforeAll(async () => {
     seller.node.registerAgent({ name, description: 'Says it again', price }, { persist: false, run })
   paidId = (await register('Paid echo', PRICE)).id
   await register('free', 0n)
+})
+beforeEach(() => {
+  runs.length = 0
 })
 afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.close()))

@@ -1,4 +1,5 @@
 /** Work that is shown while it is done: from the agent's program, over libp2p, to a client of the buyer's API. */
+import { randomUUID } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -45,24 +46,24 @@ beforeAll(async () => {
   const bootstrap = [seller.node.addresses().find((address) => address.includes('/tcp/'))!]
   buyer = await startTestNode({ devnet, walletKey: key, bootstrap })
   await until(() => buyer.node.listings().length === 2)
-}, 60_000)
+})
 afterAll(async () => {
   await buyer?.stop()
   await seller?.stop()
   await devnet?.stop()
   await rm(dir, { recursive: true, force: true })
-}, 30_000)
+})
 
 const idOf = (name: string) => buyer.node.listings().find((listing) => listing.name === name)!.id
 
 test.each(['lines', 'free lines'])('the first of the %s is seen before the agent says the second', async (name) => {
-  const file = join(dir, `go on ${name}`)
+  const file = join(dir, `go on ${name} ${randomUUID()}`)
   const seen: ExecutionProgress[] = []
   const client = createApiClient({ baseUrl: buyer.url }, { fetch })
   const result = await client.executeStreamed({
     agentId: idOf(name),
     input: file,
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(60_000),
     onProgress(progress) {
       seen.push(progress)
       if (progress.type === 'output' && !existsSync(file)) writeFileSync(file, '')
@@ -79,7 +80,7 @@ test.each(['lines', 'free lines'])('the first of the %s is seen before the agent
 
 test('an own agent shows its work as well; what cannot begin is answered as ever', async () => {
   const client = createApiClient({ baseUrl: seller.url }, { fetch })
-  const file = join(dir, 'go on own')
+  const file = join(dir, `go on own ${randomUUID()}`)
   let shown = ''
   const onProgress = (progress: ExecutionProgress) => {
     if (progress.type === 'output') shown += progress.data.text
@@ -114,7 +115,7 @@ test('a client that leaves calls the run off', async () => {
 test('T6 a buyer that leaves after the first words of paid work still gets all of it, and pays', async () => {
   const client = createApiClient({ baseUrl: buyer.url }, { fetch })
   const leave = new AbortController()
-  const file = join(dir, 'go on without me')
+  const file = join(dir, `go on without me ${randomUUID()}`)
   const seen: ExecutionProgress[] = []
   const onProgress = (progress: ExecutionProgress) => {
     seen.push(progress)

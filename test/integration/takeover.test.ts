@@ -1,4 +1,5 @@
 /** Two processes of a seller: the second goes on where the first was killed or froze. */
+import { randomInt } from 'node:crypto'
 import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
@@ -32,7 +33,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 
 /** A shop that two processes keep, each with a directory of its own. */
 class Shop {
@@ -90,19 +91,21 @@ async function openShop(): Promise<Shop> {
 
 test('T16: a seller and buyer killed by SIGKILL is taken over, and what it owes and has bought comes to its end once', async () => {
   const shop = await openShop()
-  const slowRuns = join(other.dataDir, 'slow-runs')
+  // A name of its own, also when the test is tried again.
+  const name = `slow ${randomInt(1e9)}`
+  const slowRuns = join(other.dataDir, name)
   const command = ['/bin/sh', '-c', 'echo run >> "$0"; sleep 2; cat', slowRuns]
-  const { id: slow } = await other.registerAgent({ name: 'slow', description: 'takes time', price: PRICE, command })
+  const { id: slow } = await other.registerAgent({ name, description: 'takes time', price: PRICE, command })
 
   const first = await shop.start(0, 'seller:owed')
   await shop.share()
-  await until(() => agentAt(first, 'slow'), { timeoutMs: 30_000 })
+  await until(() => agentAt(first, name))
   const order = (await post(`${first.ready.api_url}/orders`, {
     agent_id: slow,
     price: 0.01,
     task: 'bought by the first',
   })) as { id: string }
-  await until(async () => (await linesOf(slowRuns)) === 1, { timeoutMs: 30_000, everyMs: 20 })
+  await until(async () => (await linesOf(slowRuns)) === 1, { everyMs: 20 })
   const { id: repeat } = await discover(other, first.ready.peer_id, 'repeat')
   const bought = other.execute({ agentId: repeat, input: 'sold by the first', signal: AbortSignal.timeout(90_000) })
   bought.catch(() => {})
@@ -116,15 +119,15 @@ test('T16: a seller and buyer killed by SIGKILL is taken over, and what it owes 
   expect((await orderNow()).output).toBe('bought by the first')
   const settled = async (node: NodeProcess) =>
     ((await get(node, '/status')) as { settlement: { pending: number } }).settlement.pending === 0
-  await until(() => settled(second), { timeoutMs: 40_000, everyMs: 100 })
-  await until(async () => (await other.status()).settlement.pending === 0, { timeoutMs: 40_000, everyMs: 100 })
+  await until(() => settled(second), { everyMs: 100 })
+  await until(async () => (await other.status()).settlement.pending === 0, { everyMs: 100 })
 
   expect([await linesOf(shop.runs), await linesOf(slowRuns)]).toEqual([1, 1])
   expect(await devnet.chain.balanceOf(shop.account)).toBe(FUNDS + PRICE - PRICE)
   expect(await transfersTo(shop.account)).toBe(2) // what it was funded with, and what it sold
   expect(await authorizationsUsedBy(shop.account)).toBe(1)
   await second.stop()
-}, 180_000)
+})
 
 test('a process that froze finds its work taken over when it goes on: it stops, and the agents stay on the market', async () => {
   const shop = await openShop()
@@ -132,7 +135,7 @@ test('a process that froze finds its work taken over when it goes on: it stops, 
   await shop.share()
   await discover(other, first.ready.peer_id, 'repeat')
   const second = await shop.start(1)
-  await until(() => agentAt(second, 'repeat'), { timeoutMs: 30_000 })
+  await until(() => agentAt(second, 'repeat'))
   first.child.kill('SIGSTOP')
   await until(async () => (await shop.ended()) === 1, { timeoutMs: TAKEOVER_MS, everyMs: 100 })
   first.child.kill('SIGCONT')
@@ -142,7 +145,7 @@ test('a process that froze finds its work taken over when it goes on: it stops, 
   const { output } = await other.execute({ agentId: id, input: 'still there', signal: AbortSignal.timeout(60_000) })
   expect([output, await linesOf(shop.runs)]).toEqual(['still there', 1])
   await second.stop()
-}, 180_000)
+})
 
 async function linesOf(path: string): Promise<number> {
   return (await readFile(path, 'utf8').catch(() => '')).split('\n').filter(Boolean).length

@@ -1,4 +1,5 @@
 /** T41 D54: purchases by URL that nobody waits for: placed orders, steps of workflows, tools of models, and their receipts. */
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -83,20 +84,25 @@ async function rules(changes: object) {
 }
 
 test('POST /orders with a URL asks the seller in the background, pays once, and keeps the result', async () => {
-  const body = { url: express.url, price: '0.02', task: 'placed', expected: { price: '0.01' } }
+  const task = `placed-${randomUUID()}`
+  const body = { url: express.url, price: '0.02', task, expected: { price: '0.01' } }
   const cost = await spent(async () => {
-    const placed = await place(body, { 'idempotency-key': 'placed' })
+    const placed = await place(body, { 'idempotency-key': task })
     expect(placed).toMatchObject({ agent_id: express.url, seller_name: new URL(express.origin).host })
     expect(await order(placed.id)).toMatchObject({
-      ...{ status: 'completed', output: '{"said":"placed"}', seller_id: expect.stringContaining(express.origin) },
+      ...{
+        status: 'completed',
+        output: JSON.stringify({ said: task }),
+        seller_id: expect.stringContaining(express.origin),
+      },
       web: { url: express.url, method: 'POST', x402_version: 2 },
     })
-    expect((await place(body, { 'idempotency-key': 'placed' })).id).toBe(placed.id)
+    expect((await place(body, { 'idempotency-key': task })).id).toBe(placed.id)
     const other = { ...body, expected: { price: '0.02' } }
-    expect(await place(other, { 'idempotency-key': 'placed' })).toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' })
+    expect(await place(other, { 'idempotency-key': task })).toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' })
   })
   expect(cost).toBe(10_000n)
-  expect(asked.filter((text) => text === '{"task":"placed"}')).toHaveLength(1)
+  expect(asked.filter((text) => text === JSON.stringify({ task }))).toHaveLength(1)
 })
 
 test('the limits of a placed order hold when it runs: nothing is signed above them or for other terms', async () => {

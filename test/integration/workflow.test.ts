@@ -39,7 +39,7 @@ beforeEach(async () => {
   }
   places = {
     first: { name: 'first', key: keys.first, agents: [agent('draft', 0.1, 300), agent('review', 0.04, 300)] },
-    second: { name: 'second', key: keys.second, agents: [agent('translate', 0.25, 1_500), agent('print', 0.02, 300)] },
+    second: { name: 'second', key: keys.second, agents: [agent('translate', 0.25, 3_000), agent('print', 0.02, 300)] },
     buyer: { name: 'buyer', key: keys.buyer, agents: [] },
   }
 })
@@ -103,11 +103,11 @@ async function gained(before: Awaited<ReturnType<typeof money>>, expected: { fir
     const { first, second } = await since()
     return first >= expected.first && second >= expected.second
   }
-  await until(settled, { timeoutMs: 30_000, everyMs: 100 })
+  await until(settled, { everyMs: 100 })
   for (const name of ['first', 'second']) {
     const url = running.get(name)!.ready.api_url
     const idle = async () => (await ask<{ settlement: { pending: number } }>(url, '/status')).settlement.pending === 0
-    await until(idle, { timeoutMs: 30_000, everyMs: 100 })
+    await until(idle, { everyMs: 100 })
   }
   return since()
 }
@@ -173,7 +173,7 @@ test('D20: a seller killed between its steps is waited for, and each step is pai
       const { steps } = await ask<WorkflowRecord>(url, `/workflows/${id}`)
       return steps.find((step) => step.id === 'review')!.order_ids.length >= 1
     },
-    { timeoutMs: 30_000 },
+    { timeoutMs: 60_000 },
   )
   await start('first', buyer)
   const done = await settledAt(url, id)

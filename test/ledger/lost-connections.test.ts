@@ -5,6 +5,7 @@ import { openPostgres } from '../../src/store/postgres/open-postgres.ts'
 import { all, lock, one, type Query, run, steps, together } from '../../src/store/query.ts'
 import { type Fate, startPostgresProxy } from '../support/postgres-proxy.ts'
 import { createTestDatabase, testPostgres } from '../support/test-postgres.ts'
+import { until } from '../support/until.ts'
 
 type Change = (name: string) => Query<unknown>
 
@@ -126,6 +127,13 @@ test('while the database cannot be reached a change is refused, and made again w
   await expect(ledger.query(all('SELECT * FROM added'))).rejects.toMatchObject(refused)
   await expect(ledger.commit(put('away'))).rejects.toMatchObject(refused)
   proxy.onMessage(() => 'pass')
+  // The next connection may take longer than a change waits here.
+  await until(() =>
+    ledger.query(counts).then(
+      () => true,
+      () => false,
+    ),
+  )
   await check(ledger, [plain, stepped])
   expect(await ledger.query(all('SELECT * FROM added WHERE name = ?', 'away'))).toEqual([])
 })
