@@ -21,8 +21,10 @@ const globalSetup = 'test/support/postgres-setup.ts'
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/closing-line.ts'],
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    // Enough on a machine that is ten times slower than a quiet one.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 30_000 } },
     // Test files at once. Many of them start nodes and a chain: one at a time where a failure costs more than time.
     maxWorkers: Number(process.env.STOA_TEST_WORKERS ?? 2),
     // A second try, where one of 5,000 tests that waited too long would refuse a day of work. It is told at the end.

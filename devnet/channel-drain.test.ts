@@ -39,4 +39,4 @@ test('hazard 4.19: a buyer that fills its channel and takes it back again and ag
   } finally {
     await world.stop()
   }
-}, 120_000)
+})

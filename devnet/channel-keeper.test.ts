@@ -381,5 +381,5 @@ describe('whatever happens to the answers, and whoever withdraws', () => {
       }),
       { numRuns: 30, endOnFailure: true },
     )
-  }, 60_000)
+  })
 })

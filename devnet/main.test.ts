@@ -70,7 +70,7 @@ describe('npm run devnet', () => {
     const child = run('--json')
     const { rpc_url } = await describeOf(child)
     child.kill('SIGKILL')
-    await until(async () => (await chainIdAt(rpc_url)) === undefined, { timeoutMs: 5_000 })
+    await until(async () => (await chainIdAt(rpc_url)) === undefined)
   })
 
   it('prints lines that a shell can run', async () => {

@@ -109,7 +109,7 @@ test.concurrent('the buyer’s quick start works as it stands, and what it buys 
   expect(said).toContain('Summarizer')
   // One call, one order, two steps.
   const paid = async () => before - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))
-  await until(async () => (await paid()) === 40_000n, { timeoutMs: 20_000 })
+  await until(async () => (await paid()) === 40_000n)
 })
 
 test.concurrent('the programs of the developer’s quick start run as they stand', async () => {

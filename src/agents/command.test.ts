@@ -212,7 +212,7 @@ test('what a program leaves behind ends with it, and does not hold up the result
   const at = performance.now()
   const script = `${grandchild("process.on('SIGTERM', () => {});")} ${waitForGrandchild} console.log('done'); process.exit(0)`
   expect(await runScript(script)).toBe('done')
-  expect(performance.now() - at).toBeLessThan(10_000)
+  expect(performance.now() - at).toBeLessThan(30_000)
   const pid = await pidIn('grandchild')
   await until(() => !isAlive(pid))
 })

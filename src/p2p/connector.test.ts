@@ -212,7 +212,7 @@ test('a stream that opens after the signal is closed again', async () => {
   await expect(opening).rejects.toMatchObject({ ...unreachable, message: expect.stringContaining('enough') })
   const late = streamOf()
   resolve(late)
-  await vi.waitFor(() => expect(late.abort).toHaveBeenCalled())
+  await vi.waitFor(() => expect(late.abort).toHaveBeenCalled(), 30_000)
 })
 
 test('a stream that the peer has already reset is an error, not a stream', async () => {

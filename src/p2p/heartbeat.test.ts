@@ -35,7 +35,7 @@ async function closedBecause(first: Connection, further: Connection): Promise<st
   const open = [first]
   const events = new EventTarget()
   const stop = beating(events, open)
-  await vi.waitFor(() => expect(first.newStream).toHaveBeenCalled())
+  await vi.waitFor(() => expect(first.newStream).toHaveBeenCalled(), 30_000)
   vi.mocked(first.newStream).mockImplementation(silent)
   open.push(further)
   events.dispatchEvent(new CustomEvent('connection:open', { detail: further }))
@@ -56,6 +56,6 @@ test('T7: a connection is pinged, however many others do not answer', async () =
   const mute = Array.from({ length: 64 }, (_, index) => connection(`mute ${index}`, silent))
   const other = connection('other', refuses)
   const stop = beating(new EventTarget(), [...mute, other])
-  await vi.waitFor(() => expect(vi.mocked(other.newStream).mock.calls.length).toBeGreaterThanOrEqual(2), 5000)
+  await vi.waitFor(() => expect(vi.mocked(other.newStream).mock.calls.length).toBeGreaterThanOrEqual(2), 30_000)
   await stop()
 })

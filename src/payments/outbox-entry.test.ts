@@ -38,7 +38,10 @@ test('D31: one that was given up has one attempt more, and settles', async () =>
     { clock, logger: silentLogger, payments, facilitator: { settle, close: async () => {} } as never, chance: () => 0 },
   )
   await settler.start()
-  await vi.waitFor(async () => expect(await payments.get(id)).toMatchObject({ state: 'settled', txHash, attempts: 5 }))
+  await vi.waitFor(
+    async () => expect(await payments.get(id)).toMatchObject({ state: 'settled', txHash, attempts: 5 }),
+    30_000,
+  )
   await settler.stop()
   expect(settle).toHaveBeenCalledOnce()
 })
@@ -60,7 +63,7 @@ test('D41: one whose authorization has expired is looked for on the chain, which
   const { facilitator, chain } = settlement
   const settler = new Settler({}, { clock, logger: silentLogger, payments, facilitator, chain, chance: () => 0 })
   await settler.start()
-  await vi.waitFor(async () => expect(await payments.get(id)).toMatchObject({ state: 'settled', txHash }))
+  await vi.waitFor(async () => expect(await payments.get(id)).toMatchObject({ state: 'settled', txHash }), 30_000)
   await settler.stop()
   expect(settlement.attempts).toEqual([])
 })

@@ -116,7 +116,7 @@ describe('stopping', () => {
     await until(() => seller.runs.length === 1)
     const began = performance.now()
     await seller.stop()
-    expect(performance.now() - began).toBeLessThan(3_500)
+    expect(performance.now() - began).toBeLessThan(10_000)
     expect((await seller.payments.get(paymentId))?.state).toBe('voided')
     expect(seller.settlement.attempts).toEqual([])
   })

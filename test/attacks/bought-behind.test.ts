@@ -45,10 +45,10 @@ test('T6 runs that fail after their purchase cost their seller little: soon each
   const completed = async () => (await signedBy(selling)).filter(({ status }) => status === 'completed')
   await until(async () => (await completed()).length === AHEAD + MORE)
   const left = FUNDS - BigInt(AHEAD + MORE) * INNER + BigInt(MORE) * OUTER
-  await until(async () => (await market.balance(selling.key)) === left, { timeoutMs: 20_000 })
+  await until(async () => (await market.balance(selling.key)) === left)
 
   // D45: whoever allows no settling first is told before it signs.
   const careful = await buyerOf(selling, { buyer: { allowSettleFirst: false } })
   expect(await refusal(run({ node: careful.node, id: selling.id }))).toMatchObject({ code: 'SETTLES_FIRST' })
   expect(await signedBy(careful)).toEqual([])
-}, 60_000)
+})

@@ -91,7 +91,7 @@ test('D26 a peer that asks for endless challenges leaves an honest buyer’s cal
   const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })
   const { id } = await discover(buyer, seller.peerId, 'free')
   const call = async () => {
-    const { output } = await buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(30_000) })
+    const { output } = await buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(60_000) })
     expect(output).toBe('hello')
   }
   const attacker = await connect()

@@ -58,9 +58,9 @@ test('D52 T31: answers that name one place a thousand times make a node neither 
     })().catch(() => {})
   })
   await attack(liar, victim)
-  await until(() => answers > 0, { timeoutMs: 30_000 })
+  await until(() => answers > 0)
   // The victim is made to ask: an unknown peer is looked up.
-  const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+  const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(60_000))
   await expectBearable(
     () => echo(stream),
     async () => {
@@ -83,16 +83,16 @@ test('D52: GET_PROVIDERS names the known providers even if the peer store has fo
   for (const peer of providers) cleanups.push(() => peer.stop())
   for (const peer of providers) {
     const connection = await attack(peer, victim)
-    const stream = await connection.newStream(DHT, { signal: within(5000) })
+    const stream = await connection.newStream(DHT, { signal: within(30_000) })
     stream.send(dhtMessage(ADD_PROVIDER, { key, providers: [{ id: peer.peerId, multiaddrs: peer.getMultiaddrs() }] }))
     await stream.close()
   }
   const [lost, known] = providers as [(typeof providers)[0], (typeof providers)[0]]
   const ask = async () => {
     const connection = await attack(known, victim)
-    const stream = await connection.newStream(DHT, { signal: within(5000) })
+    const stream = await connection.newStream(DHT, { signal: within(30_000) })
     stream.send(dhtMessage(GET_PROVIDERS, { key }))
-    return Buffer.from((await lpStream(stream).read({ signal: within(5000) })).subarray())
+    return Buffer.from((await lpStream(stream).read({ signal: within(30_000) })).subarray())
   }
   const names = (answer: Buffer, id: PeerId) => answer.includes(id.toMultihash().bytes)
   await until(async () => names(await ask(), lost.peerId) && names(await ask(), known.peerId))

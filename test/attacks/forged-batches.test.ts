@@ -52,7 +52,7 @@ async function start(clock: HandClock): Promise<Peer> {
 }
 
 async function connect(from: Host, to: Host): Promise<void> {
-  const stream = await from.openStream(whereIs(to), '/ipfs/ping/1.0.0', within(5000))
+  const stream = await from.openStream(whereIs(to), '/ipfs/ping/1.0.0', within(30_000))
   stream.abort(new Error('only to connect'))
 }
 
@@ -86,7 +86,7 @@ test('D8: honest nodes still hear each other, and calls stay as quick as before'
       return { host, batches }
     }),
   )
-  const stream = await honest.openStream(whereIs(informed.host, 'tcp'), ECHO, within(10_000))
+  const stream = await honest.openStream(whereIs(informed.host, 'tcp'), ECHO, within(60_000))
   await expectBearable(
     () => echo(stream),
     async (round) => {

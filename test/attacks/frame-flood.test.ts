@@ -28,7 +28,7 @@ const clients: Libp2p[] = []
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'stoa-flood-'))
   node = await startNodeProcess({ args: ['--data-dir', dataDir], environment: {} })
-}, 60_000)
+})
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.stop()))
   await node?.stop()

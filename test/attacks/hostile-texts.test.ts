@@ -59,12 +59,12 @@ test('an RPC that answers with such texts does not slow a node’s other peers',
   })
   const rpcUrl = `http://127.0.0.1:${await listen(rpc)}`
   const chain = createChain(
-    { network: usdc.network, asset: usdc.address, rpcUrl, timeoutMs: 5_000 },
+    { network: usdc.network, asset: usdc.address, rpcUrl, timeoutMs: 30_000 },
     { logger: silentLogger },
   )
   const [victim, honest] = [await startVictim(), await startTestHost()]
   try {
-    const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+    const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(60_000))
     await expectBearable(
       () => echo(stream),
       async () => {

@@ -85,7 +85,7 @@ test('D52: a seller that this node has met there is reached at its private addre
   // The operator names it: it is met, and known from then on.
   const buyer = await start({ listenHosts: ['0.0.0.0'], bootstrap: addrs, dialPrivate: false })
   await until(() => buyer.peers().some(({ peerId }) => peerId === seller.peerId))
-  const stream = await buyer.openStream({ ...local, addrs }, PING, within(5000))
+  const stream = await buyer.openStream({ ...local, addrs }, PING, within(30_000))
   stream.abort(new Error('only to connect'))
 })
 
@@ -105,7 +105,7 @@ test('T30: such questions leave the calls to an honest seller as quick as they w
   const [{ ports }, honest] = [await victims(1), await startVictim()]
   cleanups.push(() => honest.stop())
   const buyer = await start({ listenHosts: ['127.0.0.1'], dialPrivate: true })
-  const calls = await buyer.openStream(whereIs(honest, 'tcp'), ECHO, within(10_000))
+  const calls = await buyer.openStream(whereIs(honest, 'tcp'), ECHO, within(60_000))
   await expectBearable(
     () => echo(calls),
     async () => {

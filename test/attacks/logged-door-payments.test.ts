@@ -32,13 +32,13 @@ beforeAll(async () => {
   const started = await startLoggedSeller({ devnet, facilitatorUrl: facilitator.url }, write)
   seller = started.seller
   idOf = started.idOf
-}, 60_000)
+})
 afterAll(async () => {
   await seller?.stop()
   await facilitator?.stop()
   await devnet?.stop()
   vi.restoreAllMocks()
-}, 30_000)
+})
 
 /** A way to an agent: what it asks, and how a payment is sent. */
 type Way = {
@@ -139,5 +139,4 @@ test.each(ways)(
     expect(told).toContain('a paid run failed')
     for (const secret of [...secrets, TASK]) expect(told.toLowerCase()).not.toContain(secret.toLowerCase())
   },
-  60_000,
 )

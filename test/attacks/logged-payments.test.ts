@@ -33,12 +33,12 @@ beforeAll(async () => {
   const started = await startLoggedSeller(options, write)
   seller = started.seller
   for (const [name, id] of Object.entries(started.idOf)) at[name] = `${seller.publicUrl}/x402/${id}`
-}, 60_000)
+})
 afterAll(async () => {
   await seller?.stop()
   await facilitator?.stop()
   await devnet?.stop()
-}, 30_000)
+})
 
 /** Every text that pays, in a header as a client sends it. */
 function secretsIn(header: string): string[] {
@@ -165,7 +165,7 @@ test('stoa buy at debug level tells no payment that it made', async () => {
   } finally {
     await bare.stop()
   }
-}, 60_000)
+})
 
 test('stoa buy at debug level tells no payment that its seller repeats in a refusal', async () => {
   const headers: string[] = []
@@ -193,4 +193,4 @@ test('stoa buy at debug level tells no payment that its seller repeats in a refu
   } finally {
     await bare.stop()
   }
-}, 60_000)
+})

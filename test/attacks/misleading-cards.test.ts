@@ -57,17 +57,13 @@ test.each<[string, (params: Record<string, unknown>) => object, RegExp]>([
   ],
   ['an agent that nobody lists', (params) => ({ ...params, agentId: 'a'.repeat(32) }), /not on the market/],
   ['no agent', () => ({}), /wants to be paid itself/],
-])(
-  'T2 a card that names %s is not paid, and honest agents sell on',
-  async (_, change, message) => {
-    const selling = await market.front()
-    const id = await sell(selling, { name: 'misled', price: OUTER, a2a: await misleading(change), max_price: INNER })
-    expect((await refusal(run({ ...selling, id }))).message).toMatch(message)
-    expect(await signedBy(selling)).toEqual([])
-    expect((await run(selling)).output).toBe('hello')
-  },
-  60_000,
-)
+])('T2 a card that names %s is not paid, and honest agents sell on', async (_, change, message) => {
+  const selling = await market.front()
+  const id = await sell(selling, { name: 'misled', price: OUTER, a2a: await misleading(change), max_price: INNER })
+  expect((await refusal(run({ ...selling, id }))).message).toMatch(message)
+  expect(await signedBy(selling)).toEqual([])
+  expect((await run(selling)).output).toBe('hello')
+})
 
 test('T2 a card that says free and leads to a paid agent is paid by its listing, within max_price, or not at all', async () => {
   const free = (params: Record<string, unknown>) => ({
@@ -79,4 +75,4 @@ test('T2 a card that says free and leads to a paid agent is paid by its listing,
   const id = await sell(selling, { name: 'misled', price: OUTER, a2a, max_price: INNER - 1n })
   expect((await refusal(run({ ...selling, id }))).message).toMatch(/max_price/)
   expect(await signedBy(selling)).toEqual([])
-}, 60_000)
+})

@@ -29,7 +29,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 
 /** Three processes of one seller. Each run of the agent is a line of one file. */
 async function startSellers() {
@@ -94,7 +94,7 @@ test('T5 a payment that three processes get in the same moment buys one run and 
         if (answer?.type === 'x402.error') expect(answer.message.retryable, said(answer) as string).toBe(true)
         return said(answer) === task
       }
-      await until(isGiven, { timeoutMs: 30_000, everyMs: 100 })
+      await until(isGiven, { everyMs: 100 })
     }
     // The same payment for another task buys nothing.
     expect((await send('another task', envelope)).map(said)).toEqual(sellers.map(() => 'PAYMENT_NONCE_USED'))

@@ -43,7 +43,7 @@ beforeAll(async () => {
     }),
   )
   client = new OpenAI({ baseURL: `${pair.buyer.url}/v1`, apiKey: 'any key', maxRetries: 0 })
-}, 120_000)
+})
 afterAll(() => pair?.stop())
 
 const say = (content: string) => [{ role: 'user' as const, content }]
@@ -109,7 +109,7 @@ test('more calls than may run at once are refused, and those that run are answer
   const answers = (await Promise.all(calls)) as { choices?: { message: { content: string } }[] }[]
   expect(answers.filter(({ choices }) => choices?.[0]?.message.content === file)).toHaveLength(128)
   expect((await runsOf()) - before).toBe(3)
-}, 60_000)
+})
 
 /** A client with a token, and so with limits, of its own. */
 async function clientOf(name: string): Promise<OpenAI> {
@@ -170,7 +170,7 @@ test('T19: calls of one token leave half of the places to others', async () => {
   expect(await others).toMatchObject({ choices: [{ message: { content: file } }] })
   const answers = (await Promise.all(calls)) as { choices?: unknown }[]
   expect(answers.filter(({ choices }) => choices !== undefined)).toHaveLength(64)
-}, 60_000)
+})
 
 test('T35: a stranger that is called like a model of a vendor is not paid what it likes', async () => {
   const own = await clientOf('hopeful')

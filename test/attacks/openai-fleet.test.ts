@@ -38,7 +38,7 @@ beforeAll(async () => {
   for (const buyer of buyers) agent = (await discover(buyer, seller.peerId, 'echo')).id
   const token = { name: 'program', scope: 'spend', budget: '1' }
   apiKey = (await ask<{ token: string }>(one.apiUrl!, '/tokens', { body: token })).token
-}, 120_000)
+})
 afterAll(async () => {
   await stopTestNodes()
   await devnet?.stop()

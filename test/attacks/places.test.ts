@@ -41,7 +41,9 @@ test('D52 T29: one address with 40 peer ids gets the connections of one address,
   cleanups.push(...attackers.map((one: Libp2p) => () => one.stop()))
   for (const one of attackers) {
     for (let count = 0; count < 2; count++) {
-      await one.dial(multiaddr(whereIs(victim, 'tcp').addrs[0]!), { force: true, signal: within(5000) }).catch(() => {})
+      await one
+        .dial(multiaddr(whereIs(victim, 'tcp').addrs[0]!), { force: true, signal: within(30_000) })
+        .catch(() => {})
     }
   }
   const held = () =>
@@ -57,7 +59,7 @@ test('D52 T29: one address with 40 peer ids gets the connections of one address,
   const newcomers = await Promise.all(['127.0.0.3', '127.0.0.4'].map((ip) => startAttacker(ip)))
   cleanups.push(...newcomers.map((one) => () => one.stop()))
   for (const one of newcomers) {
-    const stream = await (await attack(one, victim)).newStream(ECHO, { signal: within(5000) })
+    const stream = await (await attack(one, victim)).newStream(ECHO, { signal: within(30_000) })
     expect(stream.status).toBe('open')
   }
   // Whoever was there before, at an address of its own, was not put out for them.
@@ -71,13 +73,13 @@ test('D52: when all connections are taken, idle ones of the fullest address make
   const crowd = await Promise.all(Array.from({ length: 14 }, () => startAttacker('127.0.0.2')))
   cleanups.push(...crowd.map((one) => () => one.stop()))
   const busy = await attack(crowd[0]!, victim)
-  const call = await busy.newStream(ECHO, { signal: within(5000) })
+  const call = await busy.newStream(ECHO, { signal: within(30_000) })
   for (const one of crowd.slice(1)) await attack(one, victim).catch(() => {})
   await until(() => victim.peers().every(({ agentVersion }) => agentVersion !== undefined))
   for (const ip of ['127.0.0.3', '127.0.0.4', '127.0.0.5', '127.0.0.6']) {
     const newcomer = await startAttacker(ip)
     cleanups.push(() => newcomer.stop())
-    await (await attack(newcomer, victim)).newStream(ECHO, { signal: within(5000) })
+    await (await attack(newcomer, victim)).newStream(ECHO, { signal: within(30_000) })
   }
   expect(call.status).toBe('open')
   await until(() => victim.peers().length <= 12)
@@ -92,7 +94,7 @@ test('D52 T7: 256 silent connections from a dozen addresses shut out nobody, ove
     () => victim.stop(),
     () => honest.stop(),
   )
-  const calls = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+  const calls = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(60_000))
   await honestP99(calls, 100)
   const quiet = await honestP99(calls, 200)
   const port = portOf(whereIs(victim, 'tcp').addrs[0]!)
@@ -101,7 +103,7 @@ test('D52 T7: 256 silent connections from a dozen addresses shut out nobody, ove
   for (const transport of ['tcp', 'quic-v1'] as const) {
     const newcomer = await startTestHost()
     cleanups.push(() => newcomer.stop())
-    const stream = await newcomer.openStream(whereIs(victim, transport), ECHO, within(2000))
+    const stream = await newcomer.openStream(whereIs(victim, transport), ECHO, within(20_000))
     expect(stream.status).toBe('open')
   }
   expect(await honestP99(calls, 200)).toBeLessThan(bearable(quiet))
@@ -115,14 +117,14 @@ test('D52: peer ids that come again and again from one address leave an honest p
   const [victim, honest] = [await startVictim({ inbound, timing }), await startTestHost()]
   const attackers = await Promise.all(Array.from({ length: 12 }, () => startAttacker('127.0.0.2')))
   cleanups.push(...[victim, honest, ...attackers].map((one) => () => one.stop()))
-  const calls = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+  const calls = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(60_000))
   const place = multiaddr(whereIs(victim, 'tcp').addrs[0]!)
   await expectBearable(
     () => echo(calls),
     async () => {
       for (let count = 0; count < 30; count++) {
         const one = attackers[count % attackers.length]!
-        await one.dial(place, { force: true, signal: within(5000) }).catch(() => {})
+        await one.dial(place, { force: true, signal: within(30_000) }).catch(() => {})
       }
     },
   )

@@ -93,7 +93,7 @@ test('T7, D23: so does the payment protocol', async () => {
 test('T7: endless calls of this kind leave the calls of an honest buyer as quick as before', { retry: 2 }, async () => {
   const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })
   const { id } = await discover(buyer, seller.peerId, 'echo')
-  const call = () => buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(30_000) })
+  const call = () => buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(60_000) })
   await expectBearable(call, () =>
     callOften((index) => {
       const request = marketplaceRequest(agentId, `hello ${index}.`)

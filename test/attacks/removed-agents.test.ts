@@ -24,7 +24,7 @@ let gate = Promise.withResolvers<void>()
 beforeAll(async () => {
   devnet = await startDevnet()
   seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey, public: { port: 0 } })
-}, 120_000)
+})
 beforeEach(async () => {
   runs = []
   gate = Promise.withResolvers()

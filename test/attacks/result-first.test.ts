@@ -24,7 +24,7 @@ test('has a result, is charged nothing, and gets no second one before it has pai
   const { devnet } = market
   const clock = new HandClock(systemClock.now())
   const real = createChain(
-    { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 },
+    { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 30_000 },
     { logger: silentLogger },
   )
   // Blocks follow the hand clock: the chain tells what has expired by its own time.
@@ -81,4 +81,4 @@ test('has a result, is charged nothing, and gets no second one before it has pai
   gate.resolve()
   expect((await second).payment).toMatchObject({ settlement: 'claimed' })
   expect([seller.runs.length, await devnet.chain.balanceOf(seller.payee)]).toEqual([2, 10_000n])
-}, 60_000)
+})

@@ -44,7 +44,7 @@ const cleanups: (() => unknown)[] = []
 
 beforeAll(async () => {
   devnet = await startDevnet()
-  const options = { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 }
+  const options = { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 30_000 }
   chain = createChain(options, { logger: silentLogger })
   const key = generatePrivateKey()
   const { rpcUrl, facilitatorUrl } = devnet
@@ -320,7 +320,7 @@ test('T23 the chain says in the background what became of an order in doubt: unp
     async () =>
       (await of(kept))?.reservation?.state === 'released' && (await of(taken))?.reservation?.state === 'spent',
     {
-      timeoutMs: 40_000,
+      timeoutMs: 60_000,
     },
   )
   expect((await of(kept))?.order.status).toBe('failed')

@@ -88,7 +88,7 @@ function askAndStall(path = PATH): void {
 const task = (path = PATH) => send(listener.url + path, { headers: { 'content-type': 'text/plain' }, body: 'x' })
 
 test('an answer that nobody reads is dropped with its connection, and its place is free again', async () => {
-  await start(16 * MIB, { limits: { atOncePerSite: 1 }, unreadMs: 2_000 })
+  await start(16 * MIB, { limits: { atOncePerSite: 1 }, unreadMs: 4_000 })
   askAndStall()
   await until(() => sold === 1, { everyMs: 5 })
   expect((await send(`${listener.url}/x402`, { method: 'GET' })).status).toBe(429)

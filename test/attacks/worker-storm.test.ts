@@ -34,12 +34,12 @@ beforeAll(async () => {
   const agents = [{ name: 'honest', description: 'x', price: 0, command: ['/bin/cat'] }]
   const worker = await startWorkerProcess({ dataDir: await testDir(), token, agents, runs: 4 })
   await worker.joined()
-}, 60_000)
+})
 afterAll(async () => {
   await killWorkerProcesses()
   await stopTestNodes()
   await devnet?.stop()
-}, 30_000)
+})
 
 const invite = () => ask<InvitedWorker>(seller.apiUrl!, '/workers', { body: {} })
 const connected = async () =>

@@ -26,7 +26,7 @@ beforeAll(async () => {
   ;[browser, node] = await Promise.all([launchBrowser(), startTestNode({ dataDir, buyer, ports: { fetch } })])
   const echo = { name: 'Parrot', description: 'Says it again.', price: 0n, model: 'builtin/echo' }
   const { id } = await node.node.registerAgent(echo)
-  await node.node.execute({ agentId: id, input: 'a needle in the hay', signal: AbortSignal.timeout(10_000) })
+  await node.node.execute({ agentId: id, input: 'a needle in the hay', signal: AbortSignal.timeout(60_000) })
 })
 afterAll(async () => {
   await browser?.close()
@@ -138,7 +138,7 @@ test('activity is searched by words, failure, agent and day', async () => {
         const isEnough = count === undefined ? texts.length > 0 : texts.length === count
         return isEnough && texts.every((text) => wanted.test(text))
       },
-      { timeoutMs: 20_000 },
+      { timeoutMs: 60_000 },
     )
   await page.goto(dashboard('/activity'))
   await page.getByLabel('Search').fill('needle')

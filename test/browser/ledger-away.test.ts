@@ -22,7 +22,7 @@ beforeAll(async () => {
     ...{ key: generatePrivateKey(), databaseUrl: database.address(proxy.port), apiEnabled: true, publicDht: false },
   })
   const { id } = await node.registerAgent({ name: 'Own', description: 'd', price: 0n, model: 'builtin/echo' })
-  await node.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(10_000) })
+  await node.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(60_000) })
 })
 afterAll(async () => {
   await browser?.close()
@@ -73,7 +73,7 @@ test('each page says that the ledger cannot be read, and shows what was known as
 
   proxy.onMessage(() => 'pass')
   proxy.cut()
-  for (const each of [before, page]) await away(each).waitFor({ state: 'hidden', timeout: 40_000 })
+  for (const each of [before, page]) await away(each).waitFor({ state: 'hidden', timeout: 60_000 })
   await go(page, '/agents')
   await page.getByRole('cell', { name: '0.00' }).waitFor()
   expect(await cells(page)).toEqual(

@@ -166,8 +166,8 @@ test('T20 failing settlements raise an alert, and the seller retries by hand', a
     walletKey: devnet.wallets.buyer.privateKey,
     bootstrap: [poor.node.addresses()[0]!],
   })
-  await until(() => customer.node.listings().length === 1, { timeoutMs: 30_000 })
-  await customer.node.execute({ agentId: id, input: 'work', signal: AbortSignal.timeout(30_000) })
+  await until(() => customer.node.listings().length === 1, { timeoutMs: 60_000 })
+  await customer.node.execute({ agentId: id, input: 'work', signal: AbortSignal.timeout(60_000) })
   const { page, close } = await visit(browser, poor.url)
   await open(page, poor)
   await page.getByText('A payment waits because settlement fails').waitFor()

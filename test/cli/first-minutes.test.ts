@@ -43,7 +43,7 @@ test.runIf(process.platform === 'linux')('a temporary folder that is not writabl
   const env = { ...process.env, TMPDIR: '/proc' }
   const { status, stdout } = spawnSync(process.execPath, [join(root, 'bin/stoa.js'), '--version'], {
     env,
-    timeout: 30_000,
+    timeout: 120_000,
   })
   expect({ status, version: `${stdout}`.trim() }).toMatchObject({ status: 0, version: expect.stringMatching(/^\d/) })
 })

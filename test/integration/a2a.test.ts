@@ -125,7 +125,7 @@ describe.each(bindings)('A2A $version over $binding', (binding) => {
     const configuration = { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined }
     const started = asTask(await slow.sendMessage({ ...send('go'), configuration }))
     const { id } = started
-    await until(async () => stateOf(await slow.getTask({ tenant: '', id })) === 'WORKING', { timeoutMs: 10_000 })
+    await until(async () => stateOf(await slow.getTask({ tenant: '', id })) === 'WORKING')
     await expect(slow.sendMessage(send('again', { taskId: id }))).rejects.toThrow(/at work/)
     expect(stateOf(await slow.cancelTask({ tenant: '', id, metadata: undefined }))).toBe('CANCELED')
     expect(stateOf(await slow.getTask({ tenant: '', id }))).toBe('CANCELED')
@@ -137,7 +137,7 @@ describe.each(bindings)('A2A $version over $binding', (binding) => {
     const configuration = { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined }
     const { id } = asTask(await slow.sendMessage({ ...send('go'), configuration }))
     const followed = Array.fromAsync(slow.resubscribeTask({ tenant: '', id }))
-    await until(async () => stateOf(await slow.getTask({ tenant: '', id })) === 'WORKING', { timeoutMs: 10_000 })
+    await until(async () => stateOf(await slow.getTask({ tenant: '', id })) === 'WORKING')
     await slow.cancelTask({ tenant: '', id, metadata: undefined })
     const events = await followed
     expect(events[0]?.payload?.$case).toBe('task')

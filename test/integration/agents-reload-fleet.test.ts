@@ -49,7 +49,7 @@ test('each process follows its own file: a change holds there, and an agent is o
   expect((await own(two)).map(({ name }) => name)).toEqual(['Echo'])
   await until(() => seen('Only'), WAIT)
   const { id } = seen('Only')!
-  const run = () => buyer.execute({ agentId: id, input: 'x', signal: AbortSignal.timeout(20_000) })
+  const run = () => buyer.execute({ agentId: id, input: 'x', signal: AbortSignal.timeout(60_000) })
   expect(await run()).toMatchObject({ output: 'x' })
 
   // A price that holds at one process is said to differ.

@@ -70,7 +70,7 @@ test.each(['buyer:signed', 'buyer:sent', 'buyer:answered'])(
         expect(code).not.toBe('IDEMPOTENCY_CONFLICT')
         return before.length > 0 && before.every(isFinal) ? (output ?? detail) : undefined
       },
-      { timeoutMs: 60_000, everyMs: 250 },
+      { timeoutMs: 200_000, everyMs: 250 },
     )
     const [order, ...more] = await bought()
     expect(more).toEqual([])
@@ -79,9 +79,8 @@ test.each(['buyer:signed', 'buyer:sent', 'buyer:answered'])(
     const isDelivered = order!.status === 'completed'
     expect(answer).toEqual(isDelivered ? task : expect.stringMatching(/gave no result/))
     const left = FUNDS - (isDelivered ? INNER : 0n)
-    await until(async () => (await market.balance(key)) === left, { timeoutMs: 20_000, everyMs: 100 })
+    await until(async () => (await market.balance(key)) === left, { everyMs: 100 })
     await second.stop()
     expect(await market.balance(key)).toBe(left)
   },
-  120_000,
 )

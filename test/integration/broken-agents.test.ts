@@ -38,7 +38,7 @@ test('at the start of a node: a program, a script, a module or a model key that 
     const agent = node.ownAgents.list().find((own) => own.name === name)
     expect(agent).toMatchObject({ listed: false, runnable: false, notice: expect.stringMatching(reason) })
     // Whoever knows its id from before finds nobody there to pay.
-    const ask = node.execute({ agentId: agent!.id, input: 'x', signal: AbortSignal.timeout(5000) })
+    const ask = node.execute({ agentId: agent!.id, input: 'x', signal: AbortSignal.timeout(60_000) })
     await expect(ask).rejects.toThrow()
   }
   const list = await cli(['agent', 'list'], { dataDir, parts: systemParts })

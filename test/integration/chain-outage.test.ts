@@ -41,7 +41,7 @@ test.each([
   ['the RPC of both is away', true],
 ])('D40: %s for 25 s, and every result is paid for', async (_what, isShared) => {
   const chainOf = (rpcUrl: string) =>
-    createChain({ network: usdc.network, asset: usdc.address, rpcUrl, timeoutMs: 5_000 }, { logger: silentLogger })
+    createChain({ network: usdc.network, asset: usdc.address, rpcUrl, timeoutMs: 30_000 }, { logger: silentLogger })
   const seller = await market.seller({ chain: chainOf(isShared ? rpc.url : market.devnet.rpcUrl) })
   const { clock, payments, payee } = seller
   rpc.fault = (_request, response) => {
@@ -59,13 +59,13 @@ test.each([
 
   const start = clock.now()
   while (clock.now() < start + OUTAGE_MS) {
-    await until(isAllTried, { timeoutMs: 30_000 })
+    await until(isAllTried)
     clock.advance(1_000)
   }
   rpc.fault = undefined
   await until(
     async () => {
-      await until(isAllTried, { timeoutMs: 30_000 })
+      await until(isAllTried)
       const isDone = await isAllDone()
       if (!isDone) clock.advance(1_000)
       return isDone

@@ -83,7 +83,7 @@ describe('an RPC in trouble (T15)', () => {
     const start = performance.now()
     const hurried = chainAt(rpc.url, { timeoutMs: SHORT_MS })
     expect(await failure(ask(hurried))).toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
-    expect(performance.now() - start).toBeLessThan(SHORT_MS * 3 + 1_000)
+    expect(performance.now() - start).toBeLessThan(SHORT_MS * 3 + 10_000)
   })
 
   it.each(questions)('%s: answers the first question and then no more', async (name, ask) => {

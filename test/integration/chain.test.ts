@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => devChain.stop())
 
 function chainAt(rpcUrl: string): Chain {
-  return createChain({ network: NETWORK, asset: USDC, rpcUrl, timeoutMs: 5_000 }, { logger: silentLogger })
+  return createChain({ network: NETWORK, asset: USDC, rpcUrl, timeoutMs: 30_000 }, { logger: silentLogger })
 }
 
 const sign = (amount: bigint, nonce: Hex = randomHash(), to: Hex = payTo) =>

@@ -34,7 +34,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await host?.stop()
   await devnet?.stop()
-}, 30_000)
+})
 
 /** Two processes of one seller. Each run is noted in one file. */
 async function openShop() {
@@ -79,4 +79,4 @@ test('the process that asked is killed: the other one takes the payment, and it 
   await until(async () => (await askServer(address, settled))[0]!.n === 1, WAIT)
   expect(await runs()).toEqual(['a task'])
   expect(await devnet.chain.balanceOf(account)).toBe(PRICE)
-}, 120_000)
+})

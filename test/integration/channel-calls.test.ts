@@ -61,4 +61,4 @@ test('ADR-35 cheap calls go over a channel: many calls, few transactions, equal 
   // The stop claims what the channel owes and moves it to the wallet.
   await seller.stop()
   expect(await chain.balanceOf(account)).toBe(BigInt(sum))
-}, 180_000)
+})

@@ -29,7 +29,7 @@ afterEach(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 afterAll(killNodeProcesses)
 
 async function market() {
@@ -113,21 +113,17 @@ describe('T37 a buyer that leaves a channel, killed at', () => {
     ['account:transaction-stored', 'withdraw', withdrawal],
     ['buyer:withdrawal-begun', 'withdraw', withdrawal],
   ]
-  test.each(cases)(
-    '%s, %s',
-    async (faultPoint, how, events) => {
-      const { dir, payer, start } = await market()
-      const first = await start(faultPoint)
-      const id = await trade(first)
-      await first.arm()
-      await call(first.ready.api_url, `/channels/${id}/${how}`, { method: 'POST' }).catch(() => {})
-      expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
-      await finish(() => start(), id)
-      expect(await eventsOf(id)).toEqual(events)
-      await judge(dir, payer, id)
-    },
-    180_000,
-  )
+  test.each(cases)('%s, %s', async (faultPoint, how, events) => {
+    const { dir, payer, start } = await market()
+    const first = await start(faultPoint)
+    const id = await trade(first)
+    await first.arm()
+    await call(first.ready.api_url, `/channels/${id}/${how}`, { method: 'POST' }).catch(() => {})
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    await finish(() => start(), id)
+    expect(await eventsOf(id)).toEqual(events)
+    await judge(dir, payer, id)
+  })
 
   test.each(['account:transaction-stored', 'buyer:withdrawal-ended', 'buyer:channel-closed'])(
     '%s, at the end of a withdrawal',
@@ -145,7 +141,6 @@ describe('T37 a buyer that leaves a channel, killed at', () => {
       expect(await eventsOf(id)).toEqual(withdrawal)
       await judge(dir, payer, id)
     },
-    180_000,
   )
 })
 

@@ -30,7 +30,7 @@ afterAll(async () => {
   await killNodeProcesses()
   for (const model of models) await model[Symbol.asyncDispose]()
   await devnet.stop()
-}, 30_000)
+})
 
 type Side = { dir: string; account: Hex; start(faultPoint?: string, bootstrap?: NodeProcess): Promise<NodeProcess> }
 
@@ -113,65 +113,57 @@ describe('hazards 4.1 and 4.2: in the middle of a stream that is paid for as it 
     ['seller:stream-voucher-taken', 'nothing was charged: it runs again, and is charged once', 2],
     ['seller:executed', 'the result is lost: it runs again, and is charged once', 2],
     ['seller:channel-charged', 'the result is asked for, and charged once', 1],
-  ])(
-    'a seller killed at %s: %s',
-    async (faultPoint, _what, runs) => {
-      const { llm, buyer, seller } = await newMarket()
-      const buying = await buyer.start()
-      const first = await seller.start(faultPoint, buying)
-      await stream(buying, 1)
-      await first.arm()
-      const asked = stream(buying, WORDS)
-      expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
-      const second = await seller.start(undefined, buying)
-      const { result } = await asked
-      expect(words(result!.output)).toBe(WORDS)
-      expect(llm.usages.length).toBe(1 + runs)
-      const { prompt_tokens: read } = llm.usages.at(-1)!
-      expect(result!.payment).toMatchObject({
-        amount_atomic: `${read * PRICE.read + WORDS * PRICE.written}`,
-        settlement: 'settled',
-      })
-      expect(result!.payment).not.toHaveProperty('cut')
-      // The channel goes on.
-      expect((await stream(buying, 1)).result).toMatchObject({ payment: { settlement: 'settled', tx_hash: '' } })
-      await judge({ buyer, seller }, { buying, selling: second })
-    },
-    180_000,
-  )
+  ])('a seller killed at %s: %s', async (faultPoint, _what, runs) => {
+    const { llm, buyer, seller } = await newMarket()
+    const buying = await buyer.start()
+    const first = await seller.start(faultPoint, buying)
+    await stream(buying, 1)
+    await first.arm()
+    const asked = stream(buying, WORDS)
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    const second = await seller.start(undefined, buying)
+    const { result } = await asked
+    expect(words(result!.output)).toBe(WORDS)
+    expect(llm.usages.length).toBe(1 + runs)
+    const { prompt_tokens: read } = llm.usages.at(-1)!
+    expect(result!.payment).toMatchObject({
+      amount_atomic: `${read * PRICE.read + WORDS * PRICE.written}`,
+      settlement: 'settled',
+    })
+    expect(result!.payment).not.toHaveProperty('cut')
+    // The channel goes on.
+    expect((await stream(buying, 1)).result).toMatchObject({ payment: { settlement: 'settled', tx_hash: '' } })
+    await judge({ buyer, seller }, { buying, selling: second })
+  })
 
   test.each([
     ['buyer:stream-voucher-signed', 'the seller waits for it, and charges what it has shown'],
     ['buyer:stream-voucher-sent', 'what it covers may be shown, and no more is charged'],
-  ])(
-    'a buyer killed at %s: %s',
-    async (faultPoint) => {
-      const { buyer, seller } = await newMarket()
-      const selling = await seller.start()
-      const first = await buyer.start(faultPoint, selling)
-      await stream(first, 1)
-      await first.arm()
-      const { result } = await stream(first, WORDS)
-      expect([result, await first.exited]).toEqual([undefined, { code: null, signal: 'SIGKILL' }])
-      const second = await buyer.start(undefined, selling)
-      await settled(buyer.dir)
-      type Bought = {
-        output: string
-        payment: { amount_atomic: string; cut?: boolean; units: { output_tokens: number } }
-      }
-      const orders = await ask<{ status: string; id: string }[]>(second.ready.api_url, '/orders')
-      expect(orders.map(({ status }) => status)).toEqual(['completed', 'completed'])
-      const order = await ask<Bought>(second.ready.api_url, `/orders/${orders[0]!.id}`)
-      // It has what it paid for, and has not paid for what nobody covered.
-      const { cut, amount_atomic: amount, units } = order.payment
-      expect([cut, units.output_tokens]).toEqual([true, words(order.output)])
-      expect(units.output_tokens).toBeGreaterThan(0)
-      expect(Number(amount)).toBeLessThan(WORDS * PRICE.written)
-      expect((await stream(second, 1)).result).toMatchObject({ payment: { settlement: 'settled', tx_hash: '' } })
-      await judge({ buyer, seller }, { buying: second, selling })
-    },
-    180_000,
-  )
+  ])('a buyer killed at %s: %s', async (faultPoint) => {
+    const { buyer, seller } = await newMarket()
+    const selling = await seller.start()
+    const first = await buyer.start(faultPoint, selling)
+    await stream(first, 1)
+    await first.arm()
+    const { result } = await stream(first, WORDS)
+    expect([result, await first.exited]).toEqual([undefined, { code: null, signal: 'SIGKILL' }])
+    const second = await buyer.start(undefined, selling)
+    await settled(buyer.dir)
+    type Bought = {
+      output: string
+      payment: { amount_atomic: string; cut?: boolean; units: { output_tokens: number } }
+    }
+    const orders = await ask<{ status: string; id: string }[]>(second.ready.api_url, '/orders')
+    expect(orders.map(({ status }) => status)).toEqual(['completed', 'completed'])
+    const order = await ask<Bought>(second.ready.api_url, `/orders/${orders[0]!.id}`)
+    // It has what it paid for, and has not paid for what nobody covered.
+    const { cut, amount_atomic: amount, units } = order.payment
+    expect([cut, units.output_tokens]).toEqual([true, words(order.output)])
+    expect(units.output_tokens).toBeGreaterThan(0)
+    expect(Number(amount)).toBeLessThan(WORDS * PRICE.written)
+    expect((await stream(second, 1)).result).toMatchObject({ payment: { settlement: 'settled', tx_hash: '' } })
+    await judge({ buyer, seller }, { buying: second, selling })
+  })
 })
 
 /** Both books of the only channel agree, and with what the chain has of it. */

@@ -109,7 +109,7 @@ test('ADR-40 a buyer that closes a channel gets from its seller what is free, an
   const { id, calls } = await trade(buyer, agentId)
   await buyer.channels.close(id)
   await until(async () => (await stateOf(buyer, id)) === 'closed' || clock.advance(200), {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
     everyMs: 50,
   })
   // The seller has claimed first what it charged.
@@ -124,7 +124,7 @@ test('ADR-40 a buyer that closes a channel gets from its seller what is free, an
   await buyer.stop()
   await seller.stop()
   await sums()
-}, 120_000)
+})
 
 test('a buyer that has made a deposit and no call gets it back from its seller', async () => {
   const { startSeller, startBuyer, sums, clock } = await market({ gas: false })
@@ -133,16 +133,16 @@ test('a buyer that has made a deposit and no call gets it back from its seller',
   const { id: agentId } = await discover(buyer, seller.peerId, 'repeat')
   await expect(buyer.channels.open({ agentId, amount: 99_999n })).rejects.toMatchObject({ code: 'INVALID_REQUEST' })
   const id = await buyer.channels.open({ agentId, amount: 300_000n })
-  await until(async () => (await stateOf(buyer, id)) === 'open', { timeoutMs: 30_000 })
+  await until(async () => (await stateOf(buyer, id)) === 'open')
   expect((await sums()).escrow).toBe(300_000n)
   await expect(buyer.channels.open({ agentId })).rejects.toThrow('is open, and is filled up by itself')
   await buyer.channels.close(id)
   await until(async () => (await stateOf(buyer, id)) === 'closed' || clock.advance(1_000), {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
     everyMs: 50,
   })
   expect((await sums()).buyer).toBe(FUNDS)
-}, 60_000)
+})
 
 test('T37 what a seller that is gone does not give back, the buyer takes out by itself after the delay', async () => {
   const { startSeller, startBuyer, sums, clock } = await market()
@@ -172,7 +172,7 @@ test('T37 what a seller that is gone does not give back, the buyer takes out by 
     everyMs: 100,
   })
   expect((await sums()).buyer).toBe(FUNDS - spent)
-}, 120_000)
+})
 
 test('a buyer that has lost its ledger finds its channel on the chain, and gets from the seller what was not charged', async () => {
   const { startSeller, startBuyer, sums, clock } = await market({ gas: false })
@@ -180,23 +180,23 @@ test('a buyer that has lost its ledger finds its channel on the chain, and gets 
   const first = await startBuyer(seller)
   const { id: agentId } = await discover(first, seller.peerId, 'repeat')
   const { id, calls } = await trade(first, agentId)
-  expect(await first.channels.recover(1, AbortSignal.timeout(30_000))).toMatchObject({ recovered: [], known: 1 })
+  expect(await first.channels.recover(1, AbortSignal.timeout(100_000))).toMatchObject({ recovered: [], known: 1 })
   await first.stop()
   // The keys are all that is left: a seller gives a refund to the peer that used the channel.
   const dataDir = await testDir()
   await cp(dataFile(first.dataDir, 'identity'), dataFile(dataDir, 'identity'))
   const buyer = await startBuyer(seller, { dataDir })
   await discover(buyer, seller.peerId, 'repeat')
-  const found = await buyer.channels.recover(1, AbortSignal.timeout(30_000))
+  const found = await buyer.channels.recover(1, AbortSignal.timeout(100_000))
   expect(found).toEqual({ recovered: [id], known: 0, empty: 0, older: [], isWhole: true })
   await until(async () => (await stateOf(buyer, id)) === 'closed' || clock.advance(200), {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
     everyMs: 50,
   })
   const spent = PRICE * BigInt(calls)
   await until(async () => (await sums()).buyer === FUNDS - spent)
-  expect(await buyer.channels.recover(1, AbortSignal.timeout(30_000))).toMatchObject({ recovered: [], empty: 1 })
-}, 120_000)
+  expect(await buyer.channels.recover(1, AbortSignal.timeout(100_000))).toMatchObject({ recovered: [], empty: 1 })
+})
 
 test('a buyer that has lost its ledger takes its money out by itself where the seller is gone too', async () => {
   const { startSeller, startBuyer, buyerKey, sums, clock } = await market()
@@ -209,9 +209,9 @@ test('a buyer that has lost its ledger takes its money out by itself where the s
   const alone = await startTestNode({
     ...{ key: buyerKey, rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl, ports: { clock } },
   })
-  expect(await alone.channels.recover(1, AbortSignal.timeout(30_000))).toMatchObject({ recovered: [id] })
+  expect(await alone.channels.recover(1, AbortSignal.timeout(100_000))).toMatchObject({ recovered: [id] })
   await until(async () => (await stateOf(alone, id)) === 'withdrawing' || clock.advance(1_000), {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
     everyMs: 50,
   })
   await devnet.chain.client.increaseTime({ seconds: DELAY_SECONDS })
@@ -222,4 +222,4 @@ test('a buyer that has lost its ledger takes its money out by itself where the s
   })
   // A seller claims what it has charged when it stops.
   expect((await sums()).buyer).toBe(FUNDS - PRICE * BigInt(calls))
-}, 120_000)
+})

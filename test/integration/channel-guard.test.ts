@@ -39,7 +39,7 @@ beforeAll(async () => {
     return (await ask<ExecutionResult>(buyer.url, `/agents/${id}/execute`, { body: { task: 'open' } })).payment
       ?.channel_id
   }, WAIT)
-}, 90_000)
+})
 afterAll(async () => {
   await buyer?.stop()
   await seller?.stop()

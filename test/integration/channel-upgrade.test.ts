@@ -101,7 +101,7 @@ describe.skipIf(from === undefined)('a buyer with a payment channel', { timeout:
     await stopTestNodes()
     await devnet?.stop()
     await rm(checkout, { recursive: true, force: true })
-  }, 30_000)
+  })
 
   const engines = onServer ? (['PostgreSQL'] as const) : (['SQLite', 'PostgreSQL'] as const)
   test.each(engines)('goes on by it after an upgrade, and gets its rest back, on %s', async (engine) => {

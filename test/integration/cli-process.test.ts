@@ -64,7 +64,7 @@ function run(argv: readonly string[], environment: Record<string, string> = {}) 
 async function startNode(argv: readonly string[] = [], environment?: Record<string, string>) {
   const node = run([...start, '--json', ...argv], environment)
   const line = await until(() => (node.seen.stdout.includes('\n') ? node.seen.stdout : undefined), {
-    timeoutMs: 15_000,
+    timeoutMs: 60_000,
   })
   return { ...node, ready: JSON.parse(line) as { api_url: string; addresses: string[]; agents: { id: string }[] } }
 }
@@ -78,7 +78,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     const before = performance.now()
     child.kill(signal)
     expect(await ended).toMatchObject({ code: 0, signal: null })
-    expect(performance.now() - before).toBeLessThan(5000)
+    expect(performance.now() - before).toBeLessThan(20_000)
     const left = await readdir(join(dir, 'data'))
     expect(left).toEqual(expect.arrayContaining(['identity.key', 'wallet.key', 'stoa.db']))
     expect(left).not.toContain('node.json')
@@ -136,7 +136,7 @@ test('a second signal ends a node at once with 130, though a task still runs', a
   const slow = ['--name', 'Slow', '--description', 'd', '--price', '0', '--command', process.execPath]
   await run(['agent', 'config', 'add', ...slow, '--command=-e', '--command', program]).ended
   const node = run(start)
-  await until(() => node.seen.stdout.includes('Ctrl-C stops the node'), { timeoutMs: 15_000 })
+  await until(() => node.seen.stdout.includes('Ctrl-C stops the node'))
   run(['agent', 'execute', '--agent-id', /\b[a-z2-7]{32}\b/.exec(node.seen.stdout)![0], '--task', 'x'])
   await until(() => stat(begun).catch(() => undefined))
   node.child.kill('SIGTERM')
@@ -201,7 +201,7 @@ test('an older Node.js is named, before anything fails on what it does not know'
 test('what only shows a node ends when nobody reads any more', async () => {
   const { child: node, ended: nodeEnded } = await startNode()
   const { child, seen, ended } = run(['status', '--watch', '--json'])
-  await until(() => seen.stdout !== '', { timeoutMs: 20_000 })
+  await until(() => seen.stdout !== '')
   child.stdout.destroy()
   expect((await ended).code).toBe(0)
   node.kill('SIGTERM')

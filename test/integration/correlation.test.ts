@@ -32,16 +32,16 @@ beforeAll(async () => {
   const bootstrap = [seller.node.addresses().find((address) => address.includes('/tcp/'))!]
   buyer = await startTestNode({ devnet, walletKey: key, bootstrap, ports: bought.ports })
   await until(() => buyer.node.listings().length === 2)
-}, 60_000)
+})
 afterAll(async () => {
   await buyer?.stop()
   await seller?.stop()
   await devnet?.stop()
-}, 30_000)
+})
 
 const idOf = (name: string) => buyer.node.listings().find((listing) => listing.name === name)!.id
 const call = (name: string) =>
-  buyer.node.execute({ agentId: idOf(name), input: 'hello', signal: AbortSignal.timeout(20_000) })
+  buyer.node.execute({ agentId: idOf(name), input: 'hello', signal: AbortSignal.timeout(60_000) })
 const told = (lines: readonly Line[], correlationId: unknown) =>
   lines.filter(({ fields }) => fields.correlation_id === correlationId).map(({ message }) => message)
 

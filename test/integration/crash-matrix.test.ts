@@ -23,7 +23,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 
 const chainEnvironment = () => ({ ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl })
 const chainSettings = () => ({ rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl })
@@ -74,51 +74,45 @@ describe('T16 a seller killed at', {}, () => {
       { args: ['--settle-first'] },
     ],
   ]
-  test.each(cases)(
-    '%s: %s',
-    async (faultPoint, _what, expected, { agent = 'repeat', args: more = [] } = {}) => {
-      const dir = await testDir()
-      const runs = join(dir, 'runs')
-      await writeAgents(dir, runs)
-      const key = generatePrivateKey()
-      const payee = privateKeyToAccount(key).address
-      const args = ['--data-dir', dir, '--bootstrap', localAddress(buyer.addresses()), ...more]
-      const environment = { ...chainEnvironment(), SELLER_PRIVATE_KEY: key }
+  test.each(cases)('%s: %s', async (faultPoint, _what, expected, { agent = 'repeat', args: more = [] } = {}) => {
+    const dir = await testDir()
+    const runs = join(dir, 'runs')
+    await writeAgents(dir, runs)
+    const key = generatePrivateKey()
+    const payee = privateKeyToAccount(key).address
+    const args = ['--data-dir', dir, '--bootstrap', localAddress(buyer.addresses()), ...more]
+    const environment = { ...chainEnvironment(), SELLER_PRIVATE_KEY: key }
 
-      const first = await startNodeProcess({ faultPoint, args, environment })
-      const { id: agentId } = await discover(buyer, first.ready.peer_id, agent)
-      const bought = buyer
-        .execute({ agentId, input: `task of ${faultPoint}`, signal: AbortSignal.timeout(60_000) })
-        .then(
-          ({ output, payment }) => ({ output, payment }),
-          (error: { code?: string }) => ({ code: error.code }),
-        )
-      expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
-      const second = await startNodeProcess({ args, environment })
-      const outcome = await bought
-      if (expected.result === 'delivered') {
-        expect(outcome).toMatchObject({ output: `task of ${faultPoint}`, payment: { amount_atomic: '10000' } })
-        const { payment } = outcome as { payment: { payment_id: string } }
-        const kept = await buyer.receipts.get(payment.payment_id)
-        // Settled work may be run after the restart before its buyer asks, and then nobody has asked for a shared receipt.
-        const isAsked = faultPoint !== 'seller:settled-first'
-        expect(kept).toMatchObject({ status: 'valid', ...(isAsked && { receipt: { format: 'merkle' } }) })
-      } else expect(outcome).toEqual({ code: 'EXECUTION_FAILED' })
+    const first = await startNodeProcess({ faultPoint, args, environment })
+    const { id: agentId } = await discover(buyer, first.ready.peer_id, agent)
+    const bought = buyer.execute({ agentId, input: `task of ${faultPoint}`, signal: AbortSignal.timeout(60_000) }).then(
+      ({ output, payment }) => ({ output, payment }),
+      (error: { code?: string }) => ({ code: error.code }),
+    )
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    const second = await startNodeProcess({ args, environment })
+    const outcome = await bought
+    if (expected.result === 'delivered') {
+      expect(outcome).toMatchObject({ output: `task of ${faultPoint}`, payment: { amount_atomic: '10000' } })
+      const { payment } = outcome as { payment: { payment_id: string } }
+      const kept = await buyer.receipts.get(payment.payment_id)
+      // Settled work may be run after the restart before its buyer asks, and then nobody has asked for a shared receipt.
+      const isAsked = faultPoint !== 'seller:settled-first'
+      expect(kept).toMatchObject({ status: 'valid', ...(isAsked && { receipt: { format: 'merkle' } }) })
+    } else expect(outcome).toEqual({ code: 'EXECUTION_FAILED' })
 
-      // Whatever is owed comes to its end, and the ledger agrees with the chain.
-      await until(async () => (await settlementOf(second)).pending === 0, { timeoutMs: 40_000, everyMs: 100 })
-      expect(await settlementOf(second)).toEqual({ pending: 0, failed: 0 })
-      expect(await devnet.chain.balanceOf(payee)).toBe(expected.paid)
-      expect(await countRuns(runs)).toBe(expected.runs)
-      await second.stop()
-      expect(await statesOf(dir)).toEqual([expected.paid === 0n ? 'voided' : 'settled'])
-      expect(await authorizationsUsedTo(payee)).toBe(expected.paid === 0n ? 0 : 1)
-    },
-    90_000,
-  )
+    // Whatever is owed comes to its end, and the ledger agrees with the chain.
+    await until(async () => (await settlementOf(second)).pending === 0, { everyMs: 100 })
+    expect(await settlementOf(second)).toEqual({ pending: 0, failed: 0 })
+    expect(await devnet.chain.balanceOf(payee)).toBe(expected.paid)
+    expect(await countRuns(runs)).toBe(expected.runs)
+    await second.stop()
+    expect(await statesOf(dir)).toEqual([expected.paid === 0n ? 'voided' : 'settled'])
+    expect(await authorizationsUsedTo(payee)).toBe(expected.paid === 0n ? 0 : 1)
+  })
 })
 
-describe('T16 a buyer killed at', { concurrent: true }, () => {
+describe('T16 a buyer killed at', { concurrent: true, timeout: 600_000 }, () => {
   let seller: TestNode
   beforeAll(async () => {
     seller = await startTestNode({ key: devnet.wallets.seller.privateKey, ...chainSettings() })
@@ -141,56 +135,52 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
       { orders: 1, signed: 1, delivered: 'always' },
     ],
   ]
-  test.each(cases)(
-    '%s: %s',
-    async (faultPoint, _what, expected) => {
-      const dir = await testDir()
-      const key = generatePrivateKey()
-      const payer = privateKeyToAccount(key).address
-      await devnet.fund(payer, 1_000_000n)
-      const args = ['--data-dir', dir, '--bootstrap', localAddress(seller.addresses())]
-      const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: key }
+  test.each(cases)('%s: %s', async (faultPoint, _what, expected) => {
+    const dir = await testDir()
+    const key = generatePrivateKey()
+    const payer = privateKeyToAccount(key).address
+    await devnet.fund(payer, 1_000_000n)
+    const args = ['--data-dir', dir, '--bootstrap', localAddress(seller.addresses())]
+    const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: key }
 
-      const first = await startNodeProcess({ faultPoint, args, environment })
-      const agentId = await until(() => agentAt(first, 'echo'), { timeoutMs: 60_000 })
-      const answered = post(`${first.ready.api_url}/agents/${agentId}/execute`, { task: `task of ${faultPoint}` })
-      if (faultPoint.startsWith('buyer:')) await answered.catch(() => {})
-      else {
-        expect(await answered).toMatchObject({ output: `task of ${faultPoint}` })
-        first.child.kill('SIGKILL')
-      }
-      expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
-      const budget = (await ledgerOf(dir)).spent
+    const first = await startNodeProcess({ faultPoint, args, environment })
+    const agentId = await until(() => agentAt(first, 'echo'), { timeoutMs: 60_000 })
+    const answered = post(`${first.ready.api_url}/agents/${agentId}/execute`, { task: `task of ${faultPoint}` })
+    if (faultPoint.startsWith('buyer:')) await answered.catch(() => {})
+    else {
+      expect(await answered).toMatchObject({ output: `task of ${faultPoint}` })
+      first.child.kill('SIGKILL')
+    }
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    const budget = (await ledgerOf(dir)).spent
 
-      const second = await startNodeProcess({ args, environment })
-      await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0, { timeoutMs: 60_000 })
-      await until(async () => (await ledgerOf(dir)).entries.every(({ status }) => status !== 'executing'), {
-        timeoutMs: 60_000,
-        everyMs: 100,
-      })
-      await second.stop()
+    const second = await startNodeProcess({ args, environment })
+    await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0, { timeoutMs: 60_000 })
+    await until(async () => (await ledgerOf(dir)).entries.every(({ status }) => status !== 'executing'), {
+      timeoutMs: 60_000,
+      everyMs: 100,
+    })
+    await second.stop()
 
-      const { entries, spent } = await ledgerOf(dir)
-      const signed = entries.filter(({ state }) => state !== null)
-      expect([entries.length, signed.length]).toEqual([expected.orders, expected.signed])
-      expect([budget, spent]).toEqual([expected.signed === 0 ? 0n : PRICE, expected.signed === 0 ? 0n : PRICE])
-      await until(async () => (await seller.status()).settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
-      const used = await authorizationsUsedBy(payer)
-      expect(used).toBeLessThanOrEqual(1)
-      expect(await devnet.chain.balanceOf(payer)).toBe(1_000_000n - BigInt(used) * PRICE)
-      const isDelivered = expected.delivered === 'always' || (expected.delivered === 'if paid' && used === 1)
-      if (expected.delivered === 'always') expect(used).toBe(1)
-      for (const { status, output, state } of entries) {
-        if (isDelivered) expect([status, output]).toEqual(['completed', `task of ${faultPoint}`])
-        else expect(status).toBe('failed')
-        expect(state).toBe(isDelivered ? 'spent' : 'reserved')
-      }
-    },
-    180_000,
-  )
+    const { entries, spent } = await ledgerOf(dir)
+    const signed = entries.filter(({ state }) => state !== null)
+    expect([entries.length, signed.length]).toEqual([expected.orders, expected.signed])
+    expect([budget, spent]).toEqual([expected.signed === 0 ? 0n : PRICE, expected.signed === 0 ? 0n : PRICE])
+    await until(async () => (await seller.status()).settlement.pending === 0, { everyMs: 100 })
+    const used = await authorizationsUsedBy(payer)
+    expect(used).toBeLessThanOrEqual(1)
+    expect(await devnet.chain.balanceOf(payer)).toBe(1_000_000n - BigInt(used) * PRICE)
+    const isDelivered = expected.delivered === 'always' || (expected.delivered === 'if paid' && used === 1)
+    if (expected.delivered === 'always') expect(used).toBe(1)
+    for (const { status, output, state } of entries) {
+      if (isDelivered) expect([status, output]).toEqual(['completed', `task of ${faultPoint}`])
+      else expect(status).toBe('failed')
+      expect(state).toBe(isDelivered ? 'spent' : 'reserved')
+    }
+  })
 })
 
-describe('a buyer killed while the agent runs', { concurrent: true }, () => {
+describe('a buyer killed while the agent runs', { concurrent: true, timeout: 600_000 }, () => {
   test.each(['tcp', 'quic-v1'] as const)(
     'over %s: the run goes on without it, is paid for once, and its result is there after the next start',
     async (transport) => {
@@ -223,7 +213,6 @@ describe('a buyer killed while the agent runs', { concurrent: true }, () => {
       expect(entries).toEqual([{ status: 'completed', output: 'hello', state: 'spent' }])
       expect([spent, await countRuns(runs), await authorizationsUsedTo(payee)]).toEqual([PRICE, 1, 1])
     },
-    180_000,
   )
 })
 

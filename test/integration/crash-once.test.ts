@@ -25,11 +25,11 @@ afterAll(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 
 async function agentAt({ ready }: NodeProcess): Promise<string> {
   const find = async () => (await ask<{ id: string }[]>(ready.api_url, '/agents'))[0]?.id
-  return until(find, { timeoutMs: 20_000 })
+  return until(find)
 }
 const doors = {
   execute: (agentId: string, task: string) => ['/execute', { agent_id: agentId, input: task }] as const,
@@ -94,7 +94,7 @@ describe('D38 T25 a buyer is killed with a key', { concurrent: true }, () => {
       expect(ended).toBe(true)
       const charged = (await allOrders(second)).filter(({ payment }) => payment !== undefined)
       expect(charged).toHaveLength(1)
-      await until(async () => (await seller.status()).settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
+      await until(async () => (await seller.status()).settlement.pending === 0, { everyMs: 100 })
       const paid = FUNDS - (await devnet.chain.balanceOf(payer))
       expect([0n, PRICE]).toContain(paid)
       if (delivered !== 'if paid') expect(paid).toBe(delivered === 'always' ? PRICE : 0n)
@@ -105,7 +105,6 @@ describe('D38 T25 a buyer is killed with a key', { concurrent: true }, () => {
       expect(ids.size).toBeLessThanOrEqual(1)
       await second.stop()
     },
-    120_000,
   )
 })
 

@@ -66,7 +66,7 @@ test.each<Fate>(['cut', 'hold'])(
     proxy.onMessage(() => 'pass')
     proxy.cut()
     await until(async () => ((await ask<Shown>('status')).database === undefined ? true : undefined), {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
     })
   },
 )

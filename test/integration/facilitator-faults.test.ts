@@ -61,7 +61,7 @@ async function market(options: TestSellerOptions = {}): Promise<Market> {
   await devnet.fund(wallet.address, 1_000_000n)
   const clock = new HandClock(systemClock.now())
   const chain = createChain(
-    { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 },
+    { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 30_000 },
     { logger: silentLogger },
   )
   const seller = await new TestSeller({
@@ -106,7 +106,7 @@ async function buyWith(
       if (!isUnderWay && (payment.nextAttemptAt ?? 0) > clock.now()) clock.set(payment.nextAttemptAt!)
       return undefined
     },
-    { timeoutMs: 25_000 },
+    { timeoutMs: 60_000 },
   )
   expect(end.attempts).toBeLessThanOrEqual(5)
   return { ...end, attemptsSeen: faulty.settles().length - before }

@@ -37,7 +37,7 @@ test('facilitator.headers_env: the first facilitator has the headers with the va
   stops.push(() => both.close())
   const asked = requirements({})
   const payment = () => signed(systemClock.now(), { requirements: asked }).envelope.payload!
-  const signal = AbortSignal.timeout(10_000)
+  const signal = AbortSignal.timeout(60_000)
   expect(await both.settle(payment(), asked, signal)).toMatchObject({ kind: 'settled' })
   await new Promise((resolve) => first.close().on('close', resolve).closeAllConnections())
   const fallback = await both.settle(payment(), asked, signal)

@@ -20,7 +20,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 
 test('T16 T17 processes that are stopped and started again under calls fail none of them', async () => {
   const fleet = await openSellerFleet(PROCESSES, { devnet, buyer })

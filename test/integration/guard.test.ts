@@ -30,7 +30,7 @@ async function market(seller: { checkFundsFromAtomic?: bigint }) {
   nodes.push(buying)
   await discovered(buying.url, id)
   const buy = () =>
-    buying.node.execute({ agentId: id, input: 'task', awaitsSettlement: true, signal: AbortSignal.timeout(20_000) })
+    buying.node.execute({ agentId: id, input: 'task', awaitsSettlement: true, signal: AbortSignal.timeout(60_000) })
   return { selling, buy, key }
 }
 
@@ -61,5 +61,5 @@ describe('T6 a wallet that is emptied after its first purchase', () => {
     await empty(key)
     await expect(buy()).rejects.toThrow(/the chain refuses this transfer.*exceeds balance; nothing was charged/)
     expect([await runsOf(selling), (await settlementOf(selling)).failed]).toEqual([1, 0])
-  }, 60_000)
+  })
 })

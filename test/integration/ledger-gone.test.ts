@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(home, { recursive: true, force: true })
 })
 
-const WAIT = { timeoutMs: 20_000 }
+const WAIT = { timeoutMs: 60_000 }
 const tradingOf = async (node: TestNode) => (await node.node.status()).trading
 
 // A ledger in PostgreSQL is not a file.

@@ -63,7 +63,7 @@ ofFile('a node whose ledger is found damaged stops buying and selling, and says 
   expect(node.log()).toContain('trading has stopped')
   expect((await ask(node, `/agents/${agentId}/execute`, { task: 'x' })).body.code).not.toBeUndefined()
   expect((await ask(node, '/orders', { agent_id: agentId, price: '0.01', task: 'x' })).body.code).toBe('STORE_DAMAGED')
-  const bought = buyer.execute({ agentId, input: 'x', signal: AbortSignal.timeout(20_000) })
+  const bought = buyer.execute({ agentId, input: 'x', signal: AbortSignal.timeout(60_000) })
   await expect(bought).rejects.toMatchObject({
     code: 'OVERLOADED',
     message: expect.stringContaining('stopped selling'),
@@ -85,21 +85,21 @@ test('T33 a node that meets another one with its identity on the market stops tr
   const neighbor = await startTestHost({ identity: await createIdentity() })
   neighbor.subscribe(LISTINGS_TOPIC, async () => 'ignore')
   const where = { peerId: node.peerId, addrs: node.addresses() }
-  await neighbor.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(10_000))
+  await neighbor.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(60_000))
   const versionHere = () => node.listings().find(({ id }) => id === listed.id)?.version ?? 0
   const list = async () => {
     const version = versionHere() + 1
     const record = listingRecord(node.peerId, 'echo', version, { price_atomic: 10_000n })
     const batch = encodeBatch([await signRecord(record, identity)])
-    await until(async () => (await neighbor.publish(LISTINGS_TOPIC, batch)) > 0, { timeoutMs: 20_000, everyMs: 200 })
+    await until(async () => (await neighbor.publish(LISTINGS_TOPIC, batch)) > 0, { everyMs: 200 })
     return version
   }
   const first = await list()
-  await until(() => versionHere() > first, { timeoutMs: 20_000 })
+  await until(() => versionHere() > first)
   // That may have been an earlier life of this node, which is silent by now.
   expect((await node.status()).trading).toEqual({ state: 'open' })
   await list()
-  await until(async () => (await node.status()).trading?.state === 'stopped', { timeoutMs: 20_000 })
+  await until(async () => (await node.status()).trading?.state === 'stopped')
   expect(await node.status()).toMatchObject({
     trading: {
       code: 'LEDGER_COPIED',
@@ -109,11 +109,11 @@ test('T33 a node that meets another one with its identity on the market stops tr
   })
   await until(async () => (await node.status()).alarms === 1)
   await neighbor.stop()
-  await until(() => !other.listings().some(({ id }) => id === listed.id), { timeoutMs: 20_000 })
+  await until(() => !other.listings().some(({ id }) => id === listed.id))
 
   const { id: agentId } = await other.registerAgent({ ...agent, name: 'other' }, { persist: false })
   await discover(node, other.peerId, 'other')
-  const bought = node.execute({ agentId, input: 'x', signal: AbortSignal.timeout(20_000) })
+  const bought = node.execute({ agentId, input: 'x', signal: AbortSignal.timeout(60_000) })
   await expect(bought).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
   await node.stop()
   await expect(startTestNode({ key, dataDir: node.dataDir })).rejects.toMatchObject({ code: 'LEDGER_COPIED' })

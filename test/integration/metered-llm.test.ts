@@ -34,14 +34,14 @@ beforeAll(async () => {
     ...{ devnet, walletKey: devnet.wallets.buyer.privateKey, bootstrap },
     channels: 'auto',
   })
-  listing = await until(() => buyer.node.listings().find(({ name }) => name === 'Writer'), { timeoutMs: 30_000 })
-}, 120_000)
+  listing = await until(() => buyer.node.listings().find(({ name }) => name === 'Writer'))
+})
 afterAll(async () => {
   await buyer?.stop()
   await seller?.stop()
   await llm?.[Symbol.asyncDispose]()
   await devnet?.stop()
-}, 60_000)
+})
 
 let sum = 0n
 /** Calls the agent, and compares the charge with what the model has counted. */

@@ -20,12 +20,12 @@ beforeAll(async () => {
   const bootstrap = [seller.node.addresses().find((address) => address.includes('/tcp/'))!]
   buyer = await startTestNode({ devnet, walletKey: key, bootstrap })
   await until(() => buyer.node.listings().length === 1)
-}, 60_000)
+})
 afterAll(async () => {
   await buyer?.stop()
   await seller?.stop()
   await devnet?.stop()
-}, 30_000)
+})
 
 const file = (path: string) => readFileSync(new URL(`../../deploy/${path}`, import.meta.url), 'utf8')
 async function scrape(node: TestNode): Promise<string> {
@@ -62,7 +62,7 @@ test('a paid call is seen on both sides: done, settled, timed, and gone from the
   for (const book of ['owed', 'lost', 'refused']) expect(sampleOf(sold, `stoa_payments_usdc{book="${book}"}`)).toBe(0)
   expect(sampleOf(sold, 'stoa_alarms')).toBe(0)
   await until(async () => sampleOf(await scrape(buyer), 'stoa_payments_usdc{book="paid"}') === 0.01, {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
   })
   const shown = await scrape(buyer)
   expect([month(shown, 'paid'), month(shown, 'held')]).toEqual([0.01, 0])

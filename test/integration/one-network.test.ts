@@ -23,7 +23,7 @@ describe.each([
     buyer = await startTestNode({ network, bootstrap: [seller.node.addresses()[0]!] })
     await discovered(buyer.url, agentId)
     await discovered(buyer.url, freeId)
-    await until(() => buyer.node.market.page({}).items.length === 2, { timeoutMs: 30_000 })
+    await until(() => buyer.node.market.page({}).items.length === 2)
   })
   afterAll(async () => {
     await buyer?.stop()

@@ -25,12 +25,12 @@ beforeAll(async () => {
   }
   const definition = { name: 'echo', description: 'Says it again', price: PRICE }
   model = (await seller.node.registerAgent(definition, { persist: false, run })).id
-}, 60_000)
+})
 afterAll(async () => {
   await seller?.stop()
   await rpc?.stop()
   await devnet?.stop()
-}, 60_000)
+})
 
 /** A node that has not asked the chain yet what its wallet has. */
 async function startBuyer(): Promise<TestNode> {
@@ -39,7 +39,7 @@ async function startBuyer(): Promise<TestNode> {
     ...{ bootstrap: [seller.node.addresses()[0]!], openai: { enabled: true }, channels: 'off' },
   })
   onTestFinished(() => buyer.stop())
-  await until(() => buyer.node.listings().some(({ id }) => id === model), { timeoutMs: 30_000 })
+  await until(() => buyer.node.listings().some(({ id }) => id === model))
   return buyer
 }
 
@@ -73,5 +73,4 @@ test.each([false, true])(
     expect((await orders()).filter(({ payment }) => payment !== undefined)).toHaveLength(1)
     expect(runs.filter((task) => task === content)).toHaveLength(1)
   },
-  60_000,
 )

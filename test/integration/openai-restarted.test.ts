@@ -41,7 +41,7 @@ beforeAll(async () => {
       ports: { clock: { now: () => Date.now() + ahead, monotonic: () => performance.now() + ahead } },
     }),
   )
-}, 120_000)
+})
 afterAll(() => pair?.stop())
 
 const runsOf = async () => (await readFile(runs, 'utf8').catch(() => '')).length
@@ -71,7 +71,7 @@ test('a result that its client could not take is told again half a minute later;
   expect(await ordersOf('prose')).toBe(2)
   expect(await ask({})).toBe('no JSON')
   expect(await ordersOf('prose')).toBe(3)
-}, 60_000)
+})
 
 test('what was paid for when the node ended is joined, and a failure that was paid for is told again', async () => {
   const fail = () => langChain('broken', 0).invoke('Fail once').catch(String)
@@ -90,4 +90,4 @@ test('what was paid for when the node ended is joined, and a failure that was pa
   expect((await again).content).toBe(file)
   expect(await fail()).toMatch(/stoa order show/)
   expect([await ordersOf('waiting'), await ordersOf('broken'), await runsOf()]).toEqual([1, 1, 1])
-}, 120_000)
+})

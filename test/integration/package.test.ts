@@ -16,7 +16,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true, force: true })
 })
 
-test('the packed tarball runs with its production dependencies alone', { timeout: 180_000 }, async () => {
+test('the packed tarball runs with its production dependencies alone', async () => {
   const { tarball, paths } = await packPackage(scratch)
   const unwanted = paths.filter((path) => /^(src|test|devnet|bench)\/|\.test\./.test(path))
   expect(unwanted.filter((path) => !/^test\/vectors\/[a-z0-9-]+\.json$/.test(path))).toEqual([])
@@ -84,7 +84,7 @@ test('the packed tarball runs with its production dependencies alone', { timeout
   expect(await node.exited).toMatchObject({ code: 0 })
 })
 
-test('its types hold for a strict program that checks libraries too', { timeout: 60_000 }, async () => {
+test('its types hold for a strict program that checks libraries too', async () => {
   const program = join(scratch, 'embed')
   await mkdir(join(program, 'node_modules'), { recursive: true })
   await cp(join(scratch, 'package'), join(program, 'node_modules/stoa'), { recursive: true })

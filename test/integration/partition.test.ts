@@ -67,7 +67,7 @@ async function start(): Promise<Peer> {
 
 async function connect(from: Peer, to: Peer): Promise<void> {
   const where = { peerId: to.host.peerId, addrs: to.host.addresses('') }
-  const stream = await from.host.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(5000))
+  const stream = await from.host.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(60_000))
   stream.abort(new Error('only to connect'))
 }
 

@@ -92,7 +92,7 @@ test('a node whose files are all in use when it looks for native secp256k1 lives
     registerHooks({ resolve })`)
   const args = ['--data-dir', join(scratch, 'full')]
   const node = await startNodeProcess({ program, args, environment: { NODE_OPTIONS } })
-  await until(() => node.log().includes('no native secp256k1') || node.child.exitCode !== null, { timeoutMs: 20_000 })
+  await until(() => node.log().includes('no native secp256k1') || node.child.exitCode !== null)
   expect(node.log()).not.toMatch(/^fatal/m)
   await node.stop()
   expect((await node.exited).code).toBe(0)

@@ -154,12 +154,12 @@ test('T16 a database server that is killed in the middle of paid calls loses no 
   await expectAgreement(market, outcomes)
   // The market goes on by itself.
   const { buyer, agentId } = market
-  expect(await buyer.execute({ agentId, input: 'after', signal: AbortSignal.timeout(30_000) })).toMatchObject({
+  expect(await buyer.execute({ agentId, input: 'after', signal: AbortSignal.timeout(100_000) })).toMatchObject({
     output: 'after',
   })
   const delivered = [...outcomes.values()].filter(({ output }) => output !== undefined)
   expect(delivered.length).toBeGreaterThan(CALLS / 2)
-}, 240_000)
+})
 
 test.each(['cut', 'leave'] as const)(
   'T16 connections that break in mid-commit (%s) under paid calls change nothing about what is bought, run and paid',
@@ -183,5 +183,4 @@ test.each(['cut', 'leave'] as const)(
     await expectAgreement(market, outcomes)
     expect([...outcomes].filter(([task, { output }]) => task !== output)).toEqual([])
   },
-  240_000,
 )

@@ -63,7 +63,7 @@ afterAll(async () => {
   await killNodeProcesses()
   await stopTestNodes()
   await devnet.stop()
-}, 30_000)
+})
 
 const earned = () => devnet.chain.balanceOf(privateKeyToAccount(payee).address)
 const allSettled = () => until(async () => (await seller.status()).settlement.pending === 0, WAIT)
@@ -172,7 +172,7 @@ describe.skipIf(from === undefined)('the last release before channels', () => {
     await until(async () => (await earned()) === before + BigInt(CALLS) * CHANNEL_PRICE, WAIT)
     expect(await readSellerChannels(seller.dataDir)).toEqual([])
     await old.stop()
-  }, 180_000)
+  })
 
   test('as a seller, is bought from by a node with channels, call by call', async () => {
     const dir = await testDir()
@@ -199,5 +199,5 @@ describe.skipIf(from === undefined)('the last release before channels', () => {
     await old.stop()
     const sold = await askLedger(dir, all<{ state: string }>('SELECT state FROM payments'))
     expect(sold.map(({ state }) => state)).toEqual(sold.map(() => 'settled'))
-  }, 180_000)
+  })
 })

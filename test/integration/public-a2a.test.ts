@@ -212,7 +212,7 @@ test('one account has at most 32 tasks at once at this door too', async () => {
   gate.resolve()
   const states = (await Promise.all(answers)).map(stateOf)
   expect(states.filter((state) => state === 'INPUT_REQUIRED').length).toBeGreaterThanOrEqual(2)
-}, 60_000)
+})
 
 test('a task belongs to its secret after a restart of the node', async () => {
   const secret = randomUUID()

@@ -16,12 +16,12 @@ let seller: Awaited<ReturnType<typeof startPublicFleet>>
 beforeAll(async () => {
   devnet = await startDevnet()
   seller = await startPublicFleet(devnet, { channels: 'auto' })
-}, 120_000)
+})
 afterAll(async () => {
   await killNodeProcesses()
   await seller?.drop()
   await devnet?.stop()
-}, 30_000)
+})
 
 test('a call that two processes get at once runs once, is charged once, and both give its result', async () => {
   const places = () => seller.processes.map((one) => one.at('repeat'))
@@ -50,7 +50,7 @@ test('a call that two processes get at once runs once, is charged once, and both
   }
   await buyer.refund(places()[0]!)
   expect(FUNDS - (await devnet.chain.balanceOf(buyer.address))).toBe(PRICE * BigInt(ROUNDS))
-}, 240_000)
+})
 
 test('a proxy that spreads the calls of one channel over two processes gets an answer of each, without asking again', async () => {
   let asked = 0
@@ -67,4 +67,4 @@ test('a proxy that spreads the calls of one channel over two processes gets an a
   // The process that answered the last call still has the channel.
   await buyer.refund(seller.processes[(asked + 1) % 2]!.at('repeat'))
   expect(FUNDS - (await devnet.chain.balanceOf(buyer.address))).toBe(PRICE * BigInt(ROUNDS))
-}, 120_000)
+})

@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await killNodeProcesses()
   await devnet?.stop()
-}, 30_000)
+})
 
 type Outcome = { status: number; settlement?: string; runs: number; isPaid: boolean }
 const bought: Outcome = { status: 200, runs: 1, isPaid: true }
@@ -61,7 +61,7 @@ test.each(cases)(
     const others = await Promise.all([sendTask(place, 'another', paid), sendTask(second.at(agent), 'another', paid)])
     expect(others.map(({ status }) => status)).toEqual([409, 409])
     await until(async () => ((await seller.earned()) === PRICE) === expected.isPaid, {
-      timeoutMs: 40_000,
+      timeoutMs: 60_000,
       everyMs: 100,
     })
     await second.stop()
@@ -70,7 +70,6 @@ test.each(cases)(
     expect(await devnet.chain.balanceOf(payer)).toBe(FUNDS - (expected.isPaid ? PRICE : 0n))
     expect(await authorizationsUsedBy(payer)).toBe(expected.isPaid ? 1 : 0)
   },
-  120_000,
 )
 
 function settlementIn(text: string): string | undefined {

@@ -16,12 +16,12 @@ beforeAll(async () => {
     ...{ ...options, walletKey: devnet.wallets.seller.privateKey, seller: { channels: 'auto' as const } },
   })
   plain = await startTestNode({ ...options, walletKey: devnet.wallets.seller.privateKey, seller: { channels: 'off' } })
-}, 60_000)
+})
 afterAll(async () => {
   await seller?.stop()
   await plain?.stop()
   await devnet?.stop()
-}, 30_000)
+})
 
 async function at(node: TestNode, definition: object) {
   const whole = { name: 'echo', description: 'Says it again', ...definition }

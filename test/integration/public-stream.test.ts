@@ -117,7 +117,7 @@ test('an agent that fails after it was paid owes its work: the same request runs
   expect(failed.text).not.toContain('out of order')
   isBroken = false
   const isGiven = async () => eventsIn((await sendTask(url, 'try', headers)).text)[0]?.event === 'result'
-  await until(isGiven, { timeoutMs: 30_000, everyMs: 200 })
+  await until(isGiven, { everyMs: 200 })
   expect((await earned()) - before).toBe(PRICE)
 })
 

@@ -59,7 +59,7 @@ const relayedOf = (host: Host) => host.addresses().filter((address) => address.i
 async function startBehindRelay(options: TestHostOptions = {}) {
   const relay = await start({ relay: true })
   const seller = await start({ bootstrap: [whereIs(relay, 'tcp').addrs[0]!], ...options })
-  const addrs = await until(() => (relayedOf(seller).length > 0 ? relayedOf(seller) : undefined), { timeoutMs: 30_000 })
+  const addrs = await until(() => (relayedOf(seller).length > 0 ? relayedOf(seller) : undefined))
   return { relay, seller, addrs }
 }
 

@@ -57,7 +57,7 @@ test('D45 a settled run that failed is paid back once, and both sides have it in
   const failed = await call(bought, `/agents/${id}/execute`, { body: { task: 'a task' } })
   expect(failed).toMatchObject({ body: { code: 'EXECUTION_FAILED' } })
   const order = async () => (await ask<OrderRecord[]>(bought, '/orders'))[0]!
-  await until(async () => (await order()).payment?.book === 'paid', { timeoutMs: 20_000 })
+  await until(async () => (await order()).payment?.book === 'paid')
   const [payment] = await ask<PaymentRecord[]>(sold, '/payments')
   expect([payment?.book, await balanceOf('seller')]).toEqual(['earned', 100_000n])
 

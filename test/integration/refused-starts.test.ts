@@ -61,7 +61,7 @@ async function tried(dataDir: string, DATABASE_URL?: string) {
   const start = await cli(['start', '--port', '0', '--api-port', '0', '--no-mdns', '--no-public-dht'], {
     ...options(dataDir, DATABASE_URL),
     parts: { createNode },
-    signal: AbortSignal.timeout(30_000),
+    signal: AbortSignal.timeout(100_000),
   })
   return { start: start.stderr, doctor, left: (await readdir(dataDir)).filter((name) => name.endsWith('.key')) }
 }

@@ -172,10 +172,10 @@ test('a canceled task is canceled there too', async () => {
   const there = await a2aClient(url)
   const query = { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined }
   const states = async () => (await there.listTasks(query)).tasks.map(stateOf)
-  await until(async () => (await states()).includes('WORKING'), { timeoutMs: 10_000 })
+  await until(async () => (await states()).includes('WORKING'))
   stop.abort()
   expect((await ended).code).toBe('AGENT_CANCELLED')
-  await until(async () => (await states()).join() === 'CANCELED', { timeoutMs: 10_000 })
+  await until(async () => (await states()).join() === 'CANCELED')
 })
 
 test.each([

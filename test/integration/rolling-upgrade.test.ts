@@ -29,7 +29,7 @@ afterAll(async () => {
   if (checkout === undefined) return
   await rm(join(checkout, 'node_modules'))
   git('worktree', 'remove', '--force', checkout)
-}, 30_000)
+})
 
 test.skipIf(from === undefined)(
   'T16 T17 an upgrade of one process after the other fails no call',

@@ -61,7 +61,7 @@ test('a buyer finds one listing with the addresses of both processes, and goes o
   // The dead ones leave the listing.
   await lists(shop.seller, running[first].ready.addresses)
   expect((await statusOf(running[first])).trading?.state).toBe('open')
-}, 180_000)
+})
 
 test('a process that stops leaves the market to the other, and the last one takes the agents with it', async () => {
   const shop = await openShop()
@@ -73,4 +73,4 @@ test('a process that stops leaves the market to the other, and the last one take
   expect(await buy(id, 'still')).toBe('still by b')
   await b.stop()
   await until(() => listed(shop.seller).length === 0, WAIT)
-}, 120_000)
+})

@@ -112,7 +112,7 @@ test('a server ends with the task it was started for, whatever becomes of it', a
   const stop = new AbortController()
   llm.behave(wants('hang'))
   const canceled = failure(agent, stop.signal)
-  await until(() => llm.requests.length >= 3, { timeoutMs: 20_000 })
+  await until(() => llm.requests.length >= 3)
   stop.abort()
   expect((await canceled).code).toBe('AGENT_CANCELLED')
   const pids = (await readFile(journal, 'utf8'))
@@ -120,7 +120,7 @@ test('a server ends with the task it was started for, whatever becomes of it', a
     .split('\n')
     .map((line) => Number(line.split(' ')[1]))
   expect(pids.length).toBe(3)
-  await until(() => pids.every((pid) => !isAlive(pid)), { timeoutMs: 10_000 })
+  await until(() => pids.every((pid) => !isAlive(pid)))
 })
 
 test('a model that never stops asking for tools is stopped', async () => {
@@ -262,8 +262,8 @@ test('T7 a server that never lists its tools ends with the task', async () => {
     setInterval(() => {}, 1000)`
   const stop = new AbortController()
   const canceled = failure(await host([{ command: [process.execPath, '-e', script] }]), stop.signal)
-  const pid = await until(async () => Number(await readFile(journal, 'utf8').catch(() => '')), { timeoutMs: 20_000 })
+  const pid = await until(async () => Number(await readFile(journal, 'utf8').catch(() => '')))
   stop.abort()
   expect((await canceled).code).toBe('AGENT_CANCELLED')
-  await until(() => !isAlive(pid), { timeoutMs: 10_000 })
+  await until(() => !isAlive(pid))
 })

@@ -132,7 +132,7 @@ test('an identity on the chain reaches the listing, the response and, rated by t
 
   type Listed = { token_id?: string; reputation?: { count: number; score: number } }
   const listing = () => ask<Listed>(buyer.url, `/agents/${agentId}?include=stats`)
-  await until(async () => (await listing()).token_id === token_id, { timeoutMs: 20_000, everyMs: 50 })
+  await until(async () => (await listing()).token_id === token_id, { everyMs: 50 })
   const given = await ask<object>(buyer.url, `/agents/${agentId}/feedback`, { body: { score: 95, tag1: 'fast' } })
   expect(given).toMatchObject({ token_id, score: 95, tx_hash: expect.stringMatching(/^0x[0-9a-f]{64}$/) })
   expect(await ask(seller.url, `/agents/reputation/${token_id}`)).toMatchObject({ token_id, count: 1, score: 95 })
@@ -143,7 +143,7 @@ test('what others say is shown to a node that asks about the agent, as soon as t
   const third = await startTestNode({ devnet, bootstrap: seller.node.addresses().slice(0, 1) })
   await discovered(third.url, agentId)
   const shown = await until(async () => (await ask<Listed>(third.url, `/agents/${agentId}?include=stats`)).reputation, {
-    timeoutMs: 20_000,
+    timeoutMs: 60_000,
     everyMs: 50,
   })
   expect(shown).toMatchObject({ count: 1, score: 95 })
@@ -163,6 +163,6 @@ test('buyer.rate_every: an agent is rated without being asked, by how many of it
   await execute()
   expect(await count()).toBe(1)
   await execute()
-  await until(async () => (await count()) === 2, { timeoutMs: 20_000, everyMs: 50 })
+  await until(async () => (await count()) === 2, { everyMs: 50 })
   await rater.stop()
 })

@@ -177,7 +177,7 @@ test.concurrent('a purchase that waits is seen, approved and settled from the sc
     screen.type('/approve \t\r')
     await screen.shows('approved Echo for 0.25 USDC')
     const spent = async () => 100_000_000n - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))
-    await until(async () => (await spent()) === 250_000n, { timeoutMs: 20_000 })
+    await until(async () => (await spent()) === 250_000n)
     const [, order] = /order show\s+([0-9a-f-]{36})/.exec(screen.screen())!
     screen.type(`/order show ${order} --wait\r`)
     await screen.shows(/^paid words$/m)

@@ -49,8 +49,8 @@ test('the market host speaks what meets other nodes, the trade host only what se
   const { trade, market } = await startBoth()
   await trade.handle(NAME, (stream) => void stream.close())
   const other = await start()
-  await other.openStream(whereIs(trade), NAME, within(5000))
-  await other.probe(whereIs(market), within(5000)).catch(() => {})
+  await other.openStream(whereIs(trade), NAME, within(30_000))
+  await other.probe(whereIs(market), within(30_000)).catch(() => {})
   const marketOnly = ['/meshsub/1.1.0', DHT, '/libp2p/autonat/2/dial-request']
   await until(() => other.speaks(trade.peerId, NAME))
   for (const protocol of marketOnly) expect(other.speaks(trade.peerId, protocol)).toBe(false)
@@ -105,7 +105,7 @@ test('no host of a node dials its own peer id or that of the other host', async 
         address!.replace(elsewhere.peerId, peerId),
         ...(peerId === trade.peerId ? trade : market).addresses(),
       ]
-      const opened = host.openStream({ peerId, addrs }, NAME, within(5000))
+      const opened = host.openStream({ peerId, addrs }, NAME, within(30_000))
       await expect(opened).rejects.toMatchObject({ code: 'PEER_UNREACHABLE', message: expect.stringMatching(/itself/) })
     }
   }

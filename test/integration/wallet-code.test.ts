@@ -21,7 +21,7 @@ afterAll(() => devChain.stop())
 
 function setup(rpcUrl = devChain.rpcUrl) {
   const wallet = createWallet(randomHex(), usdc)
-  const options = { network: NETWORK, asset: addresses.usdc, rpcUrl, timeoutMs: 5_000 }
+  const options = { network: NETWORK, asset: addresses.usdc, rpcUrl, timeoutMs: 30_000 }
   const chain = createChain(options, { logger: silentLogger })
   const checked: bigint[] = []
   const funds = { check: async (amount: bigint) => void checked.push(amount) }

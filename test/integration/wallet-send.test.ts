@@ -27,7 +27,7 @@ let chain: Chain
 beforeAll(async () => {
   devChain = await startChain()
   chain = createChain(
-    { network: NETWORK, asset: addresses.usdc, rpcUrl: devChain.rpcUrl, timeoutMs: 5_000 },
+    { network: NETWORK, asset: addresses.usdc, rpcUrl: devChain.rpcUrl, timeoutMs: 30_000 },
     { logger: silentLogger },
   )
 })

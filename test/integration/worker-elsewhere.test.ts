@@ -59,7 +59,7 @@ test('a buyer that is connected to the process without a worker gets its result 
       ),
     WAIT,
   )
-}, 180_000)
+})
 
 test('a worker goes on with a process that came after its invitation, when those of before are gone', async () => {
   const painter = { name: 'painter', description: 'paints', price: 0, worker: true }
@@ -79,7 +79,7 @@ test('a worker goes on with a process that came after its invitation, when those
   // And after a start of its own: the token names the process of before alone.
   await worker.kill('SIGKILL')
   await (await startWorkerProcess({ dataDir, token, agents })).joined()
-}, 180_000)
+})
 
 test('workers with tokens of one process spread over both, and one whose process ends goes to the other', async () => {
   const painter = { name: 'painter', description: 'paints', price: 0, worker: true }
@@ -106,7 +106,7 @@ test('workers with tokens of one process spread over both, and one whose process
   await one.exited
   await workers[0]!.joined(2)
   await until(async () => (await connected()).length === 2 && new Set(await connected()).size === 1, WAIT)
-}, 180_000)
+})
 
 /** Writes the key of a worker that begins with one of these addresses. */
 async function keyThatBegins(

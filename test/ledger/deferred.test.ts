@@ -52,7 +52,7 @@ onBothEngines((open) => {
     await Promise.all(left.map(({ id }) => before.save({ id, state: 'settled', txHash: randomHex() }, now)))
     await payments.takeOver('the node stopped', now)
     expect(new Set(await deferred.unrun(9_999))).toEqual(new Set(left.map(({ id }) => id)))
-  }, 60_000)
+  })
 
   test.each([
     [now, false],

@@ -16,7 +16,7 @@ import { until } from '../support/until.ts'
 
 /** Much shorter than what any timeout of the server would take. */
 const LEASE_MS = 4_000
-const LONG = { timeoutMs: 40_000 }
+const LONG = { timeoutMs: 60_000 }
 
 type Options = Partial<Parameters<typeof openPostgres>[0]>
 
@@ -88,7 +88,7 @@ test('a process that is cut off in a batch is ended after its lease, and what it
   cut.reconnect()
   expect(await cut.change).toMatch(/STORE_IN_USE|STORE_IN_DOUBT/)
   expect(await other.query(frozenRow)).toEqual({ value: 'by the other' })
-}, 60_000)
+})
 
 test('a process that is stopped within a change is ended after its lease, and changes nothing when it wakes up', async () => {
   const { database, open } = await setup()
@@ -107,7 +107,7 @@ test('a process that is stopped within a change is ended after its lease, and ch
   expect((await lines.next()).value).toBe('STORE_IN_USE')
   await once(child, 'exit')
   expect(await other.query(frozenRow)).toEqual({ value: 'by the other' })
-}, 60_000)
+})
 
 test('while a process is cut off, its locks hold up what needs them for a limited time, and nothing else', async () => {
   const made = await setup()
@@ -123,7 +123,7 @@ test('while a process is cut off, its locks hold up what needs them for a limite
   expect(await cut.change).toBe('committed')
   await other.commit(put('frozen', 'by the other'))
   expect(await other.query(frozenRow)).toEqual({ value: 'by the other' })
-}, 60_000)
+})
 
 test('a process that dies in a transaction and whose network hides it does not keep another from its start', async () => {
   const made = await setup()
@@ -140,7 +140,7 @@ test('a process that dies in a transaction and whose network hides it does not k
   await next.commit(put('frozen', 'by the next'))
   cut.reconnect()
   expect(await cut.change).toMatch(/STORE_IN_USE|STORE_IN_DOUBT/)
-}, 60_000)
+})
 
 test('a process that waits for a lock for longer than its lease is not taken for dead', async () => {
   const { database, open } = await setup()
@@ -163,4 +163,4 @@ test('a process that waits for a lock for longer than its lease is not taken for
   await client.query('ROLLBACK')
   await waiting.commit(put('held', 'after'))
   expect(waiting.damage()).toBeUndefined()
-}, 60_000)
+})

@@ -10,7 +10,7 @@ import { readSettings } from '../../src/store/postgres/settings.ts'
 import { startPostgres } from '../support/postgres-server.ts'
 import { createTestDatabase, testPostgres } from '../support/test-postgres.ts'
 
-const QUICK = { waitMs: 200, connectMs: 5_000, answerMs: 20_000 }
+const QUICK = { waitMs: 1_000, connectMs: 5_000, answerMs: 20_000 }
 
 test('ten processes that start at once on an empty database make its tables once', async () => {
   const { address } = await database({ isEmpty: true })

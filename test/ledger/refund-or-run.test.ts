@@ -57,7 +57,7 @@ function refundsAt({ clock, deps, settlement }: TestSeller) {
   return {
     sent,
     chain,
-    refund: (id: Parameters<typeof refunds.refund>[0]) => refunds.refund(id, AbortSignal.timeout(20_000)),
+    refund: (id: Parameters<typeof refunds.refund>[0]) => refunds.refund(id, AbortSignal.timeout(60_000)),
   }
 }
 

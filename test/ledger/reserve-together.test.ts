@@ -133,7 +133,8 @@ onBothEngines((open) => {
     const tried = ['reserved', 'again', 'ended', 'forbidden', 'needs an approval']
     expect([...seen]).toEqual(expect.arrayContaining(tried))
     expect([...seen].some((outcome) => outcome.startsWith('over '))).toBe(true)
-  })
+    // Ten ledgers with some sixty orders each: a minute on two busy cores.
+  }, 900_000)
 
   test('among new orders one that is approved is known as approved', async () => {
     const database = await open()

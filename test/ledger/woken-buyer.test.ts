@@ -131,7 +131,7 @@ test('a process that is cut off from the ledger sends no signed payment after mo
   const { bought, wake } = await freeze(buyerOn({ ...ledger, isHeld }, seller))
   expect(isHeld()).toBe(true)
   proxy.onMessage(() => 'hold')
-  await until(() => !isHeld(), { timeoutMs: 10_000 })
+  await until(() => !isHeld())
   const before = looks
   wake()
   await until(() => looks > before + 2)
@@ -140,4 +140,4 @@ test('a process that is cut off from the ledger sends no signed payment after mo
   proxy.cut()
   // Nobody had taken over its work meanwhile.
   expect(await bought).toMatchObject({ output: 're: task' })
-}, 60_000)
+})

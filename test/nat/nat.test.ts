@@ -52,7 +52,7 @@ describe.skipIf(missing).concurrent('across NATs', () => {
       const direct = `/ip4/${places[name]!.publicIp}/tcp/`
       const isDirect = ({ peer_id, addresses }: PeerStatus) =>
         peer_id === seller.peerId && addresses.some((address) => address.startsWith(direct))
-      await until(async () => (await buyer!.ask('peers')).some(isDirect), { timeoutMs: 20_000 })
+      await until(async () => (await buyer!.ask('peers')).some(isDirect))
       expect(await buy(buyer!, seller)).toMatchObject({ output: 'hello' })
     }
   })
@@ -94,7 +94,7 @@ test.skipIf(missing)('a relay that is killed is missed, and used again when it r
   expect(await buy(buyer!, one!)).toMatchObject({ output: 'hello' })
   await startRelay()
   for (const seller of [one!, two!]) {
-    await until(async () => (await seller.ask('status')).reachability.state === 'relayed', { timeoutMs: 40_000 })
+    await until(async () => (await seller.ask('status')).reachability.state === 'relayed')
     await found(buyer!, seller, isRelayed)
     expect(await buy(buyer!, seller)).toMatchObject({ output: 'hello' })
   }

@@ -9,7 +9,7 @@ const missing = (await labMissing()) ?? (await igdMissing())
 if (missing !== undefined) process.stdout.write(`test/nat/upnp is skipped: ${missing}\n`)
 
 /** Of a machine with much else to do. */
-const SLOW = { timeoutMs: 40_000 }
+const SLOW = { timeoutMs: 60_000 }
 
 let market: LabMarket
 const igds: Igd[] = []

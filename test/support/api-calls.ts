@@ -26,5 +26,5 @@ export async function ask<T>(url: string, path: string, options: CallOptions = {
 
 /** Waits until the node knows an agent. */
 export async function discovered(url: string, agentId: string): Promise<void> {
-  await until(async () => (await call(url, `/agents/${agentId}`)).status === 200, { timeoutMs: 20_000, everyMs: 50 })
+  await until(async () => (await call(url, `/agents/${agentId}`)).status === 200, { everyMs: 50 })
 }

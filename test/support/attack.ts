@@ -54,7 +54,7 @@ export async function serveEcho(host: Host): Promise<void> {
 }
 
 export async function attack(attacker: Libp2p, victim: Host): Promise<Awaited<ReturnType<Libp2p['dial']>>> {
-  return await attacker.dial(multiaddr(whereIs(victim, 'tcp').addrs[0]!), { signal: within(10_000) })
+  return await attacker.dial(multiaddr(whereIs(victim, 'tcp').addrs[0]!), { signal: within(60_000) })
 }
 
 /** Streams that the peer opens have no listener. */

@@ -26,7 +26,7 @@ export type Visit = {
 export async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ locale: 'en-GB', viewport: { width: 1280, height: 860 }, ...options })
   const page = await context.newPage()
-  page.setDefaultTimeout(15_000)
+  page.setDefaultTimeout(60_000)
   const faults: string[] = []
   const sizes: Promise<number>[] = []
   page.on('pageerror', (error) => faults.push(error.message))

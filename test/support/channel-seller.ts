@@ -44,7 +44,7 @@ export class ChannelSeller {
 
   constructor(devnet: Devnet, rpcUrl = devnet.rpcUrl) {
     this.devnet = devnet
-    const options = { network: NETWORK, asset: addresses.usdc, rpcUrl, timeoutMs: 5_000 } as const
+    const options = { network: NETWORK, asset: addresses.usdc, rpcUrl, timeoutMs: 30_000 } as const
     this.chain = createChain(options, { logger: silentLogger })
     this.reader = createChannelReader(this.chain)
     this.channels = new TestChannels(devnet.chain)

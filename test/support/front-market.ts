@@ -30,7 +30,7 @@ export const run = (
   { node, id }: Pick<Front, 'node' | 'id'>,
   more: Partial<ExecuteRequest> = {},
 ): Promise<ExecutionResult> =>
-  node.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(30_000), ...more })
+  node.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(60_000), ...more })
 export const refusal = (running: Promise<unknown>) =>
   running.then(
     (given) => Promise.reject(new Error(`gave ${JSON.stringify(given)}`)),

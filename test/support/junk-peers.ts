@@ -37,7 +37,7 @@ servePart(async ({ address = '', peerId = '' }) => {
     hosts.push(host)
     host.subscribe(LISTINGS_TOPIC, async () => 'ignore')
     await host.handle(SYNC_PROTOCOL, (stream) => void market.serve(stream).catch(() => {}))
-    const stream = await host.openStream({ peerId, addrs: [address] }, '/ipfs/ping/1.0.0', AbortSignal.timeout(5000))
+    const stream = await host.openStream({ peerId, addrs: [address] }, '/ipfs/ping/1.0.0', AbortSignal.timeout(60_000))
     stream.abort(new Error('only to connect'))
     return host
   }
@@ -53,7 +53,7 @@ servePart(async ({ address = '', peerId = '' }) => {
   async function flood({ topic, transmissions, messages }: JunkOrder & { kind: 'flood' }): Promise<void> {
     const host = await enter()
     const where = { peerId, addrs: [address] }
-    const stream = await host.openStream(where, '/meshsub/1.1.0', AbortSignal.timeout(5000))
+    const stream = await host.openStream(where, '/meshsub/1.1.0', AbortSignal.timeout(60_000))
     for (let n = 0; n < transmissions; n++) {
       const sent = stream.send(transmission(host.peerId, topic, messages))
       if (!sent) await once(stream, 'drain', { signal: AbortSignal.timeout(60_000) })

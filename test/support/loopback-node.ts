@@ -69,8 +69,5 @@ export function discover(
   name: string,
   options: { timeoutMs?: number } = {},
 ): Promise<Listing> {
-  return until(() => buyer.listings().find((listing) => listing.seller_id === seller && listing.name === name), {
-    timeoutMs: 20_000,
-    ...options,
-  })
+  return until(() => buyer.listings().find((listing) => listing.seller_id === seller && listing.name === name), options)
 }

@@ -19,12 +19,12 @@ export class RawPeer {
   }
 
   static async open(host: Host, seller: { peerId: string; addrs: readonly string[] }): Promise<RawPeer> {
-    const signal = AbortSignal.timeout(10_000)
+    const signal = AbortSignal.timeout(60_000)
     return new RawPeer(new FramedStream(await host.openStream(seller, X402_PROTOCOL, signal)))
   }
 
   async ask(type: string, message: Json): Promise<RawAnswer> {
-    const signal = AbortSignal.timeout(20_000)
+    const signal = AbortSignal.timeout(60_000)
     const text = JSON.stringify(
       { version: '1.0', correlation_id: randomUUID(), caller_did: 'did:peer:0zX', ...message },
       (_key, value) => (typeof value === 'bigint' ? value.toString() : value),

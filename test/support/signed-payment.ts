@@ -133,7 +133,7 @@ export async function postJson(url: string, body: unknown): Promise<{ status: nu
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: typeof body === 'string' ? body : JSON.stringify(body),
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(60_000),
   })
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }

@@ -51,7 +51,7 @@ export function openTerminal(
       screen.resize(columns, rows)
       program.resize(columns, rows)
     },
-    async shows(what, timeoutMs = 20_000) {
+    async shows(what, timeoutMs = 60_000) {
       const found = () => (typeof what === 'string' ? lines().includes(what) : what.test(lines()))
       await until(found, { timeoutMs }).catch(() => {
         throw new Error(`the screen never showed ${what}:\n${lines()}`)

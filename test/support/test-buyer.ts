@@ -119,7 +119,7 @@ export class TestBuyer {
   }
 
   execute(request: Partial<ExecuteRequest> = {}) {
-    return execute({ agentId, input: 'task', signal: AbortSignal.timeout(10_000), ...request }, this.deps)
+    return execute({ agentId, input: 'task', signal: AbortSignal.timeout(60_000), ...request }, this.deps)
   }
 
   /** All orders of the buyer, each with its signed payment. */

@@ -51,7 +51,7 @@ export async function startTradingPair(
     const buyer = await startBuyer()
     // The search index follows the listings after a moment.
     const { length } = Object.keys(listed)
-    await until(() => buyer.node.market.page({}).items.length === length, { timeoutMs: 30_000 })
+    await until(() => buyer.node.market.page({}).items.length === length)
     return { devnet, home, seller, buyer, listed, startBuyer, stop }
   } catch (error) {
     await stop()

@@ -1,7 +1,10 @@
-/** Waits until `condition` is truthy and returns its value; fails after `timeoutMs`. */
+/**
+ * Waits until `condition` is truthy and returns its value; fails after `timeoutMs`. The default is enough on a machine that is
+ * ten times slower than a quiet one: say less only where the time may run out.
+ */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 10_000, everyMs = 10 }: { timeoutMs?: number; everyMs?: number } = {},
+  { timeoutMs = 60_000, everyMs = 10 }: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs
   for (;;) {

@@ -52,7 +52,7 @@ export async function startWorkerProcess(options: {
     exited,
     log: () => seen.stderr,
     async joined(times = 1) {
-      await until(() => seen.stdout.split('"joined"').length > times, { timeoutMs: 30_000, everyMs: 20 })
+      await until(() => seen.stdout.split('"joined"').length > times, { everyMs: 20 })
     },
     async kill(signal) {
       child.kill(signal)

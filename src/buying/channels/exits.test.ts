@@ -68,7 +68,7 @@ async function market({ calls = 3, ports = {} as { send?: (call: Call) => void }
   const operations = createChannelOperations(options, { channels, store, resolve, recovery: undefined })
   /** Lets the clock run until something holds. */
   const after = (isTrue: () => boolean | Promise<boolean>, stepMs = 20_000) =>
-    until(async () => (await isTrue()) || void buyer.clock.advance(stepMs), { timeoutMs: 20_000, everyMs: 20 })
+    until(async () => (await isTrue()) || void buyer.clock.advance(stepMs), { everyMs: 20 })
   const closed = () => after(async () => (await row()).closedAt !== undefined)
   return { seller, buyer, channels, store, id, row, sent, operations, after, closed, options }
 }

@@ -121,10 +121,10 @@ test('a channel whose only deposit was taken back is closed when it can never ha
   market.lie()
   market.undo()
   await market.close()
-  await until(async () => (await market.stored()).leaving?.trouble !== undefined, { timeoutMs: 5_000 })
+  await until(async () => (await market.stored()).leaving?.trouble !== undefined)
   expect((await market.stored()).closedAt).toBeUndefined()
   market.buyer.clock.advance(80 * 60_000)
-  await until(async () => (await market.stored()).closedAt !== undefined, { timeoutMs: 5_000 })
+  await until(async () => (await market.stored()).closedAt !== undefined)
 })
 
 test('a channel that the RPC shows as claimed counts with what was not signed for', async () => {
@@ -156,7 +156,7 @@ test('a reading that contradicts the log closes no channel, and says so; without
   const market = await marketOf(empty)
   market.lie()
   await market.close()
-  await until(async () => (await market.stored()).leaving?.trouble !== undefined, { timeoutMs: 5_000 })
+  await until(async () => (await market.stored()).leaving?.trouble !== undefined)
   const { leaving, closedAt } = await market.stored()
   expect([leaving?.trouble?.reason, closedAt]).toEqual([
     expect.stringMatching(/^the RPC shows 1 USDC less in the channel than was put in, and nothing by which it left/),
@@ -164,7 +164,7 @@ test('a reading that contradicts the log closes no channel, and says so; without
   ])
   market.log(0n, false)
   market.buyer.clock.advance(AGAIN_MS)
-  await until(async () => (await market.stored()).closedAt !== undefined, { timeoutMs: 5_000 })
+  await until(async () => (await market.stored()).closedAt !== undefined)
   expect(isEmpty(await market.stored())).toBe(false)
   await market.wanted()
   expect(market.deposits()).toBe(MOST)

@@ -114,7 +114,7 @@ describe('D39: what settles after 2007', () => {
     }
     const { paymentId } = await refused(seller)
     await settles(seller, paymentId)
-    await until(() => seller.exchanges.paidOutput(paymentId), { timeoutMs: 20_000 })
+    await until(() => seller.exchanges.paidOutput(paymentId))
     expect(failures).toBeGreaterThan(1)
   })
 
