@@ -28,6 +28,8 @@ const FUNDS = 1_000_000n
 const buyers: { dir: string; payer: Hex }[] = []
 /** The channel of each case that was judged: a case that is tried again leaves another one behind. */
 const judged = new Map<string, Hex>()
+/** Set when the seller has been stopped. */
+let earnedBySeller: string | undefined
 
 beforeAll(async () => {
   devnet = await startDevnet()
@@ -135,9 +137,7 @@ test('the chain pays the seller what both books say of all these buyers, to the 
   const dir = seller.dataDir
   const { escrow, state, receiver } = channelChain(devnet)
   const account = devnet.wallets.seller.address
-  await until(async () => (await seller.status()).settlement.pending === 0)
-  const before = await seller.stats({ days: 1 })
-  await seller.stop()
+  earnedBySeller ??= await endSeller()
   const channels = await readSellerChannels(dir)
   expect(judged.size).toBe(8)
   expect(channels.map(({ id }) => id)).toEqual(expect.arrayContaining([...judged.values()]))
@@ -153,8 +153,16 @@ test('the chain pays the seller what both books say of all these buyers, to the 
   expect(await escrow()).toBe(free + totalClaimed - totalSettled)
   const paid = await Promise.all(buyers.map(async ({ payer }) => FUNDS - (await devnet.chain.balanceOf(payer))))
   const earned = paid.reduce((sum, amount) => sum + amount, 0n) - free
-  expect(before.earned.total_atomic).toBe(earned.toString())
+  expect(earnedBySeller).toBe(earned.toString())
 })
+
+/** Stops the seller when all is settled. @returns what it says it has earned */
+async function endSeller(): Promise<string> {
+  await until(async () => (await seller.status()).settlement.pending === 0)
+  const { earned } = await seller.stats({ days: 1 })
+  await seller.stop()
+  return earned.total_atomic
+}
 
 /** Both books of the only channel of a buyer agree, and its sums with what left its wallet. */
 async function judge(dir: string, payer: Hex): Promise<Hex> {

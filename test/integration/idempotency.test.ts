@@ -1,5 +1,5 @@
 /** D38 between whole nodes on the real chain: a request that is sent again buys nothing again. */
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ask, call } from '../support/api-calls.ts'
 import { begun, hasEnded, slowProgram } from '../support/slow-agent.ts'
@@ -117,17 +117,18 @@ describe('D38 T25 the same request with the same key', () => {
 describe('D38 a client that leaves', () => {
   test('after the signature finds its order by its key, and its result when it asks again', async () => {
     const key = randomUUID()
+    const input = `left alone ${randomInt(1e9)}`
     const leaving = new AbortController()
-    const body = { agent_id: slowId, input: 'left alone' }
+    const body = { agent_id: slowId, input }
     const gone = call(buyer.url, '/execute', { body, headers: keyed(key), signal: leaving.signal }).catch(() => 'left')
-    await begun(home, 'left alone')
+    await begun(home, input)
     leaving.abort()
     expect(await gone).toBe('left')
     const [order] = await ordersOf(key)
     expect(order).toMatchObject({ status: 'executing', payment: { amount: '0.01' } })
     const again = await ask<Result>(buyer.url, '/execute', { body, headers: keyed(key) })
-    expect(again).toMatchObject({ order_id: order!.id, output: 'slowly: left alone' })
-    expect(hasEnded(home, 'left alone')).toBe(true)
+    expect(again).toMatchObject({ order_id: order!.id, output: `slowly: ${input}` })
+    expect(hasEnded(home, input)).toBe(true)
   })
 
   test('after the signature loses nothing where it sent no key', async () => {

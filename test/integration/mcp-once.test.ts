@@ -1,5 +1,5 @@
 /** D38 over MCP: a call that is sent again buys nothing again, and one that is canceled spends nothing it has not spent. */
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { PassThrough } from 'node:stream'
 import type { Client } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -65,7 +65,7 @@ describe.each(['auto', 'legacy'] as const)('D38 a client over HTTP (%s) cancels'
   test('before anything is signed: the run stops, and nothing is paid', async () => {
     const client = await connect(era)
     const before = await payments()
-    const task = `unsigned ${era}`
+    const task = `unsigned ${era} ${randomInt(1e9)}`
     const canceling = new AbortController()
     const called = execute(client, { agent_id: ownSlowId, task }, canceling.signal).catch((error: Error) => error)
     const pid = await begun(home, task)
@@ -78,7 +78,7 @@ describe.each(['auto', 'legacy'] as const)('D38 a client over HTTP (%s) cancels'
 
   test('after the signature: the order goes on, and get_execution has its result', async () => {
     const client = await connect(era)
-    const task = `signed ${era}`
+    const task = `signed ${era} ${randomInt(1e9)}`
     const canceling = new AbortController()
     const called = execute(client, { agent_id: slowId, task }, canceling.signal).catch((error: Error) => error)
     await begun(home, task)
@@ -128,10 +128,11 @@ async function newSession(): Promise<string> {
 
 describe('D38 a client of 2025', () => {
   test('that closes its request has spent nothing', async () => {
+    const closed = `closed ${randomInt(1e9)}`
     const leaving = new AbortController()
-    const called = post(toolCall(1, { agent_id: ownSlowId, task: 'closed' }), undefined, leaving.signal)
+    const called = post(toolCall(1, { agent_id: ownSlowId, task: closed }), undefined, leaving.signal)
     const read = called.then((answer) => answer.text()).catch(() => 'left')
-    const pid = await begun(home, 'closed')
+    const pid = await begun(home, closed)
     leaving.abort()
     expect(await read).toBe('left')
     await gone(pid)
@@ -139,26 +140,28 @@ describe('D38 a client of 2025', () => {
 
   test('that cancels after the signature is told, where it still listens, that its order goes on', async () => {
     const session = await newSession()
-    const answer = post(toolCall(1, { agent_id: slowId, task: 'told' }), session).then((one) => one.text())
-    await begun(home, 'told')
+    const told = `told ${randomInt(1e9)}`
+    const answer = post(toolCall(1, { agent_id: slowId, task: told }), session).then((one) => one.text())
+    await begun(home, told)
     expect((await post(cancel(1), session)).status).toBe(202)
-    const { id } = (await orderOf('told'))!
+    const { id } = (await orderOf(told))!
     expect(await answer).toMatch(new RegExp(`RESULT_PENDING.*${id}`))
   })
 
   test('cancels its own call alone: another session counts its requests alike', async () => {
     const [mine, other] = [await newSession(), await newSession()]
     expect(mine).not.toBe(other)
+    const [own, theirs] = [`mine ${randomInt(1e9)}`, `of another ${randomInt(1e9)}`]
     const answers = [
-      post(toolCall(1, { agent_id: ownSlowId, task: 'mine' }), mine),
-      post(toolCall(1, { agent_id: slowId, task: 'of another' }), other),
+      post(toolCall(1, { agent_id: ownSlowId, task: own }), mine),
+      post(toolCall(1, { agent_id: slowId, task: theirs }), other),
     ].map(async (answer) => (await answer).text())
-    const pid = await begun(home, 'mine')
-    await begun(home, 'of another')
+    const pid = await begun(home, own)
+    await begun(home, theirs)
     await post(cancel(1), mine)
     expect(await answers[0]).toContain('ORDER_CANCELLED')
     await gone(pid)
-    expect(await answers[1]).toContain('slowly: of another')
+    expect(await answers[1]).toContain(`slowly: ${theirs}`)
   })
 })
 
@@ -219,7 +222,7 @@ describe('D38 a program that cancels a call of stoa mcp over stdio', () => {
   test('before anything is signed: the run stops, nothing is paid, and the call is not made again', async () => {
     const stdio = await overStdio()
     const before = await payments()
-    const task = 'unsigned over stdio'
+    const task = `unsigned over stdio ${randomInt(1e9)}`
     stdio.write(toolCall(1, { agent_id: ownSlowId, task }))
     const pid = await begun(home, task)
     stdio.write(cancel(1))
@@ -236,7 +239,7 @@ describe('D38 a program that cancels a call of stoa mcp over stdio', () => {
   test('after the signature: the order goes on, is paid for once, and get_execution has its result', async () => {
     const stdio = await overStdio()
     const before = await payments()
-    const task = 'signed over stdio'
+    const task = `signed over stdio ${randomInt(1e9)}`
     stdio.write(toolCall(1, { agent_id: slowId, task }))
     await begun(home, task)
     stdio.write(cancel(1))

@@ -14,7 +14,12 @@ import { TestSeller, told } from '../support/x402-seller.ts'
 
 /** Processes of one seller on one ledger. `sellers`: those that the others believe to sell the agent. */
 async function startProcesses(count: number) {
-  const shared = { settlement: new FakeSettlement(), clock: new HandClock(), settleFirst: true, attemptTimeoutMs: 20_000 }
+  const shared = {
+    settlement: new FakeSettlement(),
+    clock: new HandClock(),
+    settleFirst: true,
+    attemptTimeoutMs: 20_000,
+  }
   const ledgers = await openShared(count)
   const sellers = new Set<string>()
   const start = async (ledger: LedgerDatabase) => {
