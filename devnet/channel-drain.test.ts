@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { ChannelSeller } from '../test/support/channel-seller.ts'
 import { ChannelWorld } from '../test/support/channel-world.ts'
 import { type Devnet, startDevnet } from './devnet.ts'
@@ -7,6 +7,7 @@ import { type Devnet, startDevnet } from './devnet.ts'
 
 let devnet: Devnet
 let parts: ChannelSeller
+let world: ChannelWorld
 beforeAll(async () => {
   devnet = await startDevnet()
   parts = await new ChannelSeller(devnet).start()
@@ -16,27 +17,34 @@ afterAll(async () => {
   await parts.stop()
   await devnet.stop()
 })
+beforeEach(async () => {
+  world = await new ChannelWorld(parts, parts.relay()).start()
+})
+afterEach(() => world.stop())
 
-test('hazard 4.19: a buyer that fills its channel and takes it back again and again costs 20 refunds an hour', async () => {
-  const world = await new ChannelWorld(parts, parts.relay()).start()
-  const cycle = async () => {
-    await world.topUp(1_000n)
-    return world.refund()
-  }
-  try {
-    await world.buyer.execute({ input: 'good' })
-    // Its call has paid for the first refund. Nothing pays for those after it.
-    await world.refund()
-    for (let refunds = 0; refunds < 20; refunds++) await cycle()
-    await expect(cycle()).rejects.toThrow('gives back too many channels that have paid less than this costs')
-    // A call pays for the next one.
-    await world.topUp(20_000n)
-    world.clocks.seller.advance(10_000)
-    await world.buyer.execute({ input: 'good' })
-    await world.refund()
-    world.clocks.seller.advance(60 * 60_000)
-    await cycle()
-  } finally {
-    await world.stop()
-  }
+async function cycle() {
+  await world.topUp(1_000n)
+  return world.refund()
+}
+
+test('hazard 4.19: a buyer that fills its channel and takes it back again and again costs 10 refunds an hour', async () => {
+  await world.buyer.execute({ input: 'good' })
+  // Its call has paid for the first refund. Nothing pays for those after it.
+  await world.refund()
+  for (let refunds = 0; refunds < 10; refunds++) await cycle()
+  await expect(cycle()).rejects.toThrow('gives back too many channels that have paid less than this costs')
+  // A call pays for the next one.
+  await world.topUp(20_000n)
+  world.clocks.seller.advance(10_000)
+  await world.buyer.execute({ input: 'good' })
+  await world.refund()
+  world.clocks.seller.advance(60 * 60_000)
+  await cycle()
+})
+
+test('T37 a buyer that asks for nothing again and again keeps no refund from anybody', async () => {
+  await world.buyer.execute({ input: 'good' })
+  await world.refund()
+  for (let asked = 0; asked < 60; asked++) await expect(world.refund()).rejects.toThrow('is free in this channel')
+  await cycle()
 })

@@ -1,5 +1,5 @@
-import { BoundedMap } from '../lib/bounded-map.ts'
-import { type Clock, momentOf, monotonicOf } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
+import { Hold } from '../lib/hold.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ChannelDeposits } from '../payments/channels/channel-deposits.ts'
 import type { ChannelFunds } from '../payments/channels/channel-funds.ts'
@@ -8,19 +8,15 @@ import { ChannelRefused, elsewhere } from '../payments/channels/channel-refused.
 import type { ChannelRelay } from '../payments/channels/channel-relay.ts'
 import type { KeptChannels } from '../payments/channels/kept-channels.ts'
 import { openRefund } from '../payments/channels/seller-channel.ts'
+import { UnpaidSteps } from '../payments/channels/unpaid-steps.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SellerChannelStore, StoredSellerChannel } from '../store/seller-channels.ts'
 
-/** A deposit and a refund cost this seller about this much, in USDC atomic units. */
-const COST = 2_000n
 /**
- * Refunds in an hour of channels that have paid less than `COST` since their last refund. Beyond it the buyer waits, or takes
+ * Refunds of channels that have paid less than a deposit and a refund cost since their last one. Beyond it the buyer waits, or takes
  * its money out by itself.
  */
-const UNPAID_REFUNDS_MAX = 20
-/** Channels whose last refund is remembered. */
-const REFUNDED_MAX = 10_000
-const UNPAID_MS = 60 * 60_000
+const UNPAID_REFUNDS = { cost: 2_000n, ofPayer: 10, ofAll: 60 }
 
 type ChannelFundsDeps = {
   clock: Clock
@@ -36,23 +32,21 @@ type ChannelFundsDeps = {
 export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   const { clock, logger, store, kept, relay, deposits, refunds } = deps
   const unknown = () => new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')
-  const unpaid: number[] = []
-  /** What channels had paid at their last refund. */
-  const refunded = new BoundedMap<Hex, bigint>(REFUNDED_MAX)
-  /** @throws ChannelRefused */
-  function checkPaid(channel: StoredSellerChannel): void {
-    const { id, charged } = channel
+  const unpaid = new UnpaidSteps(UNPAID_REFUNDS, { clock })
+  /** Counts a refund, unless it comes to nothing. @throws ChannelRefused */
+  function counted(channel: StoredSellerChannel): Hold {
+    const { id, config, charged } = channel
     // A buyer may ask again for a refund that is under way.
-    if (openRefund(channel) !== undefined || charged - (refunded.get(id) ?? 0n) >= COST) return
-    const now = monotonicOf(clock)
-    if (unpaid.length >= UNPAID_REFUNDS_MAX && now - unpaid[0]! < UNPAID_MS) {
-      throw new ChannelRefused(
-        'refused',
-        'this seller gives back too many channels that have paid less than this costs: ask it later',
-      )
-    }
-    unpaid.push(now)
-    if (unpaid.length > UNPAID_REFUNDS_MAX) unpaid.shift()
+    if (openRefund(channel) !== undefined) return new Hold(undefined)
+    const hold = unpaid.take({ id, payer: config.payer, charged })
+    if (hold !== undefined) return hold
+    const reason = 'this seller gives back too many channels that have paid less than this costs: ask it later'
+    throw new ChannelRefused('refused', reason)
+  }
+
+  async function isSigned(id: Hex): Promise<boolean> {
+    const taken = await store.take(id)
+    return taken !== undefined && openRefund(taken.channel) !== undefined
   }
 
   return {
@@ -67,7 +61,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
       const outcome = await deposits.deposit({ config, voucher, deposit })
       if (outcome.kind === 'refused') throw new ChannelRefused('refused', outcome.reason)
       if (outcome.kind === 'pending') throw new ChannelRefused('balance', `not on the chain yet: ${outcome.reason}`)
-      await kept.seen(channelId, outcome.onChain, momentOf(clock))
+      await kept.seen(channelId, outcome.onChain, outcome.at)
       return { txHash: outcome.txHash }
     },
 
@@ -83,12 +77,10 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
       if (taken.channel.peerId !== peerId) {
         throw new ChannelRefused('refused', 'another peer uses this channel: a call of this peer takes it over')
       }
-      checkPaid(taken.channel)
+      using count = counted(taken.channel)
       const outcome = await refunds.refund(channelId, undefined, signal)
-      if (outcome.kind === 'refunded') {
-        refunded.set(channelId, taken.channel.charged)
-        return outcome
-      }
+      if (outcome.kind === 'refunded' || (await isSigned(channelId))) count.keep()
+      if (outcome.kind === 'refunded') return outcome
       throw new ChannelRefused('refused', outcome.reason)
     },
   }

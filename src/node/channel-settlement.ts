@@ -8,6 +8,7 @@ import { createChannelRefunds } from '../payments/channels/channel-refunds.ts'
 import { createChannelRelay } from '../payments/channels/channel-relay.ts'
 import { type ChannelsSummary, summarize } from '../payments/channels/channels-summary.ts'
 import type { KeptChannels } from '../payments/channels/kept-channels.ts'
+import { UnpaidDeposits } from '../payments/channels/unpaid-deposits.ts'
 import type { Sender } from '../payments/sender.ts'
 import type { Network } from '../schema/primitives.ts'
 import { takeRole } from '../store/ownership.ts'
@@ -54,10 +55,12 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
   }
   const withdrawDelaySecondsMin = seller.channelWithdrawDelaySeconds
   const parties = { receiver: wallet.address, receiverAuthorizer: authorizer.address }
+  const store = createSellerChannelStore(database)
   const deposits = createChannelDeposits({
     ...{ asset, clock, chain, reader: current(newest), relay, depth },
     terms: { ...parties, token: asset.address, withdrawDelaySecondsMin },
     depositMin: seller.channelMinDepositAtomic,
+    unpaid: new UnpaidDeposits({ clock, store }),
   })
   const common = { clock, logger, chain, reader, relay, kept, authorizer, chainId: asset.chainId }
   const refunds = createChannelRefunds({ ...common, reader: current(reader) })
@@ -68,7 +71,7 @@ export function createChannelSettlement({ network, seller }: Config, deps: Chann
       isKeeper: async () => !isShared || takeRole(database, 'channels'),
     },
   )
-  const funds = createChannelFunds({ ...common, deposits, refunds, store: createSellerChannelStore(database) })
+  const funds = createChannelFunds({ ...common, deposits, refunds, store })
   const stopping = { name: 'channel deposits', start: async () => {}, stop: async () => deposits.stop() }
   return {
     /** What selling on channels needs. */

@@ -8,18 +8,21 @@ import {
 import type { Chain } from '../../chain/chain.ts'
 import { RpcRefusal } from '../../chain/rpc.ts'
 import { encodeAuthorizationState, readWord } from '../../chain/usdc.ts'
-import type { Clock } from '../../lib/clock.ts'
+import { type Clock, type Moment, momentOf } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { backoffMs, doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import type { ChannelConfig, ChannelPayment, SignedVoucher } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { Asset } from '../assets.ts'
-import { channelId, depositNonce } from '../channel-digests.ts'
+import { type Asset, sameAddress } from '../assets.ts'
+import { recoverSigner } from '../authorization.ts'
+import { channelId, depositDigest, depositNonce } from '../channel-digests.ts'
+import { addressOfPublicKey } from '../secp256k1.ts'
 import { checkVoucher } from '../voucher.ts'
 import type { ChannelRelay } from './channel-relay.ts'
 import { type ChannelStep, dataOf } from './channel-steps.ts'
 import { type SellerTerms, troubleForSeller } from './terms.ts'
+import type { UnpaidDeposits } from './unpaid-deposits.ts'
 
 /** Facilitators refuse an authorization that ends sooner. */
 const WINDOW_LEFT_SECONDS_MIN = 10n
@@ -32,11 +35,11 @@ const BURIED_MS = 60_000
 const LOOKS = { firstMs: 100, mostMs: 2_000 }
 
 /**
- * `landed`: the channel on the chain, at the depth at which this seller believes it. `txHash`: as somebody named it. `refused`:
+ * `landed`: the channel on the chain, at the depth at which this seller believes it. `at`: when that reading began. `txHash`: as somebody named it. `refused`:
  * the deposit cannot happen. `pending`: it may still happen, and the same deposit may be asked for again.
  */
 type DepositOutcome =
-  | { kind: 'landed'; onChain: ChannelState; txHash: Hex | undefined }
+  | { kind: 'landed'; onChain: ChannelState; at: Moment; txHash: Hex | undefined }
   | { kind: 'refused'; reason: string }
   | { kind: 'pending'; reason: string }
 
@@ -54,6 +57,8 @@ type DepositsDeps = {
   relay: Pick<ChannelRelay, 'send'>
   terms: SellerTerms
   depositMin: bigint
+  /** Why this seller does not send a deposit whose payer is proved. Undefined: it does. */
+  unpaid?: Pick<UnpaidDeposits, 'refusal'> | undefined
   /** Blocks above the one that this seller believes. */
   depth: number
   waits?: { attempts?: typeof ATTEMPT_WAITS; buriedMs?: number } | undefined
@@ -135,11 +140,17 @@ async function land(deposit: AskedDeposit, deps: DepositsDeps, signal: AbortSign
   const isUsed = async (each: AbortSignal) => (await look(deposit, deps, { depth: 0, signal: each })).isUsed
   let txHash: Hex | undefined
   for (let attempt = 1; !(await isUsed(signal)); attempt++) {
-    const refusal = await simulate(step, deps, signal)
+    const { refusal, isUntimely } = await simulate(step, deps, signal)
     // Somebody else may have sent it since the look.
     if (refusal !== undefined && !(await isUsed(signal))) {
       return { kind: 'refused', reason: `the chain refuses the deposit: ${refusal}` }
     }
+    // USDC compares the time before the signature.
+    if (isUntimely && !isSignedByPayer(deposit, deps)) return { kind: 'pending', reason: UNTIMELY_TEXT }
+    const { id, nonce } = deposit
+    const asked = { id, nonce, payer: config.payer }
+    const unpaid = refusal === undefined ? await deps.unpaid?.refusal(asked) : undefined
+    if (unpaid !== undefined) return { kind: 'refused', reason: unpaid }
     const failure = await deps.relay.send(step, isUsed, signal).then((hash) => {
       txHash = hash
     }, reasonOf)
@@ -160,12 +171,13 @@ async function buried(
   const { chain, asset, depth, waits } = deps
   const end = performance.now() + (waits?.buriedMs ?? BURIED_MS)
   for (let looks = 1; ; looks++) {
+    const at = momentOf(deps.clock)
     const { onChain, isUsed } = await look(deposit, deps, { depth, signal })
     if (isUsed) {
       // The payer can cancel an authorization. It is used up then, too.
       const use = await chain.authorizationUse(asset.address, deposit.config.payer as Hex, deposit.nonce, signal)
       if (use.state === 'canceled') return { kind: 'refused', reason: 'the payer has canceled the deposit' }
-      return { kind: 'landed', onChain, txHash: deposit.txHash }
+      return { kind: 'landed', onChain, at, txHash: deposit.txHash }
     }
     const waitMs = doubledMs(looks, LOOKS)
     if (performance.now() + waitMs > end) {
@@ -194,18 +206,27 @@ async function look(
 
 /** USDC's wording. The newest block may be older than the authorization, and the next one will not be. */
 const UNTIMELY = /not yet valid/i
+const UNTIMELY_TEXT = 'the newest block is older than the authorization of the deposit: send it again'
 
-/** The reason for which the contract would refuse. Undefined: it would not. */
+/** `refusal`: the reason for which the contract would refuse. `isUntimely`: it cannot tell yet, and has checked no signature. */
 async function simulate(
   step: ChannelStep,
   { chain }: Pick<DepositsDeps, 'chain'>,
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<{ refusal?: string; isUntimely: boolean }> {
   try {
     await chain.request('eth_call', [{ to: batchSettlementAddress, data: dataOf(step) }, 'latest'], signal)
-    return undefined
+    return { isUntimely: false }
   } catch (error) {
     if (!(error instanceof RpcRefusal && error.isRevert)) throw error
-    return UNTIMELY.test(error.message) ? undefined : error.message.replace(/^.*\): /, '')
+    if (UNTIMELY.test(error.message)) return { isUntimely: true }
+    return { refusal: error.message.replace(/^.*\): /, ''), isUntimely: false }
   }
+}
+
+function isSignedByPayer({ id, config, deposit, authorization }: AskedDeposit, { asset }: Pick<DepositsDeps, 'asset'>) {
+  const payer = config.payer as Hex
+  const digest = depositDigest({ channelId: id, payer, amount: deposit.amount, ...authorization }, asset)
+  const recovered = recoverSigner(digest, authorization.signature)
+  return recovered.ok && sameAddress(addressOfPublicKey(recovered.publicKey), payer)
 }
