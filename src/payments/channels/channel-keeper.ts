@@ -13,7 +13,7 @@ import { type LagMax, lagText, readAt } from './chain-lag.ts'
 import { ChannelReadings } from './channel-readings.ts'
 import type { ChannelRefunds } from './channel-refunds.ts'
 import type { ChannelRelay } from './channel-relay.ts'
-import { type ClaimsDeps, claimChannels, dueClaims } from './claims.ts'
+import { type ClaimsDeps, claimChannels, dueClaims, isAtRisk } from './claims.ts'
 import type { KeptChannel, KeptChannels } from './kept-channels.ts'
 import { claimOf, type SellerChannel, unclaimedOf } from './seller-channel.ts'
 
@@ -159,7 +159,7 @@ export class ChannelKeeper implements Service {
       owedForMs,
       policy,
     )
-    const isUrgent = due.some(({ onChain }) => onChain.withdrawal !== undefined)
+    const isUrgent = due.some(isAtRisk)
     if (isPaused && !isUrgent && when === 'watch') return []
     if (due.reduce((sum, channel) => sum + unclaimedOf(channel), 0n) < DUST) return []
     const isDue = new Set(due.map(({ id }) => id))
@@ -241,7 +241,7 @@ export class ChannelKeeper implements Service {
 /** Whether the process that claims for all has left a channel of this one to its payer. By the time of the chain. */
 function isLeft({ isOwn, channel }: KeptChannel, chainTimeMs: number): boolean {
   const { withdrawal } = channel.onChain
-  if (!isOwn || withdrawal === undefined || claimOf(channel) === undefined) return false
+  if (!isOwn || withdrawal === undefined || !isAtRisk(channel) || claimOf(channel) === undefined) return false
   return chainTimeMs >= (withdrawal.initiatedAt + channel.config.withdrawDelay / 2) * 1000
 }
 

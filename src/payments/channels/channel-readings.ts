@@ -5,6 +5,7 @@ import type { Logger } from '../../lib/logger.ts'
 import { formatPrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { type LagMax, lagOf, readAt } from './chain-lag.ts'
+import { isClaimedNow } from './claims.ts'
 import type { KeptChannel, KeptChannels } from './kept-channels.ts'
 import { seenOnChain, unclaimedOf } from './seller-channel.ts'
 
@@ -83,7 +84,8 @@ export class ChannelReadings {
       const fields = { channel_id: id, reason: `payer ${config.payer}` }
       if (withdrawalAt !== undefined && said?.withdrawalAt !== withdrawalAt) {
         const shown = `${formatPrice(onChain.withdrawal!.amount)} USDC`
-        logger.warn(fields, `the payer of a channel takes ${shown} out: what it owes is claimed now`)
+        const owed = isClaimedNow(one.channel) ? 'what it owes is claimed now' : 'what it owes is covered by the rest'
+        logger.warn(fields, `the payer of a channel takes ${shown} out: ${owed}`)
       }
       if (lost > (said?.lost ?? 0n)) {
         logger.error(

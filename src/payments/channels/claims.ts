@@ -15,6 +15,9 @@ import { claimOf, type SellerChannel, seenOnChain, unclaimedOf } from './seller-
 /** Rows of one transaction. Hosted facilitators take 25. */
 const ROWS_MAX = 25
 
+/** In USDC atomic units, ten times what a transaction costs. */
+const WORTH = 10_000n
+
 /** A claim that the receiver's authorizer has signed, so anyone may send it. */
 export type SignedClaim = {
   /** The channel of each row. */
@@ -45,9 +48,21 @@ type ClaimReport = {
 /** When a seller claims. Amounts in atomic units. */
 type ClaimPolicy = { unclaimedMax: bigint; everyMs: number }
 
+/** True if a withdrawal that has begun takes out what was charged and not claimed, when it ends. */
+export function isAtRisk({ onChain, charged }: SellerChannel): boolean {
+  return onChain.withdrawal !== undefined && charged > onChain.balance - onChain.withdrawal.amount
+}
+
 /**
- * The channels to claim now: what they owe is over the limit, is older than the interval, or its payer has begun to take its
- * escrow out.
+ * True if a withdrawal has what a channel owes claimed at once. A payer could begin to take one unit out and never end it: then
+ * each minute would cost a claim. So what is not at risk must be worth one.
+ */
+export function isClaimedNow(channel: SellerChannel): boolean {
+  return channel.onChain.withdrawal !== undefined && (isAtRisk(channel) || unclaimedOf(channel) >= WORTH)
+}
+
+/**
+ * The channels to claim now: what they owe is over the limit, is older than the interval, or is claimed because of a withdrawal.
  *
  * @param owedForMs for how long a channel has owed something
  */
@@ -58,8 +73,7 @@ export function dueClaims(
 ): SellerChannel[] {
   return channels.filter((channel) => {
     if (claimOf(channel) === undefined) return false
-    const isLeaving = channel.onChain.withdrawal !== undefined
-    return isLeaving || unclaimedOf(channel) > unclaimedMax || owedForMs(channel) >= everyMs
+    return isClaimedNow(channel) || unclaimedOf(channel) > unclaimedMax || owedForMs(channel) >= everyMs
   })
 }
 
