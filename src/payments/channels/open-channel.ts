@@ -1,5 +1,6 @@
 import type { ChannelState } from '../../chain/batch-settlement.ts'
 import type { Clock, Moment, UnixMs } from '../../lib/clock.ts'
+import { Hold } from '../../lib/hold.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { backoffMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
@@ -8,7 +9,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { SellerChannelStore, StoredSellerChannel } from '../../store/seller-channels.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import type { AskedCall } from './call-turn.ts'
-import { elsewhere } from './channel-refused.ts'
+import { ChannelsBusy, elsewhere } from './channel-refused.ts'
 import {
   type AgreedRefund,
   type Ask,
@@ -21,7 +22,8 @@ import {
   type Queued,
   type Turn,
 } from './channel-turn.ts'
-import { type RefundAsk, releaseCall, type SellerChannel, unclaimedOf } from './seller-channel.ts'
+import { type RefundAsk, releaseCall, type SellerChannel } from './seller-channel.ts'
+import { channelOf, isStoredAs, recordOf } from './seller-record.ts'
 
 const BACKOFF = { firstMs: 50, mostMs: 5_000 }
 
@@ -54,6 +56,7 @@ export class OpenChannel {
   #refunds: AskedRefund[] = []
   #isWorking = false
   #isWanted = false
+  #holds = 0
   #isKeeping = false
   /** Why it takes no calls: the ledger is away, or another process has the channel. */
   #closed: unknown
@@ -64,12 +67,11 @@ export class OpenChannel {
 
   /** @param gone called when this process has lost the channel */
   constructor(record: StoredSellerChannel, deps: OpenChannelDeps, gone: (channel: OpenChannel) => void) {
-    const { id, config, onChain, best, charged, seq, refund, peerId } = record
-    this.id = id
+    this.id = record.id
     this.#deps = deps
     this.#gone = gone
     this.#record = record
-    this.#sums = { peerId, channel: { id, config, onChain, best, charged, seq, asked: 0n, refund } }
+    this.#sums = { peerId: record.peerId, channel: channelOf(record) }
   }
 
   get channel(): SellerChannel {
@@ -81,17 +83,29 @@ export class OpenChannel {
     return this.#seenAt
   }
 
-  get owedSince(): UnixMs | undefined {
-    return this.#record.owedSince
-  }
-
   /** When the ledger was told of something new in it, such as a call or a claim. */
   get changedAt(): UnixMs {
     return this.#record.usedAt
   }
 
-  get isIdle(): boolean {
-    return !this.#isWorking && this.#sums.channel.asked === 0n && this.#queued === 0
+  get #isIdle(): boolean {
+    return !this.#isWorking && this.#sums.channel.asked === 0n && this.#queued === 0 && this.#holds === 0
+  }
+
+  /** Keeps the channel here until the end of the block: somebody is about to use it. */
+  hold(): Hold {
+    this.#holds++
+    return new Hold(() => {
+      this.#holds--
+      if (this.#isWanted) this.#work()
+    })
+  }
+
+  /** Takes nothing more: another object may stand for this channel from now on. @returns false if it is in use */
+  retire(): boolean {
+    if (!this.#isIdle) return false
+    this.#closed ??= new ChannelsBusy('this seller works on too many channels now')
+    return true
   }
 
   /** True while calls have ended that the ledger cannot store: their charges are not in the sums yet. */
@@ -107,6 +121,7 @@ export class OpenChannel {
   seen(state: ChannelState, at: Moment): void {
     // A wall clock that was set back must not hide what came after it: a withdrawal, say.
     if (this.#seenAt !== undefined && at.monotonic < this.#seenAt.monotonic) return
+    if (this.#closed instanceof ChannelsBusy) return
     this.#seenAt = at
     this.#seen = state
     this.#work()
@@ -163,7 +178,7 @@ export class OpenChannel {
   async #run(): Promise<void> {
     while (this.#queued > 0 || this.#seen !== undefined) await this.#turn()
     this.#isWorking = false
-    if (this.#isWanted && this.isIdle) await this.#giveUp()
+    if (this.#isWanted && this.#isIdle) await this.#giveUp()
   }
 
   async #turn(): Promise<void> {
@@ -179,14 +194,11 @@ export class OpenChannel {
 
   async #settle(queued: Pick<Queued, 'asks' | 'ends' | 'refunds'>): Promise<void> {
     const { asks, ends, refunds } = queued
+    const { chainId, blame } = this.#deps
     try {
-      const { turn, blamed } = judgeTurn(
-        this.#sums,
-        { ...queued, seen: this.#seen, closed: this.#closed },
-        this.#deps.chainId,
-      )
+      const { turn, blamed } = judgeTurn(this.#sums, { ...queued, seen: this.#seen, closed: this.#closed }, chainId)
       this.#seen = undefined
-      for (const peerId of blamed) this.#deps.blame(peerId)
+      for (const peerId of blamed) blame(peerId)
       const isStored = await this.#store(turn)
       if (isStored) {
         this.#sums = turn.next
@@ -220,7 +232,7 @@ export class OpenChannel {
   async #store(turn: Turn): Promise<boolean> {
     const { store, stopping, clock } = this.#deps
     const { calls } = turn
-    const record = this.#recordOf(turn.next)
+    const record = recordOf(turn.next, this.#record, { now: clock.now(), seenAt: this.#seenAt?.wall })
     if (calls.length === 0 && !isNews(record, this.#record)) return true
     const { seq: seqBefore } = this.#record
     for (let failures = 0; ; failures++) {
@@ -262,12 +274,9 @@ export class OpenChannel {
   }
 
   /** A change may be stored although the connection was lost before anybody said so. */
-  async #wasStored({ seq, charged, best, refund }: StoredSellerChannel): Promise<boolean> {
+  async #wasStored(record: StoredSellerChannel): Promise<boolean> {
     const taken = await this.#deps.store.take(this.id)
-    if (taken?.isOwn !== true) return false
-    const { channel } = taken
-    const isBest = channel.best?.maxClaimableAmount === best?.maxClaimableAmount
-    return channel.seq === seq && channel.charged === charged && isBest && channel.refund?.nonce === refund?.nonce
+    return taken?.isOwn === true && isStoredAs(record, taken.channel)
   }
 
   /** Another process has the channel. What has ended here was not charged, and its result is not kept. */
@@ -286,13 +295,5 @@ export class OpenChannel {
       this.#deps.logger.warn({ err }, 'could not give a channel to another process')
     })
     this.#gone(this)
-  }
-
-  #recordOf({ peerId, channel }: ChannelSums): StoredSellerChannel {
-    const { onChain, best, charged, seq, refund } = channel
-    const now = this.#deps.clock.now()
-    const seenAt = this.#seenAt?.wall ?? this.#record.seenAt
-    const owedSince = unclaimedOf(channel) > 0n ? (this.#record.owedSince ?? now) : undefined
-    return { ...this.#record, peerId, onChain, seenAt, best, charged, seq, refund, owedSince, usedAt: now }
   }
 }

@@ -1,5 +1,5 @@
 import type { ChannelReader, ChannelState } from '../../chain/batch-settlement.ts'
-import { type Clock, momentOf, sinceMs } from '../../lib/clock.ts'
+import { type Clock, momentOf } from '../../lib/clock.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { ChannelConfig } from '../../schema/channel.ts'
@@ -10,12 +10,13 @@ import type { IsBlocked } from '../blocked.ts'
 import { channelId } from '../channel-digests.ts'
 import { checkVoucher } from '../voucher.ts'
 import { type AskedCall, usedBy } from './call-turn.ts'
-import { ChannelLooks } from './channel-looks.ts'
 import { ChannelRefused, ChannelsBusy, elsewhere } from './channel-refused.ts'
 import { type AgreedRefund, chainFacts } from './channel-turn.ts'
+import { FreshReadings } from './fresh-readings.ts'
 import type { KeptChannel, KeptChannels, KnownBy } from './kept-channels.ts'
 import { OpenChannel } from './open-channel.ts'
 import { openAtSeller, type RefundAsk } from './seller-channel.ts'
+import { channelOf } from './seller-record.ts'
 import { refuseTerms, type SellerTerms, troubleForSeller } from './terms.ts'
 
 type SellerChannelLimits = {
@@ -27,10 +28,6 @@ type SellerChannelLimits = {
 }
 
 const LIMITS: SellerChannelLimits = { openMax: 4_096, perPeerMax: 16, max: 10_000 }
-/** A reading of the chain counts for a third of the withdrawal delay (hazard 4.3), and at most this long. */
-const FRESH_MS_MAX = 5 * 60_000
-/** A channel without enough deposits is read again after this time. */
-const AGAIN_MS = 2_000
 
 type SellerChannelsDeps = {
   clock: Clock
@@ -58,7 +55,7 @@ export class SellerChannels implements Service, KeptChannels {
   readonly name = 'payment channels'
   readonly #deps: SellerChannelsDeps
   readonly #limits: SellerChannelLimits
-  readonly #looks: ChannelLooks
+  readonly #readings: FreshReadings
   readonly #open = new Map<Hex, OpenChannel>()
   readonly #opening = new Map<Hex, Promise<OpenChannel | undefined>>()
   /** What the ledger said of the chain when the channels were listed last. */
@@ -68,7 +65,7 @@ export class SellerChannels implements Service, KeptChannels {
   constructor(deps: SellerChannelsDeps) {
     this.#deps = deps
     this.#limits = { ...LIMITS, ...deps.limits }
-    this.#looks = new ChannelLooks(deps.reader)
+    this.#readings = new FreshReadings(deps)
   }
 
   /** False: only channels that are in the ledger. */
@@ -92,11 +89,12 @@ export class SellerChannels implements Service, KeptChannels {
     if (this.#deps.isBlocked(channel.channel.config.payer)) {
       throw new ChannelRefused('refused', 'this seller takes no payments from this account')
     }
-    await this.#refresh(channel, signal)
+    using _held = channel.hold()
+    await this.#readings.refresh(channel, signal)
     try {
       await channel.take(call)
     } catch (error) {
-      if (!isShortOfDeposits(error) || !(await this.#isSeenAgain(channel, signal))) throw error
+      if (!isShortOfDeposits(error) || !(await this.#readings.isFilledUp(channel, signal))) throw error
       await channel.take(call)
     }
     return channel
@@ -105,18 +103,28 @@ export class SellerChannels implements Service, KeptChannels {
   /** True while another living process has this channel of the peer. That process is asked to give it up. */
   async isElsewhere(id: Hex, peerId: string): Promise<boolean> {
     if (this.#open.has(id) || (await this.#deps.store.get(id))?.peerId !== peerId) return false
-    const taken = await this.#deps.store.take(id)
+    return this.isWithAnother(id, { asks: true })
+  }
+
+  /** True while another living process has this channel. `asks`: it is asked to give the channel up. */
+  async isWithAnother(id: Hex, { asks }: { asks: boolean }): Promise<boolean> {
+    const taken = this.#open.has(id) ? undefined : await this.#deps.store.take(id)
     if (taken === undefined || taken.isOwn) return false
-    await this.#deps.store.ask(id)
+    if (asks) await this.#deps.store.ask(id)
     return true
+  }
+
+  /** A channel of any process as it is on disk. Undefined: this seller does not know it. */
+  onDisk(id: Hex): Promise<StoredSellerChannel | undefined> {
+    return this.#deps.store.get(id)
   }
 
   async list(): Promise<KeptChannel[]> {
     const taken = await this.#deps.store.list(this.#deps.asset.network)
     this.#listed = new Map(taken.map(({ channel: { id, onChain } }) => [id, chainFacts(onChain)]))
     return taken.map(({ channel, isOwn }) => {
-      const { id, config, onChain, best, charged, seq, refund, owedSince, usedAt } = channel
-      return { channel: { id, config, onChain, best, charged, seq, refund, asked: 0n }, isOwn, owedSince, usedAt }
+      const { owedSince, usedAt } = channel
+      return { channel: channelOf(channel), isOwn, owedSince, usedAt }
     })
   }
 
@@ -227,7 +235,7 @@ export class SellerChannels implements Service, KeptChannels {
     const { store, clock, asset } = this.#deps
     const at = momentOf(clock)
     const { wall } = at
-    const onChain = await this.#looks.look(id, this.#stopping.signal)
+    const onChain = await this.#readings.look(id, this.#stopping.signal)
     if (onChain.balance === 0n) return undefined
     const { charged, seq, best } = openAtSeller(id, config, onChain)
     const record: StoredSellerChannel = {
@@ -259,37 +267,10 @@ export class SellerChannels implements Service, KeptChannels {
   #makeRoom(): void {
     if (this.#open.size < this.#limits.openMax) return
     for (const [id, channel] of this.#open) {
-      if (channel.isIdle) this.#open.delete(id)
+      if (channel.retire()) this.#open.delete(id)
       if (this.#open.size < this.#limits.openMax) return
     }
     throw new ChannelsBusy('this seller works on too many channels now')
-  }
-
-  /** Reads the chain before what is known of it is too old. */
-  async #refresh(channel: OpenChannel, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#deps
-    const freshMs = Math.min((channel.channel.config.withdrawDelay * 1000) / 3, FRESH_MS_MAX)
-    const { seenAt } = channel
-    const ageMs = seenAt === undefined ? Number.POSITIVE_INFINITY : sinceMs(seenAt, clock)
-    if (ageMs < freshMs / 2) return
-    const looked = this.#look(channel, signal)
-    if (ageMs >= freshMs) await looked
-    else looked.catch((err: unknown) => this.#deps.logger.debug({ err }, 'could not read a channel ahead of time'))
-  }
-
-  async #look(channel: OpenChannel, signal: AbortSignal): Promise<ChannelState> {
-    const at = momentOf(this.#deps.clock)
-    const state = await this.#looks.look(channel.id, signal)
-    channel.seen(state, at)
-    return state
-  }
-
-  /** Reads the chain again if it may show a new deposit. */
-  async #isSeenAgain(channel: OpenChannel, signal: AbortSignal): Promise<boolean> {
-    const { seenAt } = channel
-    if (seenAt !== undefined && sinceMs(seenAt, this.#deps.clock) < AGAIN_MS) return false
-    const before = channel.channel.onChain.balance
-    return (await this.#look(channel, signal)).balance > before
   }
 }
 
