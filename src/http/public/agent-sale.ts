@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
-import type { ChannelAnswer, ChannelDoor } from '../../protocols/doors/channel-door.ts'
+import type { ChannelAnswer } from '../../protocols/doors/channel-answers.ts'
+import type { ChannelDoor } from '../../protocols/doors/channel-door.ts'
 import type { DoorAnswer, DoorSales } from '../../protocols/doors/door-sales.ts'
 import { encodeHeader, type SentPayment } from '../../protocols/doors/payment-header.ts'
 import {

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
-import type { ChannelAnswer, ChannelDoor } from '../../protocols/doors/channel-door.ts'
+import type { ChannelAnswer } from '../../protocols/doors/channel-answers.ts'
+import type { ChannelDoor } from '../../protocols/doors/channel-door.ts'
 import { encodeHeader } from '../../protocols/doors/payment-header.ts'
 import { channelResponse } from '../../protocols/doors/settle-response.ts'
 import type { DoorTerms } from '../../protocols/doors/terms.ts'

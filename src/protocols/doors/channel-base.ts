@@ -1,12 +1,12 @@
 import type { UnixMs } from '../../lib/clock.ts'
-import { doubledMs } from '../../lib/retry.ts'
-import { pause } from '../../lib/wait.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
+import type { SellerChannel } from '../../payments/channels/seller-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelPayload } from '../../schema/x402-http.ts'
 import { asPeerError } from '../x402/channel-sale.ts'
 import type { PaidRunDeps, ServedAgent } from '../x402/exchange.ts'
+import { RESEND } from './channel-answers.ts'
 
 /** The most that a call costs. */
 export function priceOf({ pricing, amount }: Pick<ServedAgent, 'pricing' | 'amount'>): bigint {
@@ -36,42 +36,21 @@ export function baseOf(
 }
 
 /** True if a voucher was claimed, so that the chain shows it to anybody. Then others than its payer may send it. */
-export function isShown(open: OpenChannel | undefined, ceiling: bigint): boolean {
-  return open !== undefined && ceiling > 0n && ceiling <= open.channel.onChain.totalClaimed
+export function isShown(channel: Pick<SellerChannel, 'onChain'> | undefined, ceiling: bigint): boolean {
+  return channel !== undefined && ceiling > 0n && ceiling <= channel.onChain.totalClaimed
 }
 
 /** How long a channel must be left alone, before a voucher that the chain shows may close it. */
 const LEFT_ALONE_MS = 60 * 60_000
 
 /** Why a voucher may not close a channel yet. Undefined: it may. */
-export function keptOpen(open: OpenChannel, ceiling: bigint, now: UnixMs): string | undefined {
-  if (!isShown(open, ceiling) || now - open.changedAt >= LEFT_ALONE_MS) return undefined
+export function keptOpen(
+  channel: Pick<SellerChannel, 'onChain'> & { usedAt: UnixMs },
+  ceiling: bigint,
+  now: UnixMs,
+): string | undefined {
+  if (!isShown(channel, ceiling) || now - channel.usedAt >= LEFT_ALONE_MS) return undefined
   return 'the chain shows this voucher to anybody, and the channel was used in the last hour: ask later, or after a call'
-}
-
-export const RESEND = 'Sign nothing new: send the same request with the same payment again'
-
-/** How long a request waits for a channel that another process of this seller has. */
-const MOVES_MS = 20_000
-const LOOKS = { firstMs: 20, mostMs: 500 }
-
-/**
- * Waits until no other process of this seller has a channel. That process gives it up as soon as no call runs on it. Clients of
- * x402 do not ask again after 503, and a proxy may spread their requests over the processes.
- *
- * @returns also when it takes too long. @throws the signal's reason
- */
-export async function untilMoved(
-  { channelId, peerId }: { channelId: Hex; peerId: string },
-  channels: Pick<SellerChannels, 'isElsewhere'>,
-  signal: AbortSignal,
-): Promise<void> {
-  const deadline = performance.now() + MOVES_MS
-  for (let looks = 1; await channels.isElsewhere(channelId, peerId); looks++) {
-    if (performance.now() >= deadline) return
-    await pause(doubledMs(looks, LOOKS), signal)
-    signal.throwIfAborted()
-  }
 }
 
 type Unstored = { kind: 'pending'; reason: string } | { kind: 'busy'; reason: string; settlement: 'none' }

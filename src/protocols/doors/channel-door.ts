@@ -3,6 +3,7 @@ import { Hold } from '../../lib/hold.ts'
 import { Lanes } from '../../lib/lane.ts'
 import { Shares } from '../../lib/shares.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
+import { pause } from '../../lib/wait.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
@@ -12,7 +13,6 @@ import { checkVoucher } from '../../payments/voucher.ts'
 import type { Charge } from '../../schema/channel.ts'
 import { doorCaller } from '../../schema/door.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { ChannelPayload } from '../../schema/x402-http.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
@@ -20,9 +20,10 @@ import { PeerError } from '../peer-error.ts'
 import { sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
-import { asKnown, baseOf, isShown, keptOpen, priceOf, RESEND, unstored, untilMoved } from './channel-base.ts'
-import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
-import type { DoorAnswer } from './door-sales.ts'
+import { busy, type ChannelAnswer, ERROR, MISMATCH, RESEND, refused, type Settled, tooMany } from './channel-answers.ts'
+import { asKnown, baseOf, isShown, keptOpen, priceOf, unstored } from './channel-base.ts'
+import { channelExtra, correctionOf } from './channel-extra.ts'
+import { isMovedAway, lastWait, untilMoved } from './channel-moves.ts'
 
 /** A request with a voucher. `boundTo`: a digest of what it pays for: method, path and body. */
 type ChannelRequest = {
@@ -36,17 +37,6 @@ type ChannelRequest = {
   mismatch?: string | undefined
 }
 
-/** How a request with a voucher ends. */
-export type ChannelAnswer =
-  | { kind: 'sold'; output: string; receipt: SignedReceipt | undefined; at: number; payer: Hex; settled: Settled }
-  | { kind: 'refunded'; payer: Hex; settled: Settled }
-  /** Nothing was charged. `correction`: what the client needs to sign the voucher that is right. */
-  | { kind: 'corrected'; reason: string; correction: ChannelExtra | undefined }
-  | Exclude<DoorAnswer, { kind: 'result' | 'unsettled' | 'used' }>
-
-/** `txHash`: of a deposit or a refund. Calls have none. */
-type Settled = { txHash: Hex | ''; amount: bigint | undefined; charge: Charge | undefined; extra: ChannelExtra }
-
 /** Requests of one channel that wait for each other, and of all. */
 const PER_CHANNEL_MAX = 32
 const OPEN_MAX = 1_024
@@ -55,12 +45,11 @@ const RATE = { burst: 200, perSecond: 50, keysMax: 10_000 }
 /** The same with vouchers that the chain shows: their payer sends one again for a result that was lost, or for a refund. */
 const SHOWN_PER_CHANNEL_MAX = 4
 const SHOWN_RATE = { burst: 20, perSecond: 5, keysMax: 10_000 }
-
-const ERROR = 'invalid_batch_settlement_evm_'
-const MISMATCH = `${ERROR}cumulative_amount_mismatch`
+/** Pause before a channel is waited for again. */
+const MOVED_MS = 20
 
 type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
-type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller }
+type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller; waitsUntil: number }
 
 /**
  * Sells runs on payment channels to clients of x402's scheme `batch-settlement` over HTTP. They send no correlation ids and make
@@ -93,7 +82,8 @@ export class ChannelDoor {
     if (!verdict.ok) return refused(`${ERROR}voucher_signature: ${verdict.reason}`)
     const channelId = verdict.voucher.channelId as Hex
     // A voucher that the chain shows has limits of its own, so that others cannot use up the limits of its payer.
-    const isPublic = isShown(channels.owned(channelId), voucher.maxClaimableAmount)
+    const known = channels.owned(channelId)?.channel ?? (await channels.onDisk(channelId).catch(() => undefined))
+    const isPublic = isShown(known, voucher.maxClaimableAmount)
     const { places, rates } = isPublic ? this.#ofAnybody : this.#ofPayer
     if (this.#open >= OPEN_MAX) return busy('this seller answers too many paid requests now')
     const place = places.take(channelId)
@@ -102,7 +92,8 @@ export class ChannelDoor {
     if (!rates.take(config.payerAuthorizer.toLowerCase(), 1, clock.now())) return tooMany()
     this.#open++
     try {
-      return await this.#lanes.run(channelId, () => this.#answer(this.#callOf(request, channelId)))
+      const call = this.#callOf(request, channelId)
+      return await this.#lanes.run(channelId, () => this.#answer(call))
     } finally {
       this.#open--
     }
@@ -131,23 +122,39 @@ export class ChannelDoor {
       callerDid: doorCaller('http', id),
       ...{ correlationId, signal: this.#stopping.signal, receiptForm: 'merkle' },
     }
-    return { ...request, id, channelId, caller }
+    return { ...request, id, channelId, caller, waitsUntil: lastWait() }
   }
 
   /** Alone on its channel, as far as this door goes. Never throws. */
   async #answer(call: DoorCall): Promise<ChannelAnswer> {
-    try {
-      this.#stopping.signal.throwIfAborted()
-      const { payload, channelId, caller } = call
-      await untilMoved({ channelId, peerId: caller.peerId }, this.#deps.channels, this.#stopping.signal)
-      const stored = payload.type === 'refund' ? undefined : await this.#deps.payments.get(call.id)
-      if (stored !== undefined) return await this.#again(stored, call)
-      const kept = unstored(call, this.#deps)
-      if (kept !== undefined) return kept
-      return await (payload.type === 'refund' ? this.#refund(call, payload) : this.#sell(call))
-    } catch (error) {
-      return (await this.#answeredElsewhere(call, error)) ?? this.#failure(call, error)
+    for (;;) {
+      try {
+        this.#stopping.signal.throwIfAborted()
+        return await this.#attempt(call)
+      } catch (error) {
+        // The channel went to another process before the call began: wait for it again.
+        const mayWait = isMovedAway(asKnown(error)) && performance.now() < call.waitsUntil
+        if (mayWait && (await pause(MOVED_MS, this.#stopping.signal))) continue
+        return (await this.#answeredElsewhere(call, error)) ?? this.#failure(call, error)
+      }
     }
+  }
+
+  async #attempt(call: DoorCall): Promise<ChannelAnswer> {
+    const { id, payload, channelId, caller, waitsUntil } = call
+    const isRefund = payload.type === 'refund'
+    const ended = async () => (isRefund ? undefined : this.#deps.payments.get(id))
+    // What was charged is answered without the channel.
+    let stored = await ended()
+    if (stored === undefined && this.#deps.channels.owned(channelId) === undefined) {
+      const ceiling = payload.voucher.maxClaimableAmount
+      const wanted = { channelId, peerId: caller.peerId, ceiling, isRefund, waitsUntil }
+      const unmoved = await untilMoved(wanted, this.#deps, this.#stopping.signal)
+      stored = await ended()
+      if (stored === undefined && unmoved !== undefined) return unmoved
+    }
+    if (stored !== undefined) return this.#again(stored, call)
+    return unstored(call, this.#deps) ?? (isRefund ? this.#refund(call, payload) : this.#sell(call))
   }
 
   async #sell(call: DoorCall): Promise<ChannelAnswer> {
@@ -233,7 +240,8 @@ export class ChannelDoor {
     if (open === undefined) return busy('this channel moves to another process of this seller')
     if (voucher.maxClaimableAmount !== open.channel.charged) return this.#correct(open, MISMATCH)
     if (open.channel.onChain.balance <= open.channel.charged) return refused(`${ERROR}refund_no_balance`)
-    const kept = keptOpen(open, voucher.maxClaimableAmount, this.#deps.clock.now())
+    const seen = { onChain: open.channel.onChain, usedAt: open.changedAt }
+    const kept = keptOpen(seen, voucher.maxClaimableAmount, this.#deps.clock.now())
     if (kept !== undefined) return refused(kept)
     const moved = await channelFunds.refund({ peerId: caller.peerId, channelId, payment }, caller.signal)
     const { txHash = '', amount, onChain } = moved
@@ -288,11 +296,3 @@ export class ChannelDoor {
     return refused(message)
   }
 }
-
-const refused = (reason: string): ChannelAnswer => ({ kind: 'refused', reason })
-const busy = (reason: string): ChannelAnswer => ({ kind: 'busy', reason, settlement: 'none' })
-const tooMany = (): ChannelAnswer => ({
-  kind: 'limited',
-  reason: 'too many requests on this channel',
-  settlement: 'none',
-})

@@ -7,8 +7,11 @@ export type ChannelExtra = {
   voucherState?: { signedMaxClaimable: string; signature: string }
 }
 
+/** What is told of a channel, as it is in memory or on disk. */
+type ToldChannel = Pick<SellerChannel, 'id' | 'onChain' | 'best' | 'charged'>
+
 /** @param total what was charged when the call ended */
-export function channelExtra(channel: SellerChannel, total = channel.charged): ChannelExtra {
+export function channelExtra(channel: ToldChannel, total = channel.charged): ChannelExtra {
   const { id, onChain } = channel
   const { balance, totalClaimed, withdrawal, refundNonce } = onChain
   return {
@@ -27,7 +30,7 @@ export function channelExtra(channel: SellerChannel, total = channel.charged): C
  * What a client needs to sign the right voucher. Shows the best voucher only if it cannot buy anything, because anybody may ask
  * with a claimed voucher, which the chain shows.
  */
-export function correctionOf(channel: SellerChannel): ChannelExtra {
+export function correctionOf(channel: ToldChannel): ChannelExtra {
   const { best, charged } = channel
   const isSpent = best !== undefined && best.maxClaimableAmount <= charged
   const { maxClaimableAmount, signature } = best ?? { maxClaimableAmount: 0n, signature: '' }
