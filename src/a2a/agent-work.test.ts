@@ -1,4 +1,5 @@
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
+import { payingTurn } from '../../test/support/a2a-turn.ts'
 import { agentId, requirements, signed } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { RunSlotsFull } from '../agents/run-slots.ts'
@@ -6,26 +7,14 @@ import { secp256k1 } from '../payments/secp256k1.ts'
 import { PayerLimits } from '../protocols/doors/payer-limits.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
-import { OPERATOR } from '../schema/caller.ts'
-import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import { StoreError } from '../store/store-error.ts'
 import { agentWork } from './agent-work.ts'
-import type { Turn } from './executor.ts'
 
 let seller: TestSeller
 afterEach(() => seller.stop())
 
 /** A turn that pays the seller. */
-function paying({ envelope } = signed(seller.clock.now())): Turn {
-  const payload = SignedAuthorization.encode(envelope.payload!)
-  const accepted = { ...PaymentRequirements.encode(requirements()), extra: { name: 'USDC', version: '2' } }
-  return {
-    ids: { taskId: 'task', contextId: 'context' },
-    ...{ messageId: 'm', input: 'work', url: '', caller: OPERATOR, signal: AbortSignal.timeout(60_000) },
-    metadata: { [keys.status]: 'payment-submitted', [keys.payload]: { x402Version: 2, accepted, payload } },
-    running: { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 0 },
-  }
-}
+const paying = (payment = signed(seller.clock.now())) => payingTurn(payment)
 
 test('D39 what is settled and finds no place to run waits for one: its payer is never asked to pay again', async () => {
   seller = await new TestSeller({ settleFirst: true }).start()

@@ -113,10 +113,16 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
     if (isNobodys && !payment.settlesFirst) turn.running.whyKept = NOBODYS
     progress.working(verified())
   }
+  const onLate = () => {
+    claimed = claimed && { ...claimed, settlesFirst: true }
+    turn.running.canCancel = false
+  }
   try {
-    const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed }
+    const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed, onLate }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
-      if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, callerOf(turn), ask)
+      // A task that was canceled before its payment was sent to settle pays nothing.
+      const settling = turn.running.isCanceled ? undefined : claimed
+      if (settling?.settlesFirst === true) return whenSettled(settling.id, error, callerOf(turn), ask)
       if (isLedgerAway(error)) return whenKnown(payment, error, callerOf(turn), ask)
       throw error
     })

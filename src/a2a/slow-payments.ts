@@ -15,7 +15,11 @@ const SETTLEMENT_LOOK_MS = 2_000
 /** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
-/** `--settle-first`: waits for a slow chain and retries a failed run, up to a maximum. */
+/**
+ * `--settle-first`: waits for a slow chain and retries a failed run, up to a maximum.
+ *
+ * @throws WorkOwed if the payment is settled and no run has a result; PeerError if nothing is charged
+ */
 export async function whenSettled(
   paymentId: Hex,
   first: unknown,
@@ -33,8 +37,15 @@ export async function whenSettled(
     } catch (cause) {
       error = cause
     }
+    // Its settlement was never begun, because the ledger was away then.
+    if (error instanceof PeerError && (await isVoid(paymentId, deps))) throw error
   }
   throw new WorkOwed((await deps.payments.get(paymentId))!)
+}
+
+async function isVoid(paymentId: Hex, { payments }: Pick<PaidRunDeps, 'payments'>): Promise<boolean> {
+  const stored = await payments.get(paymentId).catch(() => undefined)
+  return stored?.state === 'voided'
 }
 
 /** A payment that is settled, and whose agent gave no result in the runs that it gets here. */

@@ -29,6 +29,7 @@ import { onChannelsOnly } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { runOverLimit, runTooLate } from './refused-runs.ts'
 import { abandon, beginRun, leaveRun, moveOn, storeEnd } from './running.ts'
+import { settleFirst } from './settle-first.ts'
 import { orUsed, sayingIfUsed, usedAuthorization } from './used-authorization.ts'
 
 export type PaidTask = {
@@ -46,6 +47,8 @@ export type PaidTask = {
   boundTo?: Uint8Array
   /** Called when the payment is claimed, before the agent runs. */
   onClaimed?(payment: { id: Hex; settlesFirst: boolean }): void
+  /** Called after `onClaimed`, if the turn of the run came so late that the payment settles first after all. */
+  onLate?(): void
   /** Called before the agent runs, if the payment has settled by then. */
   onSettled?(txHash: Hex): void
 }
@@ -101,13 +104,14 @@ export async function runPaid(
 
   let txHash: Hex | undefined
   using left = new Hold(() => txHash && void leaveRun(claim.id, deps))
-  if (settlesFirst) txHash = await settleFirst(claim, unrun, deps)
+  if (settlesFirst) txHash = await settleFirst(claim, unrun, caller, deps)
   await slot.turn(agent.id)
   const isLate = txHash === undefined && (isOver || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now()))
   if (isLate && caller.refusesSettleFirst !== true) {
     // The run waited too long: the payment's window no longer covers it. Settle first (D51).
+    task.onLate?.()
     await deps.deferred.keepTask(claim.id, task.input)
-    txHash = await settleFirst(claim, unrun, deps)
+    txHash = await settleFirst(claim, unrun, caller, deps)
   }
   unrun.keep()
   if (txHash !== undefined) task.onSettled?.(txHash)
@@ -162,26 +166,6 @@ async function checkExposure(agent: ServedAgent, claim: Claim, caller: Caller, d
     throw new PeerError('PAYMENT_INVALID', reason)
   }
   return verdict
-}
-
-/**
- * @param unrun kept once the payment is in the outbox, whose work is never lost
- * @throws PeerError SETTLEMENT_FAILED if the payment is not settled in time
- */
-async function settleFirst(claim: Claim, unrun: Hold, deps: PaidRunDeps): Promise<Hex> {
-  const txHash = await deps.settler.settleFirst(claim)
-  faultPoint('seller:settled-first')
-  if (txHash !== undefined) {
-    unrun.keep()
-    return txHash
-  }
-  // Store this before the buyer learns of it. If the payment settles later, its work is run, and the buyer may send the
-  // same payment again (D39).
-  await deps.deferred.defer(claim.id)
-  unrun.keep()
-  const reason =
-    'this seller settles before the agent runs, and the payment is not settled yet: send the same payment again later'
-  throw new PeerError('SETTLEMENT_FAILED', reason)
 }
 
 /** How a run ended, as the store keeps it. */
