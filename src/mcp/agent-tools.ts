@@ -4,6 +4,7 @@ import { authorizationDigest, paymentIdOf } from '../payments/authorization.ts'
 import type { ReceiptSigner } from '../payments/receipt-signer.ts'
 import { type DoorAnswer, type DoorSales, freeCaller } from '../protocols/doors/door-sales.ts'
 import { readPayment, readPaymentHeader, type SentPayment } from '../protocols/doors/payment-header.ts'
+import { failedText, waitText } from '../protocols/doors/refusal-texts.ts'
 import { responseOf, settledResponse, unsettledResponse } from '../protocols/doors/settle-response.ts'
 import { type AgentText, type DoorTerms, PAYMENT_REQUIRED, type Resource } from '../protocols/doors/terms.ts'
 import { PeerError } from '../protocols/peer-error.ts'
@@ -169,9 +170,12 @@ function errorOf(
   const { kind, reason } = answer
   if (kind === 'used') return ['PAYMENT_USED', reason, {}]
   if (kind === 'pending') return ['SETTLEMENT_UNKNOWN', reason, { settlement: 'unknown' }]
-  if (kind === 'failed') return ['AGENT_FAILED', reason, { settlement: answer.settlement }]
+  if (kind === 'failed') {
+    const { settlement } = answer
+    return ['AGENT_FAILED', failedText(reason, settlement), { settlement }]
+  }
   if (kind === 'gone') return ['RESULT_GONE', reason, { settlement: answer.settlement }]
   if (kind === 'unknown') return ['NOT_FOUND', reason, { settlement: 'none' }]
   const { settlement } = answer
-  return [kind === 'busy' ? 'BUSY' : 'TOO_MANY_REQUESTS', reason, { settlement }]
+  return [kind === 'busy' ? 'BUSY' : 'TOO_MANY_REQUESTS', waitText(reason, settlement), { settlement }]
 }

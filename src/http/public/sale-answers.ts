@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { DoorAnswer, Settlement } from '../../protocols/doors/door-sales.ts'
 import { encodeHeader, type X402Version } from '../../protocols/doors/payment-header.ts'
+import { failedText, waitText } from '../../protocols/doors/refusal-texts.ts'
 import { PAYMENT_REQUIRED, type Terms } from '../../protocols/doors/terms.ts'
 import { PublicError } from './public-error.ts'
 import type { TaskForm } from './task-body.ts'
@@ -57,17 +58,4 @@ export function errorOf(answer: Exclude<DoorRefusal, { kind: 'refused' | 'unsett
     case 'unknown':
       return new PublicError('NOT_FOUND', reason, { settlement: 'none' })
   }
-}
-
-/** A payment that was claimed before may have settled: its buyer must not sign another because it has to wait. */
-function waitText(reason: string, settlement: Settlement): string {
-  if (settlement === 'none') return `${reason}; nothing was charged: the same payment may be sent again`
-  const state = settlement === 'settled' ? 'is settled' : 'may settle yet'
-  return `${reason}; the payment ${state}: send the same request with the same payment again later`
-}
-
-function failedText(reason: string, settlement: Settlement): string {
-  if (settlement === 'none') return `${reason}; nothing is charged: sign a new payment to try again`
-  const state = settlement === 'settled' ? 'is settled' : 'may settle yet'
-  return `${reason}; the payment ${state}: send the same request with the same payment again, and the agent runs again`
 }
