@@ -84,3 +84,20 @@ test('a first voucher above the price is corrected and not charged, also with it
   expect(seller.runs).toHaveLength(0)
   expect(await ask(PRICE)).toMatchObject({ kind: 'sold', settled: { charge: { amount: PRICE, total: PRICE } } })
 })
+
+test('T42 who must wait with a call that was charged is not told that nothing was charged', async () => {
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  chain.set(buyer.id, 100n * PRICE)
+  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
+  onTestFinished(() => seller.stop())
+  const door = new ChannelDoor({ ...seller.deps, channels: seller.deps.channels! })
+  const payload = { type: 'voucher' as const, channelConfig: buyer.config, voucher: buyer.voucher(PRICE) }
+  const boundTo = createHash('sha256').update('first').digest()
+  const ask = () => door.sell({ agentId, input: 'first', network: usdc.network, boundTo, payload })
+  const kinds: string[] = []
+  for (let asked = 0; asked < 200; asked++) kinds.push((await ask()).kind)
+  expect(new Set(kinds)).toEqual(new Set(['sold']))
+  expect(await ask()).toMatchObject({ kind: 'limited', settlement: 'unknown' })
+  expect(seller.runs).toHaveLength(1)
+})

@@ -2,7 +2,7 @@ import type { Charge } from '../../schema/channel.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { ChannelExtra } from './channel-extra.ts'
-import type { DoorAnswer } from './door-sales.ts'
+import type { DoorAnswer, Settlement } from './door-sales.ts'
 
 /** How a request with a voucher ends. */
 export type ChannelAnswer =
@@ -21,9 +21,13 @@ export const MISMATCH = `${ERROR}cumulative_amount_mismatch`
 export const RESEND = 'Sign nothing new: send the same request with the same payment again'
 
 export const refused = (reason: string): ChannelAnswer => ({ kind: 'refused', reason })
-export const busy = (reason: string): ChannelAnswer => ({ kind: 'busy', reason, settlement: 'none' })
+/** `settlement`: unknown where nobody has looked whether an earlier request has charged the call. */
+export const busy = (reason: string, settlement: Settlement = 'none'): ChannelAnswer => ({
+  kind: 'busy',
+  ...{ reason, settlement },
+})
 export const tooMany = (): ChannelAnswer => ({
   kind: 'limited',
   reason: 'too many requests on this channel',
-  settlement: 'none',
+  settlement: 'unknown',
 })

@@ -85,7 +85,7 @@ export class ChannelDoor {
     const known = channels.owned(channelId)?.channel ?? (await channels.onDisk(channelId).catch(() => undefined))
     const isPublic = isShown(known, voucher.maxClaimableAmount)
     const { places, rates } = isPublic ? this.#ofAnybody : this.#ofPayer
-    if (this.#open >= OPEN_MAX) return busy('this seller answers too many paid requests now')
+    if (this.#open >= OPEN_MAX) return busy('this seller answers too many paid requests now', 'unknown')
     const place = places.take(channelId)
     if (!(place instanceof Hold)) return tooMany()
     using _place = place
@@ -175,7 +175,7 @@ export class ChannelDoor {
     const counted = { total: 0n, seq: 0 }
     await channels.know({ peerId: caller.peerId, payment: { config, voucher, counted } }, caller.signal)
     const open = channels.owned(channelId)
-    if (open === undefined) return busy('this channel moves to another process of this seller')
+    if (open === undefined) return busy('this channel moves to another process of this seller', 'unknown')
     const base = baseOf(open, payload, price)
     if (base === undefined) return await this.#mismatch(open, call)
     const payment = { config, voucher, counted: base, asked: price }
@@ -272,7 +272,7 @@ export class ChannelDoor {
   #failure({ id, channelId, payload }: DoorCall, thrown: unknown): ChannelAnswer {
     const error = asKnown(thrown)
     if (!(error instanceof PeerError)) {
-      if (this.#stopping.signal.aborted) return busy('this seller stops')
+      if (this.#stopping.signal.aborted) return busy('this seller stops', 'unknown')
       const isAway = isLedgerAway(error)
       this.#deps.logger[isAway ? 'warn' : 'error'](
         { err: error, payment_id: id },
@@ -281,7 +281,9 @@ export class ChannelDoor {
       return { kind: 'pending', reason: `this seller failed before it knew what became of the call. ${RESEND}` }
     }
     const { code, message, channel: statement } = error
-    if (code === 'OVERLOADED' || statement?.reason === 'elsewhere') return busy(message)
+    // That process may run this very call.
+    if (statement?.reason === 'elsewhere') return busy(message, 'unknown')
+    if (code === 'OVERLOADED') return busy(message)
     if (code === 'EXECUTION_FAILED') return { kind: 'failed', reason: message, settlement: 'none' }
     if (code === 'UNKNOWN_RESOURCE') return { kind: 'gone', reason: message, settlement: 'settled' }
     const open = this.#deps.channels.owned(channelId)

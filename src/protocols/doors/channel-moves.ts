@@ -39,7 +39,7 @@ export async function untilMoved(
     const refusal = unmoved(stored, request, clock.now())
     if (!(await channels.isWithAnother(channelId, { asks: refusal === undefined }))) return undefined
     if (refusal !== undefined) return refusal
-    if (performance.now() >= waitsUntil) return busy('another process of this seller works on this channel')
+    if (performance.now() >= waitsUntil) return busy('another process of this seller works on this channel', 'unknown')
     await pause(doubledMs(looks, LOOKS), signal)
     signal.throwIfAborted()
   }
