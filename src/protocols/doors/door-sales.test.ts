@@ -25,6 +25,20 @@ test('T42 who has read an old payment on the chain takes no place of its payer w
   expect(seller.runs).toHaveLength(2)
 })
 
+test('T42 who sends an old payment with the very request that it paid for takes no place of its payer', async () => {
+  seller = await new TestSeller().start()
+  const sales = new DoorSales(seller.deps)
+  const sell = ({ envelope }: ReturnType<typeof signed>) =>
+    sales.sell({ door: 'http', agentId, input: 'ping', payment: envelope, boundTo: Buffer.from('ping') })
+  const old = signed(seller.clock.now())
+  for (let replay = 0; replay < REPLAYS; replay++) {
+    expect(['result', 'limited']).toContain((await sell(old)).kind)
+  }
+  expect(await sell(old)).toMatchObject({ kind: 'limited', settlement: expect.stringMatching(/settled|unknown/) })
+  expect(await sell(signed(seller.clock.now()))).toMatchObject({ kind: 'result' })
+  expect(seller.runs).toHaveLength(2)
+})
+
 test('T42 a payment that was never made here, and is over, takes no place of its payer', async () => {
   seller = await new TestSeller().start()
   const sales = new DoorSales(seller.deps)
@@ -69,7 +83,8 @@ test('D45 who asks again for work that was paid for, and must wait, is told that
 test('who asks too often for work that was paid for is told that it was paid for', async () => {
   seller = await new TestSeller().start()
   const payers = { enter: (): string | Disposable => new Hold(() => {}) }
-  const sales = new DoorSales(seller.deps, payers as unknown as PayerLimits)
+  const limits = payers as unknown as PayerLimits
+  const sales = new DoorSales(seller.deps, limits, limits)
   const { envelope } = signed(seller.clock.now())
   const request = { door: 'http' as const, agentId, input: 'work', payment: envelope, boundTo: Buffer.from('') }
   expect(await sales.sell(request)).toMatchObject({ kind: 'result' })

@@ -77,15 +77,18 @@ type Open = { boundTo: Uint8Array; answer: Promise<DoorAnswer> }
 export class DoorSales {
   readonly #deps: PaidRunDeps
   readonly #payers: PayerLimits
+  /** Limits of each payment that was claimed before. The chain may show it to anybody, so it takes no place of its payer. */
+  readonly #claimed: PayerLimits
   readonly #open = new Map<Hex, Open>()
   /** Stored results of one payer are read one after another: a request of a few bytes may ask for megabytes (T31). */
   readonly #reads = new Lanes()
   readonly #stopping = new AbortController()
   readonly #random = pooledBytes(randomBytes)
 
-  constructor(deps: PaidRunDeps, payers = new PayerLimits(deps)) {
+  constructor(deps: PaidRunDeps, payers = new PayerLimits(deps), claimed = new PayerLimits(deps)) {
     this.#deps = deps
     this.#payers = payers
+    this.#claimed = claimed
   }
 
   /** Never throws. */
@@ -101,7 +104,7 @@ export class DoorSales {
     const { paymentId: id } = proof.payment
     const open = this.#open.get(id)
     if (open !== undefined) return isSame(open.boundTo, request.boundTo) ? open.answer : used()
-    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now', 'none')
+    if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now', 'unknown')
     const answer = this.#answer(proof.payment, request).finally(() => this.#open.delete(id))
     this.#open.set(id, { boundTo: request.boundTo, answer })
     return answer
@@ -126,8 +129,9 @@ export class DoorSales {
       const stored = await payments.get(id)
       // The chain shows the signatures of old payments to anybody. They have limits of their own, not those of their payer.
       if (stored !== undefined && !isFor(stored, request)) return used()
-      const isOver = stored === undefined && signed.authorization.validBefore * 1000n < clock.now()
-      const place = isOver ? undefined : this.#payers.enter(payer)
+      const isOver = signed.authorization.validBefore * 1000n < clock.now()
+      const own = isOver ? undefined : this.#payers
+      const place = stored === undefined ? own?.enter(payer) : this.#claimed.enter(id)
       if (typeof place === 'string') {
         return { kind: 'limited', reason: place, settlement: settlementOf(stored) }
       }
