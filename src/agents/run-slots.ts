@@ -21,10 +21,14 @@ type RunSlotsOptions = {
 
 /** Of four places, one is not for runs that nobody pays for. */
 const PAID_PART = 4
+/** Of two places, one caller may hold one; of four, one for runs that nobody pays for. */
+const PART_OF_CALLER = 2
+const FREE_PART_OF_CALLER = 4
 
 /**
  * Limits how many agents run at the same time, and how many calls wait (D36). Callers take turns, so one with many
- * waiting calls delays another by one run. No caller may hold more than half of the places to run and to wait. Free runs
+ * waiting calls delays another by one run. No caller may hold more than half of the places to run and to wait, and the
+ * half of that with free runs: all strangers of the public listener are one caller, and some of them pay (T31). Free runs
  * of others leave a quarter of both to runs that are paid: strangers with many names cost nothing (T7).
  */
 export class RunSlots {
@@ -93,7 +97,8 @@ export class RunSlots {
   hasRoom(caller: string | undefined, isFree = false): boolean {
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
     if (isFree && this.#free.inside >= this.#freeMax.inside) return false
-    return this.#inside < this.#insideMax && (own === 0 || (own + 1) * 2 <= this.#insideMax)
+    const part = isFree ? FREE_PART_OF_CALLER : PART_OF_CALLER
+    return this.#inside < this.#insideMax && (own === 0 || (own + 1) * part <= this.#insideMax)
   }
 
   /** True if a run of this agent would wait for its turn now. */

@@ -22,3 +22,18 @@ test('T42 strangers of all doors of the public listener together take half of th
     admit(welcome, { slots })
   }
 })
+
+test('T31 strangers who pay nothing leave half of the places of strangers to those who pay', () => {
+  const slots = new RunSlots({ concurrentMax: 4, waitingMax: 4 })
+  const isFree = true
+  const strangers = [doorCaller('http', '1'), doorCaller('mcp', '2'), a2aCaller(STRANGER.tokenId, 'context')]
+  const places = strangers.slice(0, 2).map((stranger) => admit(stranger, { slots }, { isFree }))
+  for (const stranger of strangers) {
+    expect(() => admit(stranger, { slots }, { isFree })).toThrow(PeerError)
+    expect(hasRoomFor(stranger, { slots })).toBe(true)
+  }
+  for (const stranger of strangers.slice(0, 2)) admit(stranger, { slots })
+  expect(hasRoomFor(strangers[2]!, { slots })).toBe(false)
+  places[0]![Symbol.dispose]()
+  expect(hasRoomFor(strangers[2]!, { slots })).toBe(true)
+})
