@@ -1,5 +1,18 @@
 import type { Task } from '@a2a-js/sdk'
 
+/** Messages of a task that are kept beside the first, which is the task itself. */
+const LATEST_KEPT = 8
+
+/**
+ * A task with the first of its messages and the latest. Its caller may answer it without end and pay nothing, and each answer
+ * copies all messages several times (T31).
+ */
+export function withLatest(task: Task): Task {
+  const [first, ...more] = task.history
+  if (first === undefined || more.length <= LATEST_KEPT) return task
+  return { ...task, history: [first, ...more.slice(-LATEST_KEPT)] }
+}
+
 /** Estimates the memory of a task: its texts. */
 export function sizeOf(task: Task): number {
   const messages = [...task.history, ...(task.status?.message === undefined ? [] : [task.status.message])]

@@ -1,5 +1,6 @@
 import { type Task, TaskState } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
+import { message } from '../../test/support/a2a-client.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
 import type { TaskRecord } from '../store/task-records.ts'
 import { resultArtifact, statusOf } from './task-events.ts'
@@ -124,4 +125,19 @@ test('a receipt comes with the transaction, however late that is', async () => {
   expect(await receipts()).toEqual([])
   settled = true
   expect(await receipts()).toMatchObject([{ transaction: hash }])
+})
+
+test('T31 a task whose caller talks on without end keeps its first message and the latest', async () => {
+  const tasks = new A2aTasks({ records: none })
+  const store = tasks.of('a')
+  for (let said = 1; said <= 100; said++) {
+    const before = (await store.load('t', context)) ?? task('t')
+    await store.save(
+      { ...before, history: [...before.history, message('more', { messageId: `message ${said}` })] },
+      context,
+    )
+  }
+  const texts = (await store.load('t', context))!.history.map(({ messageId }) => messageId)
+  expect(texts.length).toBeLessThan(10)
+  expect([texts[0], texts.at(-1)]).toEqual(['message 1', 'message 100'])
 })

@@ -13,7 +13,7 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { restoreEnded, restoreTask, restoreWaiting, restoreWorking, withReceipt } from './restored-task.ts'
 import { pageOf } from './task-list.ts'
-import { copyOf, sizeOf } from './task-memory.ts'
+import { copyOf, sizeOf, withLatest } from './task-memory.ts'
 
 /** Tasks kept in memory. Beyond it the least recently used is dropped. */
 const TASKS_MAX = 2_000
@@ -247,7 +247,8 @@ export class A2aTasks implements ExecutionEventBusManager {
     const before = this.#entries.get(task.id)
     this.#bytes -= before?.bytes ?? 0
     const owner = before === undefined ? tokenId : before.owner
-    const entry = { agentId, owner, task: copyOf(task), bytes: sizeOf(task) }
+    const kept = withLatest(task)
+    const entry = { agentId, owner, task: copyOf(kept), bytes: sizeOf(kept) }
     this.#bytes += entry.bytes
     this.#entries.delete(task.id)
     this.#entries.set(task.id, entry)

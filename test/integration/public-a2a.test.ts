@@ -198,6 +198,18 @@ test('a message id is that of its secret: another stranger may choose the same',
   expect(other!.id).not.toBe(one!.id)
 })
 
+test('T31 who answers a task again and again, and pays nothing, makes no later answer longer', async () => {
+  const client = await clientOf()
+  const task = await asked(client, 'talked about')
+  const say = () => send('x'.repeat(10_000), { taskId: task.id, metadata: { more: 'y'.repeat(50_000) } })
+  for (let said = 0; said < 30; said++)
+    expect(stateOf(asTask(await client.sendMessage(say(), by())))).toBe('INPUT_REQUIRED')
+  const before = await client.getTask(named(task.id), by())
+  expect(JSON.stringify(before).length).toBeLessThan(1_000_000)
+  const done = asTask(await client.sendMessage(await payment(before), by()))
+  expect([stateOf(done), resultOf(done)]).toEqual(['COMPLETED', 'talked about'])
+})
+
 test('one account has at most 32 tasks at once at this door too', async () => {
   const text = `many ${randomUUID()}`
   const gate = Promise.withResolvers<void>()

@@ -58,17 +58,25 @@ export function createChannelSale({ door, sales, signer, terms, ask }: ChannelSa
     return answer.kind
   }
 
-  /** A request without a task: clients of channels ask by GET for the terms, and for refunds. */
-  async function answerGet(asked: Asked, body: object, reply: FastifyReply): Promise<void> {
+  /**
+   * A request without a task: clients of channels ask by GET for the terms, and for refunds.
+   *
+   * @returns the kind of the answer to a refund, for the limits. @throws PublicError
+   */
+  async function answerGet(
+    asked: Asked,
+    body: object,
+    reply: FastifyReply,
+  ): Promise<ChannelAnswer['kind'] | undefined> {
     const { offer, sent, resource } = asked
     if (sent?.kind === 'channel' && sent.payload.type === 'refund' && door !== undefined) {
-      await sell(asked, { bytes: Buffer.alloc(0), form: 'json' }, reply)
-      return
+      return await sell(asked, { bytes: Buffer.alloc(0), form: 'json' }, reply)
     }
     if (offer === undefined) throw notSold()
     const kept = offer.agent.amount === 0n ? undefined : terms.of(offer.agent, offer.text, resource)
     if (kept?.takesChannels === true) reply.code(402).header('payment-required', kept.header)
     reply.type('application/json').send(JSON.stringify(body))
+    return undefined
   }
 
   return { isOpen: door !== undefined, sell, answerGet }

@@ -106,11 +106,15 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   app.get('/x402/:id', async (request, reply) => {
     if (isBrowser(request)) return reply.headers(pageHeaders).send(publicPage)
     const asked = agentSale.find(idIn(request), request.headers)
-    using _work = atWork(held.get(request.raw)!)
-    await agentSale.answerGet(asked, describe(asked), reply)
+    const own = held.get(request.raw)!
+    using _work = atWork(own)
+    blame(own, await agentSale.answerGet(asked, describe(asked), reply))
     return reply
   })
 
+  const blame = ({ site }: Held, kind: string | undefined) => {
+    if (kind === 'refused') limits.blame(site)
+  }
   const sellAt = (url: string, { isStreamed }: { isStreamed: boolean }) => ({
     method: 'POST' as const,
     url,
@@ -120,21 +124,20 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       checkLength(request)
       if (agentSale.answerEarly(own.asked, reply)) return reply
       own.form = taskForm(request.headers['content-type'], request.headers['content-encoding'])
-      take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
+      take(own, limits.hold(own.site, bodyBytesOf(request)))
     },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const own = held.get(request.raw)!
       using _work = atWork(own)
       const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-      const kind = await agentSale.sell(own.asked!, { bytes, form: own.form! }, reply)
-      if (kind === 'refused') limits.blame(own.site)
+      blame(own, await agentSale.sell(own.asked!, { bytes, form: own.form! }, reply))
       return reply
     },
   })
   const takeBody = (request: FastifyRequest) => {
     const own = held.get(request.raw)!
     checkLength(request)
-    if (request.method === 'POST') take(own, limits.hold(own.site, lengthOf(request) ?? BODY_BYTES_MAX))
+    take(own, limits.hold(own.site, bodyBytesOf(request)))
   }
   for (const mount of deps.mounts ?? []) {
     app.register(publicMount(mount, { logger, enter: takeBody, atWork: (request) => atWork(held.get(request.raw)!) }))
@@ -249,6 +252,11 @@ function idIn({ params }: FastifyRequest): string {
 function lengthOf({ headers }: FastifyRequest): number | undefined {
   const length = headers['content-length']
   return length === undefined ? undefined : Number(length)
+}
+
+/** The most that the body of a request has. It may come with any method. */
+function bodyBytesOf(request: FastifyRequest): number {
+  return request.headers['transfer-encoding'] === undefined ? (lengthOf(request) ?? 0) : BODY_BYTES_MAX
 }
 
 /** @throws PublicError BODY_TOO_LARGE before anything is read */

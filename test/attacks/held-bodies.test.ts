@@ -1,0 +1,83 @@
+/** T7 T36: what strangers may make the public listener hold and do, by each method. */
+import { connect, type Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
+import { afterEach, expect, test } from 'vitest'
+import type { AgentSale } from '../../src/http/public/agent-sale.ts'
+import { createSiteReader } from '../../src/http/public/client-site.ts'
+import { PublicLimits, publicLimits } from '../../src/http/public/public-limits.ts'
+import { createPublicListener, type PublicListener } from '../../src/http/public/public-listener.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { readBytes } from '../../src/lib/json-body.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { Meters } from '../../src/lib/meters.ts'
+import { BODY_BYTES_MAX } from '../../src/schema/limits.ts'
+import { send } from '../support/public-seller.ts'
+
+/** Where another protocol reads bodies on its own. */
+const MOUNT = '/other'
+let listener: PublicListener
+const sockets: Socket[] = []
+
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+  await listener.stop()
+})
+
+async function start(limits: Partial<typeof publicLimits>, agentSale = {} as AgentSale): Promise<void> {
+  listener = createPublicListener(
+    { host: '127.0.0.1', port: 0, url: undefined, drainMs: 0 },
+    {
+      ...{ logger: silentLogger, meters: new Meters(), agentSale, index: () => ({}), openApi: () => ({}) },
+      doorSales: { idle: async () => {}, abort: () => {} },
+      mounts: [
+        {
+          path: MOUNT,
+          async handle({ request, response }) {
+            response.end(String((await readBytes(request, BODY_BYTES_MAX)).length))
+          },
+          stop: async () => {},
+        },
+      ],
+      limits: new PublicLimits({ ...publicLimits, ...limits }, { clock: systemClock }),
+      sites: createSiteReader([]),
+    },
+  )
+  await listener.start()
+}
+
+/** Announces a body that does not come. @returns the first line of an answer that comes before it */
+function announce(method: string, length: string): Promise<string> {
+  const { hostname, port } = new URL(listener.url)
+  const head = `${method} ${MOUNT}/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port) }, () => socket.write(head))
+    socket.on('error', () => {}).once('data', (bytes) => resolve(String(bytes).split('\r\n', 1)[0]!))
+    sockets.push(socket)
+  })
+}
+
+test.each(['POST', 'GET', 'DELETE'])('a body that comes by %s takes its room before it is read', async (method) => {
+  await start({ bytesPerSite: 2 * BODY_BYTES_MAX })
+  const bodies = Array.from({ length: 3 }, () => announce(method, `Content-Length: ${BODY_BYTES_MAX}`))
+  expect(await Promise.race(bodies)).toBe('HTTP/1.1 429 Too Many Requests')
+  expect(await announce(method, 'Transfer-Encoding: chunked')).toBe('HTTP/1.1 429 Too Many Requests')
+  // A request without a body takes none.
+  expect((await send(`${listener.url}${MOUNT}/x`, { method })).text).toBe('0')
+})
+
+test('made-up refunds of payment channels, which clients ask for by GET, slow their address down', async () => {
+  const agentSale = {
+    find: () => ({ agentId: 'a', resource: { url: '' } }),
+    async answerGet(_asked: unknown, _body: object, reply: FastifyReply) {
+      reply.code(402).send('{}')
+      return 'refused'
+    },
+  } as unknown as AgentSale
+  await start({ payments: { burst: 22, perSecond: 0 } }, agentSale)
+  const statuses: number[] = []
+  for (let asked = 0; asked < 3; asked++) {
+    const headers = { 'payment-signature': 'e30=' }
+    statuses.push((await send(`${listener.url}/x402/${'a'.repeat(32)}`, { method: 'GET', headers })).status)
+  }
+  expect(statuses).toEqual([402, 402, 429])
+})
