@@ -53,7 +53,7 @@ export async function loadConfig(
   return { config, secrets, hidden: Object.values(keys).filter((key) => key !== undefined) }
 }
 
-/** The path of the data directory. Reads no files. @internal Exported for its test. */
+/** The path of the data directory. Reads no files. */
 export function resolveDataDir(flags: Pick<Settings, 'dataDir'>, env: Pick<Env, 'NODE_DATA_DIR'>): string {
   const given = flags.dataDir ?? env.NODE_DATA_DIR
   if (given === undefined) return join(homeDirectory(), '.stoa')

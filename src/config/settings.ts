@@ -32,6 +32,9 @@ import {
   WithdrawDelayText,
 } from './values.ts'
 
+/** The longest that calls may go on when the node stops, in seconds. */
+export const DRAIN_SECONDS_MAX = 3_600
+
 /** How a setting is given: its key in config.yaml, its values, its variable, and what changes it in a running node. */
 type SettingRow = {
   key: string
@@ -113,7 +116,7 @@ const settingRows = {
   channelMinDepositAtomic: { key: 'seller.channel_min_deposit', schema: UsdcText },
   block: { key: 'seller.block', schema: PartyList },
   keepListed: { key: 'seller.keep_listed', schema: SwitchText, flag: '--keep-listed' },
-  drainSeconds: { key: 'seller.drain_seconds', schema: countText(3_600) },
+  drainSeconds: { key: 'seller.drain_seconds', schema: countText(DRAIN_SECONDS_MAX) },
   concurrentRunsMax: { key: 'seller.concurrent_runs', schema: countText(1024) },
   peerRequestsPerSecond: {
     key: 'seller.peer_requests_per_second',

@@ -24,6 +24,16 @@ test('the log of a node is stored, bounded, and readable only by its owner', asy
   expect(stdout).toContain('line 99')
 })
 
+test('a mistake in config.yaml hides neither the log nor the node that is to be stopped', async () => {
+  await writeFile(path(), line('warn', 'it began'))
+  await writeFile(join(dataDir(), 'config.yaml'), 'seller: {settle_frist: true}\n')
+  const logs = await cli(['logs'], { dataDir: dataDir() })
+  expect(logs).toMatchObject({ code: 0, stdout: expect.stringContaining('it began') })
+  expect(logs.stderr).toContain('settle_frist')
+  const stop = await cli(['stop'], { dataDir: dataDir() })
+  expect(stop).toMatchObject({ code: 6, stderr: expect.stringContaining(`no Stoa node is running on ${dataDir()}`) })
+})
+
 test('an aborted call is logged with its reason, without the constants of its class', () => {
   let line = ''
   const output = {

@@ -1,6 +1,7 @@
 import { countText, LogLevelText } from '../../config/values.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import { command, flag, option } from '../command.ts'
+import { dataDirOf } from '../data-dir-of.ts'
 import { exitCodes } from '../exit-code.ts'
 import { isAtLeast, readableLine } from '../log.ts'
 import { followLog, readLogTail } from '../log-file.ts'
@@ -20,8 +21,8 @@ export const logs = command({
     level: option('--level <level>', 'only lines of this level or higher: debug, info, warn or error', LogLevelText),
   },
   async run(context, { lines = LINES, follow, level = 'debug', ...flags }) {
-    const { config } = await context.loadConfig(flags)
-    const path = dataFile(config.dataDir, 'log')
+    const { dataDir } = await dataDirOf(context, flags)
+    const path = dataFile(dataDir, 'log')
     const { signal, stdout } = context.io
     const show = (line: string) => {
       if (!isAtLeast(line, level)) return

@@ -1,9 +1,11 @@
 import { access } from 'node:fs/promises'
+import { DRAIN_SECONDS_MAX } from '../../config/settings.ts'
 import { poll } from '../../lib/wait.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import { isAlive, lockHolder } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
 import { command } from '../command.ts'
+import { dataDirOf } from '../data-dir-of.ts'
 import { CliError } from '../exit-code.ts'
 
 /** A worker has no API and no wallet: it is stopped where it was started. */
@@ -29,13 +31,13 @@ export const stop = command({
     'Does the same as Ctrl-C in the terminal of the node. The agents leave the market. Running tasks have 2 seconds to finish (seller.drain_seconds). The node then cancels them, and their buyers are not charged. A task that was paid before it ran starts again after the next start. The node exits 3 seconds later at the latest. The next start continues its open orders and payments.',
   examples: ['stoa stop', 'stoa stop --data-dir ./seller'],
   async run(context, flags) {
-    const { config } = await context.loadConfig(flags)
-    const file = await readNodeFile(config.dataDir)
-    const holder = lockHolder(config.dataDir)
+    const { dataDir, config } = await dataDirOf(context, flags)
+    const file = await readNodeFile(dataDir)
+    const holder = lockHolder(dataDir)
     // A node file outlives a killed node. Its pid may then belong to another program.
     if (file === undefined || holder !== file.pid || !isAlive(file.pid)) {
-      const nobody = `no Stoa node is running on ${config.dataDir}`
-      throw new CliError('NODE_UNREACHABLE', `${nobody}${await workerText(config.dataDir, holder)}`)
+      const nobody = `no Stoa node is running on ${dataDir}`
+      throw new CliError('NODE_UNREACHABLE', `${nobody}${await workerText(dataDir, holder)}`)
     }
     const { pid } = file
     try {
@@ -47,8 +49,8 @@ export const stop = command({
         })
       }
     }
-    const limitMs = STOP_MS_MAX + config.seller.drainSeconds * 1000
-    const hasEnded = () => (isAlive(pid) && lockHolder(config.dataDir) === pid ? undefined : true)
+    const limitMs = STOP_MS_MAX + (config?.seller.drainSeconds ?? DRAIN_SECONDS_MAX) * 1000
+    const hasEnded = () => (isAlive(pid) && lockHolder(dataDir) === pid ? undefined : true)
     if ((await poll(hasEnded, { limitMs, signal: context.io.signal })) === undefined) {
       throw new CliError('DEADLINE', `the node (pid ${pid}) did not exit within ${limitMs / 1000} s: see stoa logs`)
     }
