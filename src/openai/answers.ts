@@ -10,7 +10,7 @@ import { type DoorRequest, refuseNoJson } from './request.ts'
 import type { Served } from './serve.ts'
 import { StopTexts } from './stop-texts.ts'
 
-/** Bytes of a token of text, as a rule of thumb: agents do not say how many tokens they used. */
+/** Bytes of a token of text, as a rule of thumb: an agent that is not paid by tokens does not count them. */
 const BYTES_PER_TOKEN = 4
 
 /** A request with the form of its answer. */
@@ -116,6 +116,6 @@ function liveHeaders({ agentId, attempts, orderId }: LiveCall): Record<string, s
 
 function usageOf({ task }: DoorRequest, text: string, { result: { payment } }: Served): Usage {
   const tokens = (of: string) => Math.ceil(Buffer.byteLength(of) / BYTES_PER_TOKEN)
-  const isCut = payment?.cut === true
-  return { prompt: tokens(task), completion: tokens(text), cost: Number(payment?.amount ?? '0'), isCut }
+  const { input_tokens: prompt = tokens(task), output_tokens: completion = tokens(text) } = payment?.units ?? {}
+  return { prompt, completion, cost: Number(payment?.amount ?? '0'), isCut: payment?.cut === true }
 }

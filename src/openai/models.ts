@@ -68,7 +68,7 @@ function modelOf({ id, name, description, price, local, seller_id, updated_at }:
   const request = local ? '0' : formatPrice(price)
   return {
     ...{ id, object: 'model', created, owned_by: seller_id, name, description },
-    // In USD, as decimal text. The price is per call.
+    // In USD, as decimal text: the most that a call costs. A metered agent charges less by its use, on a channel only.
     pricing: { prompt: '0', completion: '0', request },
     architecture: { modality: 'text->text', input_modalities: ['text'], output_modalities: ['text'] },
     updated: isoTime(Date.parse(updated_at)),
