@@ -79,7 +79,12 @@ export const SignedX402Receipt = z
   .meta({ id: 'SignedX402Receipt', description: "A receipt of x402's offer-receipt extension." })
 export type SignedX402Receipt = z.infer<typeof SignedX402Receipt>
 
-/** The resource of a receipt: an agent, and the protocol that it is paid through. */
+/**
+ * The resource of a receipt: an agent, and the protocol of its seller.
+ *
+ * @param agentId of a purchase over HTTP, its URL without the query: the last part of the path is the id that the seller signs
+ */
 export function receiptResource(agentId: string): string {
-  return `x402+libp2p:${agentId}`
+  const id = /^https?:\/\//.test(agentId) ? agentId.slice(agentId.lastIndexOf('/') + 1) : agentId
+  return `x402+libp2p:${id}`
 }

@@ -1,6 +1,7 @@
 /** T41 D54: buying from x402 sellers over HTTP, those of others and Stoa's own, with money on a real chain. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { proveReceipt } from '../../src/payments/receipt-proof.ts'
 import { call } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
@@ -82,7 +83,12 @@ test('buys an agent of a Stoa seller, with its receipts', async () => {
   const after = await money()
   expect([before[0]! - after[0]!, after[1]! - before[1]!]).toEqual([30_000n, 30_000n])
   const { items } = await buyer.node.receipts.list({ limit: 10 })
-  expect(items.find(({ agent_id }) => agent_id === url)).toMatchObject({ status: 'valid' })
+  const kept = items.find(({ agent_id }) => agent_id === url)!
+  expect(kept).toMatchObject({ status: 'valid' })
+  // What the node gives out again is what the seller signed.
+  const [task, answer] = ['hello', 'hello!'].map((text) => Buffer.from(text))
+  const proof = proveReceipt({ ...kept, receipt: kept.receipt!, task, result: answer })
+  expect(proof).toMatchObject({ ok: true, failed: [], signer: devnet.wallets.seller.address })
 })
 
 test('the receipt of a Stoa seller is about the task in a body that the buyer wrote', async () => {

@@ -93,9 +93,9 @@ function receiptsOf(
   const web = canonical.ok ? { receipt: canonical.receipt } : {}
   const sent = receiptIn(extensions['stoa-receipt'])
   if (sent === undefined) return { web, paid: { receiptNote: '' } }
-  const agentId = new URL(url).pathname.split('/').at(-1)!
+  const { origin, pathname } = new URL(url)
   const inside = textIn(output, 'result')
-  const wanted = { ...bought, agentId, paymentId, task: taskOf(order) }
+  const wanted = { ...bought, agentId: origin + pathname, paymentId, task: taskOf(order) }
   for (const text of inside === undefined ? [output] : [inside, output]) {
     const received = checkReceipt(sent, { ...wanted, result: text === output ? (outputBytes ?? text) : text })
     if (received.status !== 'valid') continue
