@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import {
+  agentPrice,
   ago,
   amount,
   duration,
@@ -9,6 +10,7 @@ import {
   moneyColumn,
   plain,
   price,
+  ratesText,
   short,
   signed,
   span,
@@ -83,4 +85,13 @@ test('times are shown in the two largest units', () => {
 
 test('a shortened id keeps its start and end', () => {
   expect([short('abcdefghijklmnop', 4), short('abcdefghi', 4)]).toEqual(['abcd…mnop', 'abcdefghi'])
+})
+
+test('the price of a metered agent is the most that a call costs, and its prices by use are told', () => {
+  expect(agentPrice({ price: 0.02 })).toBe('0.02 USDC')
+  expect(agentPrice({ price: 0 })).toBe('free')
+  const pricing = { max: 0.02, per_1k_output_tokens: 0.002, per_1k_input_tokens: 0.0005 }
+  expect(agentPrice({ price: 0.02, pricing })).toBe('up to 0.02 USDC')
+  expect(ratesText(pricing)).toBe('0.0005 USDC for 1000 tokens read + 0.002 USDC for 1000 tokens written')
+  expect(ratesText({ per_call: '0.01', per_second: 0.000001 })).toBe('0.01 USDC a call + 0.000001 USDC a second')
 })

@@ -58,6 +58,28 @@ export function price(value: number | string): string {
   return Number(value) === 0 ? 'free' : amount(value)
 }
 
+type Priced = { price: number | string; pricing?: object | undefined }
+
+/** The price of an agent. A metered agent costs that much at most. */
+export function agentPrice({ price: most, pricing }: Priced): string {
+  return pricing === undefined ? price(most) : `up to ${amount(most)}`
+}
+
+/** What a metered agent charges for, in the order in which it is shown. */
+const rates = [
+  ['per_call', 'a call'],
+  ['per_1k_input_tokens', 'for 1000 tokens read'],
+  ['per_1k_output_tokens', 'for 1000 tokens written'],
+  ['per_second', 'a second'],
+] as const
+
+/** Prices by use: `0.0005 USDC for 1000 tokens read + 0.002 USDC for 1000 tokens written`. */
+export function ratesText(pricing: { [name in (typeof rates)[number][0]]?: number | string | undefined }): string {
+  return rates
+    .flatMap(([name, of]) => (pricing[name] === undefined ? [] : [`${amount(pricing[name])} ${of}`]))
+    .join(' + ')
+}
+
 /** ETH has 18 decimals. We show six and truncate the rest. */
 export function ether(decimal: string): string {
   const [whole = '0', fraction = ''] = decimal.split('.')

@@ -147,6 +147,23 @@ test('saving an agent that is sold on channels only leaves it so', async () => {
   await close()
 })
 
+test('a buyer sees what a metered agent charges for, and that the price is the most', async () => {
+  const pricing = { per_1k_output_tokens: 2_000n, max: 20_000n }
+  const agent = { name: 'By use', description: 'Says it again.', pricing, run: async (task: string) => task }
+  const { run, ...definition } = agent
+  const { id } = await seller.node.registerAgent(definition, { persist: false, run })
+  await until(() => ask(buyer.url, `/agents/${id}`).catch(() => undefined))
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, '/market')
+  await page.getByRole('link', { name: 'By use, up to 0.02 USDC' }).waitFor()
+  await open(page, buyer, `/market/${id}`)
+  await page.getByText('0.002 USDC for 1000 tokens written').waitFor()
+  await page.getByText('needed: it is sold on them only').waitFor()
+  await page.getByRole('button', { name: 'Buy for up to 0.02 USDC' }).waitFor()
+  expect(await faultsOf(page)).toEqual([])
+  await close()
+})
+
 test('who buys may say how the call is paid, and the order says so', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, `/market/${agentId}`)

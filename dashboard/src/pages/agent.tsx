@@ -1,7 +1,7 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Listing } from '../api/types.ts'
-import { amount, count, duration, money, networkName, percent } from '../format.ts'
+import { amount, count, duration, money, networkName, percent, ratesText } from '../format.ts'
 import { Ago, Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BuyForm } from '../parts/buy-form.tsx'
 import { OpenChannel } from '../parts/channel-actions.tsx'
@@ -59,11 +59,14 @@ export function Agent({ id }: { id: string }) {
 }
 
 /** This node's own experience with the agent, and feedback of others on the chain. */
-function Record({ agent: { price, stats, reputation } }: { agent: Listing }) {
+function Record({ agent: { price, pricing, stats, reputation } }: { agent: Listing }) {
   const calls = stats?.calls ?? 0
   return (
     <dl className="figures">
-      <Figure label="Price of a call" {...(price === 0 ? { value: 'free' } : { value: money(price), unit: 'USDC' })} />
+      <Figure
+        label={pricing === undefined ? 'Price of a call' : 'A call, at most'}
+        {...(price === 0 ? { value: 'free' } : { value: money(price), unit: 'USDC' })}
+      />
       <Figure label="Your calls" value={count(calls)} {...(calls === 0 && { note: 'not tried yet' })} />
       <Figure label="Success" value={calls === 0 ? '–' : percent(stats?.success_rate)} />
       <Figure
@@ -112,11 +115,17 @@ function Seller({ agent }: { agent: Listing }) {
           ['Network', networkName(agent.network)],
           agent.token_id !== undefined && ['On-chain identity', agent.token_id],
           ['Paid to', <Id key="to" value={agent.pay_to} what="address" />],
-          agent.channel !== undefined && ['Payment channels', 'taken: many calls by one deposit'],
+          agent.pricing !== undefined && ['Prices by use', ratesText(agent.pricing)],
+          agent.channel !== undefined && ['Payment channels', channelsText(agent)],
           ['Agent id', <Id key="id" value={agent.id} />],
         ]}
       />
       <OpenChannel agent={agent} />
     </Section>
   )
+}
+
+function channelsText({ schemes }: Listing): string {
+  const isNeeded = schemes !== undefined && !schemes.includes('exact')
+  return isNeeded ? 'needed: it is sold on them only' : 'taken: many calls by one deposit'
 }

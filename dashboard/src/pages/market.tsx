@@ -2,7 +2,7 @@ import { useState } from 'react'
 import { isMissing, type Query } from '../api/client.ts'
 import { usePages } from '../api/pages.ts'
 import type { Listing } from '../api/types.ts'
-import { count, duration, isAmount, money, networkName, percent, price, short } from '../format.ts'
+import { agentPrice, count, duration, isAmount, money, networkName, percent, short } from '../format.ts'
 import { PageHead } from '../parts/bits.tsx'
 import { BuyDialog } from '../parts/buy-dialog.tsx'
 import { Catalogs } from '../parts/catalog-entries.tsx'
@@ -132,7 +132,7 @@ function Heads() {
 function Row({ listing, onBuy }: { listing: Listing; onBuy(): void }) {
   const { stats, reputation } = listing
   const isCalled = stats !== undefined && stats.calls > 0
-  const cost = price(listing.price)
+  const cost = agentPrice(listing)
   return (
     <div className="row market-row">
       <span className="agent">
@@ -158,6 +158,7 @@ function Row({ listing, onBuy }: { listing: Listing; onBuy(): void }) {
         {!listing.local && <span className="row-meta">{presence(listing)}</span>}
       </span>
       <span className="price">
+        {listing.pricing !== undefined && <span className="muted">up to </span>}
         {listing.price === 0 ? 'free' : money(listing.price)}
         {listing.price > 0 && <span className="price-unit"> USDC</span>}
       </span>

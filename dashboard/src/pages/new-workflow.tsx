@@ -1,7 +1,7 @@
 import { type FormEvent, useMemo, useState } from 'react'
 import { call } from '../api/client.ts'
 import type { NewWorkflow as Definition, Listing, WorkflowQuote, WorkflowRecord } from '../api/types.ts'
-import { amount, isAmount, price } from '../format.ts'
+import { agentPrice, amount, isAmount, price } from '../format.ts'
 import { AgentPicker } from '../parts/agent-picker.tsx'
 import { PageHead, Section } from '../parts/bits.tsx'
 import { Field, NO_AMOUNT } from '../parts/field.tsx'
@@ -91,7 +91,7 @@ export function NewWorkflow() {
         id,
         depends_on: dependsOn,
         title: id,
-        text: agent.local ? 'yours, free' : price(agent.price),
+        text: agent.local ? 'yours, free' : agentPrice(agent),
         state: 'pending',
       })),
     [steps],
@@ -201,7 +201,7 @@ function StepForm({ step, before, onChange, onRemove }: StepFormProps) {
       <div className="step-head">
         <h3>{step.id}</h3>
         <span>{step.agent.name}</span>
-        <span className="muted">{step.agent.local ? 'yours, free' : price(step.agent.price)}</span>
+        <span className="muted">{step.agent.local ? 'yours, free' : agentPrice(step.agent)}</span>
         <button type="button" className="quiet" onClick={onRemove} aria-label={`Remove step ${step.id}`}>
           Remove
         </button>

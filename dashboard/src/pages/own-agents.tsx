@@ -86,7 +86,10 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                   <td>
                     <Badge state={state}>{text}</Badge>
                   </td>
-                  <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
+                  <td className="number extra">
+                    {agent.pricing !== undefined && 'up to '}
+                    {Number(agent.price) === 0 ? 'free' : price(agent.price)}
+                  </td>
                   <SumCells of={stats && (seen.get(agent.id) ?? uncalledAgent(agent))} extra="extra" earned={earned} />
                 </tr>
                 {told !== undefined && (

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react'
 import { page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Listing } from '../api/types.ts'
-import { price } from '../format.ts'
+import { agentPrice } from '../format.ts'
 import { Problem } from './states.tsx'
 
 const FOUND_MAX = 6
@@ -38,7 +38,7 @@ export function AgentPicker({ label, onPick }: { label: string; onPick(agent: Li
           <li key={agent.id}>
             <button type="button" onClick={() => onPick(agent)}>
               <span className="row-title">Add {agent.name}</span>
-              <span className="muted">{agent.local ? 'yours' : price(agent.price)}</span>
+              <span className="muted">{agent.local ? 'yours' : agentPrice(agent)}</span>
             </button>
           </li>
         ))}

@@ -2,7 +2,7 @@ import { type FormEvent, useState } from 'react'
 import { call, isMissing } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Budget, Listing, OrderRecord } from '../api/types.ts'
-import { amount, networkName, plain, price } from '../format.ts'
+import { agentPrice, amount, networkName, plain, price } from '../format.ts'
 import { Link, navigate } from '../router.tsx'
 import { Problem } from './states.tsx'
 
@@ -53,7 +53,7 @@ export function BuyForm({ agent }: { agent: Listing }) {
       </dl>
       {isPaid && budget.data !== undefined && <Warning budget={budget.data} cost={agent.price} />}
       <button type="submit" className="primary" disabled={busy || task === ''}>
-        {busy ? 'Ordering…' : isPaid ? `Buy for ${amount(agent.price)}` : 'Run'}
+        {busy ? 'Ordering…' : isPaid ? `Buy for ${agentPrice(agent)}` : 'Run'}
       </button>
       {isPaid && (
         <p className="hint">

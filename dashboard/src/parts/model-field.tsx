@@ -30,7 +30,7 @@ export function ModelField({ kind, model }: { kind: Kind; model: string | undefi
   const models = known?.servers.flatMap((server) => server.models) ?? []
   return (
     <>
-      <Field key="model" label="Runs on" hint={hintOf(known)}>
+      <Field key="model" label="Runs on" hint={hintOf(known, model)}>
         <input
           name="model"
           list="models"
@@ -55,9 +55,10 @@ export function ModelField({ kind, model }: { kind: Kind; model: string | undefi
   )
 }
 
-function hintOf(known: AvailableModels | undefined): string {
+/** An agent that has a model may have a server of its own, which is not among the known ones. */
+function hintOf(known: AvailableModels | undefined, model: string | undefined): string {
   const answering = known?.servers.filter(({ models }) => models.length > 0) ?? []
-  if (known === undefined || (answering.length === 0 && known.default !== undefined)) {
+  if (known === undefined || (answering.length === 0 && (known.default ?? model) !== undefined)) {
     return 'provider/model, such as anthropic/claude-sonnet-4-5'
   }
   if (answering.length === 0) {
