@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { listedAgent } from '../../test/support/listings.ts'
 import { requirements } from '../../test/support/payments.ts'
 import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
 import { signedPayment } from '../ledger/payment-view.ts'
 import { MarketError } from '../listings/market-error.ts'
+import { permittedPrice } from './guard.ts'
 
 /** How long a payment is valid that was signed for a seller that asks for `asked` seconds. */
 async function windowOf(asked: number, { listed, most }: { listed?: number; most?: number } = {}): Promise<number> {
@@ -31,6 +33,13 @@ describe('D51: the window that a buyer signs', () => {
   ])('%s', async (_what, asked, options, expected) => {
     expect(await windowOf(asked, options)).toBe(expected)
   })
+})
+
+test('the refusal of a metered agent does not say that each call costs its highest price', () => {
+  const sold = { ...listedAgent('Writer', 20_000n), buyable: true }
+  const refused = (more: object) => () => permittedPrice({ ...sold, ...more }, 10_000n, 1_000_000n)
+  expect(refused({})).toThrow('Writer costs 0.02 USDC, this call allows 0.01: nothing was signed')
+  expect(refused({ pricing: { per_second: 5n, max: 20_000n } })).toThrow('Writer costs up to 0.02 USDC, this call')
 })
 
 test('T33: a node that has stopped trading signs nothing, and asks no seller', async () => {

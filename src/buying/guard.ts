@@ -30,7 +30,7 @@ import { takeNonce } from './signed-nonces.ts'
 import type { WalletFunds } from './wallet-checks.ts'
 
 /** What is offered for sale: a listing, or what a seller over HTTP asks now. */
-export type Offered = Pick<Listing, 'id' | 'name' | 'seller_id' | 'price' | 'local' | 'network' | 'buyable'>
+export type Offered = Pick<Listing, 'id' | 'name' | 'seller_id' | 'price' | 'pricing' | 'local' | 'network' | 'buyable'>
 
 /** Why this node cannot buy an agent: it is sold on another network (D37). Own agents run here, unpaid. */
 export function foreignNetwork({ name, network, local, buyable }: Offered): string | undefined {
@@ -63,7 +63,7 @@ export function permittedPrice(listing: Offered, wanted: bigint | undefined, nod
   const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
   if (listing.local || listing.price <= price) return price
   const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
-  const costs = `${listing.name} costs ${usdc(listing.price)}`
+  const costs = `${listing.name} costs ${listing.pricing === undefined ? '' : 'up to '}${usdc(listing.price)}`
   throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatPrice(price)}: nothing was signed`)
 }
 
