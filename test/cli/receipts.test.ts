@@ -103,6 +103,11 @@ test.each([
   expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(reason)])
 })
 
+test('receipts verify of a payment id that is too short says how long it must be', async () => {
+  const run = await verify('0xf8a1')
+  expect([run.code, run.stderr]).toEqual([2, expect.stringContaining('the first six or more digits are enough')])
+})
+
 test('receipts verify accepts a payment id, and reads the database if no node runs', async () => {
   const database = openDatabase({ path: dataFile(dataDir(), 'database') })
   const clock = new HandClock()

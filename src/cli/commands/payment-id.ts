@@ -14,12 +14,15 @@ type Recent = () => Promise<{ items: readonly { payment_id: string }[] }>
  */
 export async function fullPaymentId(given: string, recent: Recent): Promise<string> {
   if (FULL.test(given)) return given
-  if (!isPaymentId(given))
-    throw new UsageError('a payment id is 0x and 64 hex digits; the first six or more digits are enough')
+  if (!isPaymentId(given)) throw notPaymentId()
   const beginning = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
   const { items } = await recent()
   const ids = items.map(({ payment_id }) => payment_id).filter((id) => id.startsWith(beginning))
   return theOne(beginning, ids, 'payment')
+}
+
+export function notPaymentId(): UsageError {
+  return new UsageError('a payment id is 0x and 64 hex digits; the first six or more digits are enough')
 }
 
 export function isPaymentId(given: string): boolean {

@@ -23,7 +23,7 @@ import { findRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { age, oneOf, pageOptions, printList, tellMore } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
-import { fullPaymentId, isPaymentId } from './payment-id.ts'
+import { fullPaymentId, isPaymentId, notPaymentId } from './payment-id.ts'
 
 const LINE_LENGTH = 400
 const AccountText = z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'expected an account: 0x and 40 hex digits')
@@ -115,6 +115,7 @@ export const receiptsVerify = command({
   },
   async run(context, { task, result, signer, ...flags }, given) {
     const isId = isPaymentId(given)
+    if (!isId && given.startsWith('0x') && !existsSync(given)) throw notPaymentId()
     const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
     if (receipts.length > 1 && (task ?? result) !== undefined) {
       const fix = 'give the payment id of the receipt, or a file with this receipt alone'
