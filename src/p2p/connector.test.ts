@@ -182,6 +182,17 @@ test('a dial fails at once if there is nobody to ask', async () => {
   expect(findPeer).not.toHaveBeenCalled()
 })
 
+test('a seller with addresses that may not be dialed: the error says which setting allows it', async () => {
+  const here = '/ip4/192.168.0.7/tcp/4001'
+  const forbidden = [here, remembered].map((address) => `${address}/p2p/${seller}`)
+  const { connector: reach, dialed } = connector({}, { speakingDht: 0, forbidden })
+  await expect(reach.openStream({ peerId: seller, addrs: [here] }, PROTOCOL, never)).rejects.toMatchObject({
+    code: 'PEER_UNREACHABLE',
+    message: expect.stringContaining('NODE_DIAL_PRIVATE=true'),
+  })
+  expect(dialed).toEqual([])
+})
+
 test('a peer that connects while it is dialed is reached over that connection', async () => {
   const existing: Connection[] = []
   const back = connectionWith(seller)

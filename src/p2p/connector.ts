@@ -20,6 +20,8 @@ import { connectionTo, type PeerBook } from './peer-book.ts'
  */
 const CONNECTIONS_TRIED_MAX = 3
 const ADDRESSES_DIALED_MAX = 16
+const ONLY_PRIVATE =
+  'its listing names only addresses of private networks, where this node has not met it: if that is your own network, set NODE_DIAL_PRIVATE=true (p2p.dial_private), or name the peer with --bootstrap'
 /**
  * Addresses tried when this node only asks whether a peer answers. A listing must not make this node dial many hosts
  * (D52).
@@ -183,7 +185,10 @@ export class Connector {
       const tried = new Set(known.map(String))
       const looked = addressesOf(peerId, await (this.#deps.findPeer ?? this.findPeer.bind(this))(peerId, signal))
       const found = usable(looked).filter((address) => !tried.has(address.toString()))
-      if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
+      if (found.length === 0) {
+        const isOnlyPrivate = known.length === 0 && [...all, ...looked].some((address) => !mayDial(address))
+        throw unreachable(peerId, isOnlyPrivate ? ONLY_PRIVATE : reasonOf(error), error)
+      }
       return await this.#dial(peerId, found.slice(0, how.most), how, signal)
     }
   }
