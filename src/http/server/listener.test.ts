@@ -40,8 +40,23 @@ test('the body of the first request waits until it can be read', async () => {
 test('what cannot be built is told, and answered with 500', async () => {
   const told = vi.fn()
   const url = await listen(() => Promise.reject(new Error('broken')), told)
-  expect((await fetch(url)).status).toBe(500)
+  const answer = await fetch(url)
+  expect(answer.status).toBe(500)
+  expect(await answer.json()).toMatchObject({ code: 'INTERNAL', detail: expect.stringContaining('stoa logs') })
   expect(told).toHaveBeenCalledWith(expect.objectContaining({ message: 'broken' }))
+})
+
+test('a part of the program that is gone, as after an installation beside a running node, is answered with what to do', async () => {
+  const gone = async () => {
+    const path = '/nowhere/part.js'
+    return (await import(path)) as RequestHandler
+  }
+  const answer = await fetch(await listen(gone, vi.fn()))
+  expect(answer.status).toBe(500)
+  expect(await answer.json()).toMatchObject({
+    code: 'INTERNAL',
+    detail: expect.stringMatching(/replaced or deleted .* start it again/),
+  })
 })
 
 test('T7 bounds connections and how long a request may arrive, and not how long an agent may run', async () => {

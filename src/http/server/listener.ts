@@ -46,11 +46,18 @@ export function createListener(build: () => Promise<RequestHandler>, onBuildErro
       },
       (error: unknown) => {
         onBuildError(error)
-        response.writeHead(500, { connection: 'close' }).end()
+        request.socket.end(rawProblem('INTERNAL', unbuilt(error)))
       },
     )
   })
   return server
+}
+
+/** Parts of the program load when they are needed. An installation beside a running node takes them away. */
+function unbuilt(error: unknown): string {
+  return (error as NodeJS.ErrnoException | undefined)?.code === 'ERR_MODULE_NOT_FOUND'
+    ? 'the files of the program were replaced or deleted while the node runs: stop the node and start it again'
+    : 'the API could not be built: stoa logs says why'
 }
 
 /** Answers bytes that are not an HTTP request, or a request that does not arrive in time. */
