@@ -106,10 +106,16 @@ test('a program sees an allow-list of the environment and no secret (T21)', asyn
     ETHEREUM_PRIVATE_KEY: '0x1',
     NODE_API_TOKEN: 't',
     NODE_OPTIONS: '-r x',
+    HTTPS_PROXY: 'http://user:password@proxy.example',
+    // Without the authority of its company, a program reaches nothing outside.
+    NODE_EXTRA_CA_CERTS: '/etc/company.pem',
+    SSL_CERT_FILE: '/etc/company.pem',
   }
   expect(JSON.parse(await runScript('console.log(JSON.stringify(process.env))', { env }))).toEqual({
     PATH: '/bin',
     LANG: 'C',
+    NODE_EXTRA_CA_CERTS: '/etc/company.pem',
+    SSL_CERT_FILE: '/etc/company.pem',
   })
 })
 

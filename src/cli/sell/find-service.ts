@@ -186,8 +186,10 @@ function notServed([program = '']: readonly string[], error: unknown, signal: Ab
   const { code, syscall } = error as NodeJS.ErrnoException
   const name = wordsOnly(program, 200)
   if (syscall?.startsWith('spawn') === true) return new UsageError(`the program ${name} cannot be started: ${code}`)
+  const reason = wordsOnly(reasonOf(error), 200)
+  const again = /timed out/i.test(reason) ? '. If it was still being installed, as npx does, run the command again' : ''
   return new UsageError(
-    `${name} is no MCP server: ${wordsOnly(reasonOf(error), 200)}. A program that reads the task on standard input ` +
+    `${name} is no MCP server: ${reason}${again}. A program that reads the task on standard input ` +
       'is sold by stoa agent config add --command',
   )
 }
