@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { rawProblem } from './problem.ts'
+import { isPartGone, PART_GONE, rawProblem } from './problem.ts'
 
 // An `import` reads every export and so loads all of undici, which takes 12 ms of each start.
 const { createServer } = process.getBuiltinModule('node:http')
@@ -46,18 +46,13 @@ export function createListener(build: () => Promise<RequestHandler>, onBuildErro
       },
       (error: unknown) => {
         onBuildError(error)
-        request.socket.end(rawProblem('INTERNAL', unbuilt(error)))
+        request.socket.end(
+          rawProblem('INTERNAL', isPartGone(error) ? PART_GONE : 'the API could not be built: stoa logs says why'),
+        )
       },
     )
   })
   return server
-}
-
-/** Parts of the program load when they are needed. An installation beside a running node takes them away. */
-function unbuilt(error: unknown): string {
-  return (error as NodeJS.ErrnoException | undefined)?.code === 'ERR_MODULE_NOT_FOUND'
-    ? 'the files of the program were replaced or deleted while the node runs: stop the node and start it again'
-    : 'the API could not be built: stoa logs says why'
 }
 
 /** Answers bytes that are not an HTTP request, or a request that does not arrive in time. */

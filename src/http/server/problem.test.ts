@@ -1,10 +1,20 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
+import { silentLogger } from '../../lib/logger.ts'
 import { Price, PriceText } from '../../schema/amount.ts'
 import { Problem } from '../../schema/api.ts'
 import { type X402ErrorName, x402Errors } from '../../schema/x402.ts'
-import { HttpError, internalProblem, invalid, type ProblemCode, problemOf, problems, rawProblem } from './problem.ts'
+import {
+  HttpError,
+  internalProblem,
+  invalid,
+  type ProblemCode,
+  problemFor,
+  problemOf,
+  problems,
+  rawProblem,
+} from './problem.ts'
 
 const statuses: Record<number, ProblemCode[]> = {
   400: ['INVALID_REQUEST', 'MALFORMED_JSON'],
@@ -38,6 +48,14 @@ test.each(Object.keys(x402Errors) as X402ErrorName[])('D15 tells name and number
     retryable: true,
   })
   expect(problemOf(new CodedError(name, 'no'))?.retryable).toBe(x402Errors[name].retryable)
+})
+
+test('a part of the program that an installation took away is told, without the path of it', async () => {
+  const path = '/secret/part.js'
+  const error = await import(path).catch((reason: unknown) => reason)
+  const told = problemFor(error, { operation: 'reloadAgents', caller: undefined }, silentLogger)
+  expect(told).toMatchObject({ status: 500, code: 'INTERNAL', detail: expect.stringContaining('start it again') })
+  expect(JSON.stringify(told)).not.toContain('secret')
 })
 
 test('D15 T21 has no answer for what is not known: nothing of it is shown', () => {

@@ -193,7 +193,16 @@ export function problemFor(
   if (known !== undefined) return known
   const correlationId = randomUUID()
   logger.error({ err: error, correlation_id: correlationId, operation }, 'a request failed inside the node')
+  if (isPartGone(error)) return { ...problem('INTERNAL', PART_GONE), correlation_id: correlationId }
   return internalProblem(correlationId)
+}
+
+export const PART_GONE =
+  'the files of the program were replaced or deleted while the node runs: stop the node and start it again'
+
+/** True if a part of the program is not there. Parts load when they are needed, and an installation takes them away. */
+export function isPartGone(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
 }
 
 /** Details are hidden; the log has them under the same id. @internal Exported for its test. */
