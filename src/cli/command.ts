@@ -133,11 +133,14 @@ const remoteOptions = {
   token: option('--token <token>', 'token for that API (safer: STOA_API_TOKEN)', z.string().min(1, 'a token')),
 } as const
 
-export const agentOption = required(
-  option(
-    '--agent-id <agent>',
-    'the agent: its id, the start of its id, its name, or seller/name (required)',
-    z.string(),
-  ),
-  '--agent-id is missing: `stoa agent discover` lists the agents',
+const agentIdOption = option(
+  '--agent-id <agent>',
+  'the agent: its id, the start of its id, its name, or seller/name (required)',
+  z.string(),
+)
+export const agentOption = required(agentIdOption, '--agent-id is missing: `stoa agent discover` lists the agents')
+/** For a command that takes only agents of this node. */
+export const ownAgentOption = required(
+  agentIdOption,
+  '--agent-id is missing: `stoa agent list` lists the agents of this node',
 )

@@ -39,6 +39,11 @@ test('errors of missing or unknown agents say what to do', async () => {
     code: 3,
     stderr: expect.stringContaining('agent list'),
   })
+  for (const own of [
+    ['session', 'list'],
+    ['agent', 'register-onchain'],
+  ])
+    expect(await run(...own)).toMatchObject({ code: 2, stderr: expect.stringContaining('`stoa agent list` lists') })
   expect(await run('agent', 'update', 'Echo')).toMatchObject({ code: 2, stderr: expect.stringContaining('--price') })
   expect(await run('payment', 'show')).toMatchObject({ code: 2, stderr: expect.stringContaining('payment list') })
   expect(await run('payment', 'retry', `0x${'0'.repeat(64)}`)).toMatchObject({ code: 3 })

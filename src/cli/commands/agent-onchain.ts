@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { agentOption, command, option, required } from '../command.ts'
+import { agentOption, command, option, ownAgentOption, required } from '../command.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { waiting } from '../text/spinner.ts'
@@ -19,7 +19,7 @@ export const agentRegisterOnchain = command({
     'stoa agent register-onchain --agent-id abc… --uri https://example.com/agent.json',
   ],
   options: {
-    agentId: agentOption,
+    agentId: ownAgentOption,
     uri: option(
       '--uri <uri>',
       'https: or ipfs: address of the registration file (default: the file is stored on the chain)',

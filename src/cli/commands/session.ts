@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { LOCAL_CALLER } from '../../schema/caller.ts'
 import type { SessionExchange } from '../../schema/session.ts'
-import { agentOption, type Context, command, option } from '../command.ts'
+import { type Context, command, option, ownAgentOption } from '../command.ts'
 import { agentIdOf, callerIdOf } from '../node-access/references.ts'
 import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
 import { age, pageOptions, paymentText, printList, tellMore } from '../text/market-text.ts'
@@ -9,7 +9,7 @@ import { printable, printableLine } from '../text/terminal-text.ts'
 
 const CALLER_LENGTH = 60
 const options = {
-  agentId: agentOption,
+  agentId: ownAgentOption,
   ...pageOptions('entries'),
 } as const
 
