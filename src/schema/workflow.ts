@@ -25,7 +25,7 @@ const Cap = z.union([Price, PriceText]).optional()
 const StepBody = z
   .strictObject({
     id: StepId.optional(),
-    agent_id: AgentRef.optional().meta({ description: 'the agent; or give `url`' }),
+    agent_id: AgentRef.optional().meta({ description: 'the whole id of the agent; or give `url`' }),
     url: webFields.url.meta({
       description: 'address of an x402 seller over HTTP, instead of `agent_id`; the step then needs `max_price`',
     }),
