@@ -176,6 +176,18 @@ describe('a voucher buys one run', () => {
     expect([status, settled?.extra?.channelState]).toMatchObject([200, { chargedCumulativeAmount: '2000' }])
   })
 
+  test('after a dearer call failed, a cheaper one is paid by a lower voucher, and so is a refund', async () => {
+    const buyer = await startBuyer()
+    await buyer.buy('opens')
+    expect((await buyer.buy('fail dear', otherUrl)).status).toBe(502)
+    const { status, settled } = await buyer.buy('cheap')
+    expect([status, settled?.extra?.channelState]).toMatchObject([200, { chargedCumulativeAmount: '2000' }])
+    expect((await buyer.buy('dear', otherUrl)).status).toBe(200)
+    const before = await buyer.balance()
+    await buyer.client.refund(url)
+    expect((await buyer.balance()) - before).toBe(100_000n - 5n * PRICE)
+  })
+
   test('a lower voucher than the best one buys nothing, and an unspent one is not shown', async () => {
     const buyer = await startBuyer()
     await buyer.buy('one')
@@ -256,6 +268,9 @@ test('a metered agent costs what it has used, and the next voucher goes on from 
       { chargedAmount: '300', channelState: { chargedCumulativeAmount: total } },
     ])
   }
+  // The last voucher was for 5,600. A cheaper agent takes a lower one.
+  const { status, settled } = await buyer.buy('cheaper', url)
+  expect([status, settled?.extra?.channelState]).toMatchObject([200, { chargedCumulativeAmount: '1900' }])
 })
 
 test('the header stays small with channels, also when it corrects', async () => {

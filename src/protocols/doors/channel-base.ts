@@ -15,8 +15,9 @@ export function priceOf({ pricing, amount }: Pick<ServedAgent, 'pricing' | 'amou
 
 /**
  * Returns the count before a call whose voucher is right. A right voucher is for exactly what this seller has charged and the
- * price. A seller that has no voucher of the channel has lost its records, and takes over the count of an honest buyer (ADR-32).
- * Unless all that lies in the channel came with this very request: then nothing was charged before.
+ * price. It may be lower than the best one: a dearer call has failed, or has used less than its most. A seller that has no
+ * voucher of the channel has lost its records, and takes over the count of an honest buyer (ADR-32). Unless all that lies in the
+ * channel came with this very request: then nothing was charged before.
  *
  * @returns undefined if the voucher has another count, or calls of another door run on the channel
  */
@@ -27,8 +28,7 @@ export function baseOf(
 ): { total: bigint; seq: number } | undefined {
   const ceiling = payload.voucher.maxClaimableAmount
   const { charged, asked, best, seq } = channel
-  // The best voucher may come again after its call failed. A lower voucher may be public on the chain, so it proves nothing.
-  if (asked > 0n || ceiling < (best?.maxClaimableAmount ?? 0n)) return undefined
+  if (asked > 0n) return undefined
   if (ceiling === charged + price) return { total: charged, seq }
   const isNew = payload.type === 'deposit' && payload.deposit.amount === channel.onChain.balance
   const isLost = best === undefined && !isNew && ceiling > charged + price

@@ -50,8 +50,8 @@ function isUsedBy({ peerId, best }: StoredSellerChannel, request: Moving): boole
 }
 
 /**
- * The answer to a voucher that must not move a channel from process to process: the chain shows it to anybody, or it is lower than
- * the best one, so it can buy nothing. What is on disk is what the payer was told.
+ * The answer to a voucher that must not move a channel from process to process: the chain shows it to anybody, or it is not
+ * above what was charged, so it can buy nothing. What is on disk is what the payer was told.
  */
 function unmoved(
   { onChain, usedAt, best, charged, id }: StoredSellerChannel,
@@ -62,7 +62,7 @@ function unmoved(
     const kept = keptOpen({ onChain, usedAt }, ceiling, now)
     return kept === undefined ? undefined : refused(kept)
   }
-  if (!isShown({ onChain }, ceiling) && ceiling >= (best?.maxClaimableAmount ?? 0n)) return undefined
+  if (!isShown({ onChain }, ceiling) && ceiling > charged) return undefined
   return { kind: 'corrected', reason: MISMATCH, correction: correctionOf({ id, onChain, best, charged }) }
 }
 
