@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { type BigIntStats, statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 
 /**
@@ -12,11 +12,17 @@ export function placeOfFile(path: string): () => Promise<FilePlace> {
   const opened = statSync(path, { bigint: true })
   return async () => {
     try {
-      const { ino, dev } = await stat(path, { bigint: true })
-      return ino === opened.ino && dev === opened.dev ? 'there' : 'replaced'
+      return isSameFile(await stat(path, { bigint: true }), opened) ? 'there' : 'replaced'
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       return code === 'ENOENT' || code === 'ENOTDIR' ? 'gone' : 'there'
     }
   }
+}
+
+type FileId = Pick<BigIntStats, 'ino' | 'dev'>
+
+/** True for one file, by whatever path it was found. */
+export function isSameFile(a: FileId, b: FileId): boolean {
+  return a.ino === b.ino && a.dev === b.dev
 }

@@ -4,6 +4,7 @@ import * as z from 'zod'
 import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { dataFile } from './data-dir.ts'
+import { isSameFile } from './file-place.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { one, type Query, run, together } from './query.ts'
 import { readSecretFile } from './secret-file.ts'
@@ -116,7 +117,7 @@ async function holds(path: string, ledgerId: string, here: string): Promise<bool
     const file = (dir: string) => stat(dataFile(dir, 'database'), { bigint: true })
     const [there, own] = await Promise.all([file(path), file(here)])
     // The same directory may be seen under two paths.
-    return there.size > 0n && (there.ino !== own.ino || there.dev !== own.dev)
+    return there.size > 0n && !isSameFile(there, own)
   } catch {
     return false
   }

@@ -54,8 +54,6 @@ export type ChannelsDeps = {
     | undefined
   /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   sender(): Promise<Pick<Sender, 'send'>>
-  /** For tests: see exit-step.ts. */
-  exitWaits?: { callsMs?: number; askMs?: number } | undefined
   funds?: WalletFunds | undefined
   trading?: Pick<Trading, 'check'> | undefined
   /** What the operator lets this node spend. Undefined in tests: anything. */
@@ -118,7 +116,7 @@ class ChannelBook implements Channels {
     const times = { firstMs: LOOK_MS, everyMs: LOOK_MS }
     const work = { work: () => this.#look(), onError: (err: unknown) => this.#noteFailure(err) }
     this.#looks = periodic({ name: 'payment channels', ...times }, work)
-    const ours = { lines: () => this.#lines.values(), line: (id: Hex) => this.line(id), waits: deps.exitWaits }
+    const ours = { lines: () => this.#lines.values(), line: (id: Hex) => this.line(id) }
     this.#readings = deps.onChain && new ChannelReadings({ ...deps, ...deps.onChain })
     this.exits = deps.onChain && new ChannelExits(options, { ...deps, ...deps.onChain, ...ours })
   }

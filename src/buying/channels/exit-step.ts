@@ -36,8 +36,6 @@ export type ExitStepDeps = FundsDeps &
     chain: Pick<Chain, 'blockTimeMs'>
     /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
     sender(): Promise<Pick<Sender, 'send'>>
-    /** Overrides CALLS_MS and ASK_MS. */
-    waits?: { callsMs?: number | undefined; askMs?: number | undefined } | undefined
   }
 
 /** When to look at the channel again. `trouble`: the step failed. `closed`: there is no next step. */
@@ -99,7 +97,7 @@ export async function takeExitStep(
 
 /** Reads the channel, and what follows. What is new is on disk when it resolves. */
 async function look(line: ChannelLine, deps: ExitStepDeps, signal: AbortSignal): Promise<ExitStep> {
-  const { clock, store, reader, chain, waits } = deps
+  const { clock, store, reader, chain } = deps
   const { leaving } = line
   // The time first: a withdrawal that is read after it cannot have begun later than it says.
   const chainTimeMs = await chain.blockTimeMs(signal)
@@ -108,11 +106,11 @@ async function look(line: ChannelLine, deps: ExitStepDeps, signal: AbortSignal):
   if (!isDeepStrictEqual(onChain, line.channel.onChain)) await store.seen(line.id, { onChain, moved: line.moved }, now)
   line.seen(onChain)
   const isWithin = (from: number, limitMs: number) => Math.abs(now - from) < limitMs
-  const mayAsk = isAsked(line) && isWithin(leaving!.askedAt ?? now, waits?.askMs ?? ASK_MS)
+  const mayAsk = isAsked(line) && isWithin(leaving!.askedAt ?? now, ASK_MS)
   return nextExitStep({
     channel: line.channel,
     isQuiet: line.isQuiet,
-    mayWait: isWithin(leaving!.since, waits?.callsMs ?? CALLS_MS),
+    mayWait: isWithin(leaving!.since, CALLS_MS),
     ...{ mayAsk, chainTimeMs, isExact: leaving!.way === 'withdraw' },
   })
 }

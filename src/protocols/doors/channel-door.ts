@@ -238,7 +238,7 @@ export class ChannelDoor {
     await channels.know({ peerId: caller.peerId, payment }, caller.signal)
     const open = channels.owned(channelId)
     if (open === undefined) return busy('this channel moves to another process of this seller')
-    if (voucher.maxClaimableAmount !== open.channel.charged) return this.#correct(open, MISMATCH)
+    if (voucher.maxClaimableAmount !== open.channel.charged) return corrected(open)
     if (open.channel.onChain.balance <= open.channel.charged) return refused(`${ERROR}refund_no_balance`)
     const seen = { onChain: open.channel.onChain, usedAt: open.changedAt }
     const kept = keptOpen(seen, voucher.maxClaimableAmount, this.#deps.clock.now())
@@ -262,11 +262,7 @@ export class ChannelDoor {
   /** The voucher is wrong for a new call. If another process has charged this call meanwhile, its client gets the result. */
   async #mismatch(open: OpenChannel, call: DoorCall): Promise<ChannelAnswer> {
     const stored = await this.#deps.payments.get(call.id)
-    return stored === undefined ? this.#correct(open, MISMATCH) : this.#again(stored, call)
-  }
-
-  #correct(open: OpenChannel, reason: string): ChannelAnswer {
-    return { kind: 'corrected', reason, correction: correctionOf(open.channel) }
+    return stored === undefined ? corrected(open) : this.#again(stored, call)
   }
 
   #failure({ id, channelId, payload }: DoorCall, thrown: unknown): ChannelAnswer {
@@ -287,14 +283,19 @@ export class ChannelDoor {
     if (code === 'EXECUTION_FAILED') return { kind: 'failed', reason: message, settlement: 'none' }
     if (code === 'UNKNOWN_RESOURCE') return { kind: 'gone', reason: message, settlement: 'settled' }
     const open = this.#deps.channels.owned(channelId)
-    if (statement?.reason === 'voucher' && open !== undefined) return this.#correct(open, MISMATCH)
+    if (statement?.reason === 'voucher' && open !== undefined) return corrected(open)
     if (statement?.reason === 'balance') {
       // The deposit may land yet: a client that is told of a failure would sign another.
       if (payload.type === 'deposit') return { kind: 'pending', reason: `${message}. ${RESEND}` }
       // It reads the chain then, and fills the channel up.
-      if (open !== undefined) return this.#correct(open, MISMATCH)
+      if (open !== undefined) return corrected(open)
       return refused(`${ERROR}channel_not_found: ${message}`)
     }
     return refused(message)
   }
 }
+
+const corrected = ({ channel }: OpenChannel): ChannelAnswer => ({
+  kind: 'corrected',
+  ...{ reason: MISMATCH, correction: correctionOf(channel) },
+})
