@@ -10,7 +10,6 @@ import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
 import { givenAt } from '../../payments/receipt.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import { checkVoucher } from '../../payments/voucher.ts'
-import type { Charge } from '../../schema/channel.ts'
 import { doorCaller } from '../../schema/door.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelPayload } from '../../schema/x402-http.ts'
@@ -20,9 +19,9 @@ import { PeerError } from '../peer-error.ts'
 import { sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
-import { busy, type ChannelAnswer, ERROR, MISMATCH, RESEND, refused, type Settled, tooMany } from './channel-answers.ts'
+import { busy, type ChannelAnswer, corrected, ERROR, RESEND, refused, settledBy, tooMany } from './channel-answers.ts'
 import { asKnown, baseOf, isShown, keptOpen, priceOf, unstored } from './channel-base.ts'
-import { channelExtra, correctionOf } from './channel-extra.ts'
+import { channelExtra } from './channel-extra.ts'
 import { isMovedAway, lastWait, untilMoved } from './channel-moves.ts'
 
 /** A request with a voucher. `boundTo`: a digest of what it pays for: method, path and body. */
@@ -183,7 +182,7 @@ export class ChannelDoor {
     const sold = await sellOnChannel(agent, task, caller, this.#deps)
     if (sold === undefined) return this.#again((await this.#deps.payments.get(call.id))!, call)
     const at = givenAt(sold.receipt, this.#deps.clock.now())
-    const settled = this.#settled(channels.owned(channelId) ?? open, { charge: sold.charge, txHash, payload })
+    const settled = settledBy(channels.owned(channelId) ?? open, { charge: sold.charge, txHash, payload })
     return { kind: 'sold', output: sold.output, receipt: sold.receipt, at, payer: config.payer as Hex, settled }
   }
 
@@ -215,7 +214,7 @@ export class ChannelDoor {
     }
     const result = await resultOf(stored, caller, this.#deps)
     const at = givenAt(result.receipt, stored.createdAt)
-    const settled = this.#settled(this.#deps.channels.owned(channelId), { charge, txHash: '', payload })
+    const settled = settledBy(this.#deps.channels.owned(channelId), { charge, txHash: '', payload })
     const payer = payload.channelConfig.payer as Hex
     return { kind: 'sold', output: result.output, receipt: result.receipt, at, payer, settled }
   }
@@ -238,7 +237,7 @@ export class ChannelDoor {
     await channels.know({ peerId: caller.peerId, payment }, caller.signal)
     const open = channels.owned(channelId)
     if (open === undefined) return busy('this channel moves to another process of this seller')
-    if (voucher.maxClaimableAmount !== open.channel.charged) return corrected(open)
+    if (voucher.maxClaimableAmount !== open.channel.charged) return corrected(open.channel)
     if (open.channel.onChain.balance <= open.channel.charged) return refused(`${ERROR}refund_no_balance`)
     const seen = { onChain: open.channel.onChain, usedAt: open.changedAt }
     const kept = keptOpen(seen, voucher.maxClaimableAmount, this.#deps.clock.now())
@@ -250,19 +249,10 @@ export class ChannelDoor {
     return { kind: 'refunded', payer: config.payer as Hex, settled }
   }
 
-  #settled(
-    open: OpenChannel | undefined,
-    { charge, txHash, payload }: { charge: Charge; txHash: Hex | ''; payload: ChannelPayload },
-  ): Settled {
-    const extra = open === undefined ? {} : channelExtra(open.channel, charge.total)
-    const amount = payload.type === 'deposit' && txHash !== '' ? payload.deposit.amount : undefined
-    return { txHash, amount, charge, extra: { chargedAmount: charge.amount.toString(), ...extra } }
-  }
-
   /** The voucher is wrong for a new call. If another process has charged this call meanwhile, its client gets the result. */
   async #mismatch(open: OpenChannel, call: DoorCall): Promise<ChannelAnswer> {
     const stored = await this.#deps.payments.get(call.id)
-    return stored === undefined ? corrected(open) : this.#again(stored, call)
+    return stored === undefined ? corrected(open.channel) : this.#again(stored, call)
   }
 
   #failure({ id, channelId, payload }: DoorCall, thrown: unknown): ChannelAnswer {
@@ -283,19 +273,14 @@ export class ChannelDoor {
     if (code === 'EXECUTION_FAILED') return { kind: 'failed', reason: message, settlement: 'none' }
     if (code === 'UNKNOWN_RESOURCE') return { kind: 'gone', reason: message, settlement: 'settled' }
     const open = this.#deps.channels.owned(channelId)
-    if (statement?.reason === 'voucher' && open !== undefined) return corrected(open)
+    if (statement?.reason === 'voucher' && open !== undefined) return corrected(open.channel)
     if (statement?.reason === 'balance') {
       // The deposit may land yet: a client that is told of a failure would sign another.
       if (payload.type === 'deposit') return { kind: 'pending', reason: `${message}. ${RESEND}` }
       // It reads the chain then, and fills the channel up.
-      if (open !== undefined) return corrected(open)
+      if (open !== undefined) return corrected(open.channel)
       return refused(`${ERROR}channel_not_found: ${message}`)
     }
     return refused(message)
   }
 }
-
-const corrected = ({ channel }: OpenChannel): ChannelAnswer => ({
-  kind: 'corrected',
-  ...{ reason: MISMATCH, correction: correctionOf(channel) },
-})

@@ -5,9 +5,8 @@ import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { StoredSellerChannel } from '../../store/seller-channels.ts'
 import { PeerError } from '../peer-error.ts'
-import { busy, type ChannelAnswer, MISMATCH, refused } from './channel-answers.ts'
+import { busy, type ChannelAnswer, corrected, refused } from './channel-answers.ts'
 import { isShown, keptOpen } from './channel-base.ts'
-import { correctionOf } from './channel-extra.ts'
 
 /** How long a request waits in all for a channel that another process of this seller has. */
 const MOVES_MS = 20_000
@@ -63,7 +62,7 @@ function unmoved(
     return kept === undefined ? undefined : refused(kept)
   }
   if (!isShown({ onChain }, ceiling) && ceiling > charged) return undefined
-  return { kind: 'corrected', reason: MISMATCH, correction: correctionOf({ id, onChain, best, charged }) }
+  return corrected({ id, onChain, best, charged })
 }
 
 /** True if a channel went to another process before the call could begin. Nothing was charged. */
