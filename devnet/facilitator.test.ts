@@ -204,3 +204,15 @@ describe('a chain that mines no blocks', () => {
     }
   })
 })
+
+describe('a chain that takes back blocks', () => {
+  it('holds up the next payment once, and no later one', async () => {
+    expect((await settle(await sign())).body).toMatchObject({ success: true })
+    await devnet.chain.client.request({ method: 'anvil_rollback', params: [1] } as never)
+    // Its account nonce lies past the one that was freed.
+    const held = await sign()
+    expect((await settle(held)).body).toMatchObject({ success: false, errorReason: 'settlement_pending' })
+    expect((await settle(await sign())).body).toMatchObject({ success: true })
+    expect(await devnet.chain.authorizationState(held.from, held.nonce)).toBe(true)
+  })
+})

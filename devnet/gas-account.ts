@@ -37,6 +37,11 @@ export class GasAccount {
     return this.#account.address
   }
 
+  /** Reads the account nonce again before the next transaction: the chain may have taken back blocks, with their nonces. */
+  forgetNonce(): void {
+    this.#nextNonce = undefined
+  }
+
   /** @throws viem's error with the contract's reason if the call would revert. */
   async write(call: ContractWrite): Promise<Hash> {
     const { address, functionName, args } = call

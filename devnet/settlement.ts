@@ -55,8 +55,14 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
     .register(NETWORK, new ExactEvmScheme(signer))
     .register(NETWORK, new BatchSettlementEvmScheme(signer))
 
-  function waitForReceipt(hash: Hash, timeout: number | undefined) {
-    return client.waitForTransactionReceipt({ hash, ...(timeout === undefined ? {} : { timeout }) })
+  async function waitForReceipt(hash: Hash, timeout: number | undefined) {
+    try {
+      return await client.waitForTransactionReceipt({ hash, ...(timeout === undefined ? {} : { timeout }) })
+    } catch (error) {
+      // Behind a gap of account nonces it would wait for ever, and so would all that follow.
+      gas.forgetNonce()
+      throw error
+    }
   }
 
   return {
