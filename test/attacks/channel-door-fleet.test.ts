@@ -83,11 +83,12 @@ test('requests that came together wait together for a channel that another proce
   const now = performance.now.bind(performance)
   const spy = vi.spyOn(performance, 'now').mockImplementation(() => now() + 20_000)
   onTestFinished(() => spy.mockRestore())
-  const busy = { kind: 'busy', settlement: 'none' }
+  // The other process may run this very call.
+  const busy = { kind: 'busy', settlement: 'unknown' }
   expect(await Promise.all(waiting)).toEqual([busy, busy, busy].map((one) => expect.objectContaining(one)))
   resolve('done')
   expect(await running).toMatchObject({ kind: 'sold', output: 'done' })
-}, 15_000)
+})
 
 test('a channel that goes away again before the call begins is waited for again', async () => {
   const { buyer, first, second, asks } = await openFleet()

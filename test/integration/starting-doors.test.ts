@@ -3,12 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { agentIdOf } from '../../src/cli/node-access/references.ts'
 import { createApiClient } from '../../src/http/client/client.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import { a2aClient, send as a2aMessage, resultOf, stateOf } from '../support/a2a-client.ts'
-import { send, sendTask } from '../support/public-seller.ts'
+import { usdc } from '../support/payments.ts'
+import { send, sendTask, signFor } from '../support/public-seller.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 
 const echo: AgentDefinition = { name: 'Echo', description: 'Says it again', price: 0n, model: 'builtin/echo' }
@@ -68,6 +70,23 @@ test('a call of an agent that the node will host says to try again, at every doo
     const answer = await asOpenAi(model)
     expect(answer).toMatchObject({ status: 503, retryAfter: '2', json: { error: { code: 'node_unavailable' } } })
   }
+})
+
+test('a payment that buys nothing is not told that the agent does not exist', async () => {
+  const url = `${seller.publicUrl}/x402/${id}`
+  const key = generatePrivateKey()
+  const { address } = privateKeyToAccount(key)
+  const terms = {
+    ...{ x402Version: 2, resource: { url } },
+    accepts: [
+      {
+        ...{ scheme: 'exact', network: 'eip155:84532', amount: '1', asset: usdc.address, payTo: address },
+        ...{ maxTimeoutSeconds: 60, extra: { name: 'USDC', version: '2' } },
+      },
+    ],
+  }
+  const payment = await signFor(terms as Parameters<typeof signFor>[0], key)
+  expect(await sendTask(url, 'hi', payment)).toMatchObject({ status: 503, json: { error: { code: 'BUSY' } } })
 })
 
 test('the tools of the node for its own programs say so too', async () => {

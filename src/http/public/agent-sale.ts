@@ -50,7 +50,7 @@ export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, 
   function find(agentId: string, headers: FastifyRequest['headers'], { isStreamed = false } = {}): Asked {
     const path = `/x402/${agentId}${isStreamed ? '/stream' : ''}`
     const sent = sentIn(headers)
-    const agent = agentOf(agentId, sent)
+    const { agent, away } = agentOf(agentId, sent)
     const text = textOf(agentId)
     const isPaid = sent?.kind === 'exact' || sent?.kind === 'channel'
     if ((agent === undefined || text === undefined) && !isPaid) throw notSold()
@@ -63,23 +63,23 @@ export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, 
       // What is shown cannot be kept back, and a voucher is charged at the end.
       isOnChannels: !isStreamed,
     }
-    return { agentId, offer: agent && text && { agent, text }, resource, path, isStreamed, sent }
+    return { agentId, offer: agent && text && { agent, text }, away, resource, path, isStreamed, sent }
   }
 
-  function agentOf(agentId: string, sent: SentPayment | undefined): ServedAgent | undefined {
+  function agentOf(agentId: string, sent: SentPayment | undefined): { agent?: ServedAgent | undefined; away?: string } {
     try {
       const agent = sales.agents.find(agentId)
       // This door takes single payments only.
-      return agent?.isOnChannelsOnly === true ? undefined : agent
+      return agent?.isOnChannelsOnly === true ? {} : { agent }
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
-      if (sent?.kind === 'exact' || sent?.kind === 'channel') return undefined
+      if (sent?.kind === 'exact' || sent?.kind === 'channel') return { away: error.message }
       throw busy(error.message)
     }
   }
 
-  function ask({ offer, resource }: Asked, error: string, reply: FastifyReply, channel?: object): void {
-    if (offer === undefined) throw notSold()
+  function ask({ offer, resource, away }: Asked, error: string, reply: FastifyReply, channel?: object): void {
+    if (offer === undefined) throw away === undefined ? notSold() : busy(away)
     askForPayment(terms.of(offer.agent, offer.text, resource), error, reply, channel)
   }
 

@@ -9,6 +9,8 @@ export type Asked = {
   agentId: string
   /** Undefined: it is not sold. A caller that has paid for it may still ask for the result. */
   offer: { agent: ServedAgent; text: AgentText } | undefined
+  /** Why it is not sold now, if it will be again. */
+  away: string | undefined
   resource: Resource
   path: string
   isStreamed: boolean
