@@ -159,13 +159,19 @@ it('sends nothing while the chain cannot be read', async () => {
   expect((await claimChannels([channel], deps, never)).failed).toEqual([])
 })
 
-it('is due over the limit, by age, and at once when a payer leaves', async () => {
+it('is due over the limit, by age, and at once when a payer takes out what it owes', async () => {
   const [small, large] = (await owingEach(10n, 500n)) as [SellerChannel, SellerChannel]
   const policy = { unclaimedMax: 499n, everyMs: 1_000 }
   expect(dueClaims([small, large], () => 0, policy)).toEqual([large])
   expect(dueClaims([small, large], () => 1_000, policy)).toEqual([small, large])
-  const leaving = { ...small, onChain: { ...small.onChain, withdrawal: { amount: 1n, initiatedAt: 1 } } }
+  const withdrawing = (amount: bigint) => ({
+    ...small,
+    onChain: { ...small.onChain, withdrawal: { amount, initiatedAt: 1 } },
+  })
+  const leaving = withdrawing(small.onChain.balance)
   expect(dueClaims([leaving], () => 0, policy)).toEqual([leaving])
+  // What such a withdrawal leaves covers what is owed.
+  expect(dueClaims([withdrawing(1n)], () => 0, policy)).toEqual([])
   const paid = { ...leaving, onChain: { ...leaving.onChain, totalClaimed: 10n } }
   expect(dueClaims([paid], () => 1_000, policy)).toEqual([])
 })
