@@ -1,5 +1,6 @@
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { payingTurn } from '../../test/support/a2a-turn.ts'
+import { failNext } from '../../test/support/fail-next.ts'
 import { agentId, requirements, signed } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { RunSlotsFull } from '../agents/run-slots.ts'
@@ -37,12 +38,7 @@ test('D39 what is settled and finds no place to run waits for one: its payer is 
 
 test('D39 what is settled and whose result could not be stored is run again when the ledger is back', async () => {
   seller = await new TestSeller({ settleFirst: true }).start()
-  const { exchanges } = seller.deps
-  const { record } = exchanges
-  exchanges.record = async () => {
-    exchanges.record = record
-    throw new StoreError('STORE_AWAY', 'the database cannot be reached')
-  }
+  failNext(seller.deps.exchanges, 'record')
   const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
   expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
   expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([2, 1])
@@ -146,13 +142,7 @@ test.each([
   ],
 ] as const)('a payment whose claim was lost and %s', async (_, isStored, expected) => {
   seller = await new TestSeller().start()
-  const { payments } = seller.deps
-  const { claimExposed } = payments
-  payments.claimExposed = async (...claim) => {
-    payments.claimExposed = claimExposed
-    if (isStored) await claimExposed(...claim)
-    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
-  }
+  failNext(seller.deps.payments, 'claimExposed', { code: 'STORE_IN_DOUBT', isStored })
   const outcome = await agentWork(agentId, 'd', seller.deps)(paying(), { working: () => {} })
   expect(outcome).toMatchObject(expected)
   expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 0])
@@ -175,12 +165,7 @@ test('T5 who sends the used payment of another while the ledger is away gets not
   const work = agentWork(agentId, 'd', seller.deps)
   const payment = signed(seller.clock.now())
   expect(await work(paying(payment), { working: () => {} })).toMatchObject({ kind: 'completed' })
-  const { payments } = seller.deps
-  const { claimExposed } = payments
-  payments.claimExposed = async () => {
-    payments.claimExposed = claimExposed
-    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
-  }
+  failNext(seller.deps.payments, 'claimExposed', { code: 'STORE_IN_DOUBT' })
   const others = { ...paying(payment), ids: { taskId: 'another', contextId: 'another' } }
   const outcome = await work(others, { working: () => {} })
   expect(outcome).toMatchObject({ kind: 'failed' })

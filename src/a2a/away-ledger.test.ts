@@ -4,6 +4,7 @@ import { AgentCard } from '@a2a-js/sdk'
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import { expect, onTestFinished, test } from 'vitest'
 import { asTask, resultOf, send, stateOf } from '../../test/support/a2a-client.ts'
+import { failNext, type HowItFails } from '../../test/support/fail-next.ts'
 import { listingFixture } from '../../test/support/fake-api.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLogger } from '../lib/logger.ts'
@@ -11,7 +12,6 @@ import { OPERATOR } from '../schema/caller.ts'
 import { openDatabase } from '../store/database.ts'
 import { createExchanges } from '../store/exchanges.ts'
 import { createSentMessageStore } from '../store/sent-messages.ts'
-import { StoreError } from '../store/store-error.ts'
 import { createTaskRecords } from '../store/task-records.ts'
 import { agentCard } from './cards.ts'
 import { createExecutor } from './executor.ts'
@@ -42,14 +42,7 @@ function start() {
       return { kind: 'completed', output: 'done' }
     },
   })
-  const { put } = messages
-  const loseNext = (code: StoreError['code'], { isStored = false } = {}) => {
-    messages.put = async (...stored) => {
-      messages.put = put
-      if (isStored) await put(...stored)
-      throw new StoreError(code, 'the ledger is away')
-    }
-  }
+  const loseNext = (how: HowItFails) => failNext(messages, 'put', how)
   const handler = createRequestHandler(listing.id, card, {
     ...{ tasks, executor, sent: new SentMessages({ messages, runTime }) },
   })
@@ -63,7 +56,7 @@ test.each(['STORE_AWAY', 'STORE_WRITE_FAILED'] as const)(
     const { ask, runs, loseNext } = start()
     const asked = await ask(send('a task'))
     const payment = send('pay', { taskId: asked.id, messageId: randomUUID(), metadata: { paid: true } })
-    loseNext(code)
+    loseNext({ code })
     const told = await ask(payment)
     expect([told.id, stateOf(told)]).toEqual([asked.id, 'INPUT_REQUIRED'])
     expect(told.status?.message?.metadata).toEqual({ pay: '1 USDC' })
@@ -76,7 +69,7 @@ test.each(['STORE_AWAY', 'STORE_WRITE_FAILED'] as const)(
 test('a payment that was stored although nobody said so begins its run', async () => {
   const { ask, runs, loseNext } = start()
   const asked = await ask(send('a task'))
-  loseNext('STORE_IN_DOUBT', { isStored: true })
+  loseNext({ code: 'STORE_IN_DOUBT', isStored: true })
   const done = await ask(send('pay', { taskId: asked.id, messageId: randomUUID(), metadata: { paid: true } }))
   expect([stateOf(done), resultOf(done), runs]).toEqual(['COMPLETED', 'done', ['a task']])
 })
@@ -90,7 +83,7 @@ test.each([
   async (code, isStored) => {
     const { ask, loseNext } = start()
     const message = send('a task', { messageId: randomUUID() })
-    loseNext(code, { isStored })
+    loseNext({ code, isStored })
     const told = await ask(message)
     expect(stateOf(told)).toBe(isStored ? 'INPUT_REQUIRED' : 'REJECTED')
     expect(stateOf(await ask(message))).toBe('INPUT_REQUIRED')

@@ -1,13 +1,13 @@
 /** T23 D51: A2A tasks whose turn comes so late that their payment has to settle before the run. */
 import { afterEach, expect, test } from 'vitest'
 import { payingTurn } from '../../test/support/a2a-turn.ts'
+import { failNext } from '../../test/support/fail-next.ts'
 import { FakeSettlement, unclear } from '../../test/support/fake-settlement.ts'
 import { agentId, signed, testWallet } from '../../test/support/payments.ts'
 import { until } from '../../test/support/until.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
-import { StoreError } from '../store/store-error.ts'
 import { agentWork } from './agent-work.ts'
 import type { Turn } from './executor.ts'
 
@@ -82,12 +82,7 @@ test('a task that was canceled while it waited pays nothing', async () => {
 
 test('a payment whose settlement could not begin is void: its payer is not told that it has paid', async () => {
   seller = await new TestSeller({ settleFirst: true }).start()
-  const { payments } = seller.deps
-  const { save } = payments
-  payments.save = async () => {
-    payments.save = save
-    throw new StoreError('STORE_AWAY', 'the database cannot be reached')
-  }
+  failNext(seller.deps.payments, 'save')
   const outcome = await agentWork(agentId, 'd', seller.deps)(payingTurn(signed(seller.clock.now())), progress)
   expect(outcome).toMatchObject({
     kind: 'failed',

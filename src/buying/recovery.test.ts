@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { endProcess } from '../../test/support/end-process.ts'
+import { failNext } from '../../test/support/fail-next.ts'
 import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { randomHex } from '../../test/support/payments.ts'
@@ -7,7 +8,6 @@ import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
 import { until } from '../../test/support/until.ts'
 import { openDatabase } from '../store/database.ts'
-import { StoreError } from '../store/store-error.ts'
 
 const buyers: TestBuyer[] = []
 afterEach(async () => {
@@ -504,11 +504,7 @@ test('a result that came and could not be stored is not given up, however late i
   const { buyer, clock, order, reservation, now } = asked
   await buyer.purchases.resolve(reservation, 'spent', randomHex(), clock.now())
   clock.jump(30 * 24 * 3_600_000)
-  const { finish } = buyer.purchases
-  buyer.purchases.finish = async () => {
-    buyer.purchases.finish = finish
-    throw new StoreError('STORE_AWAY', 'the database cannot be reached')
-  }
+  failNext(buyer.purchases, 'finish')
   await expect(buyer.recovery.look(order.id)).rejects.toThrow('cannot be reached')
   expect((await now()).order.status).toBe('executing')
   await buyer.recovery.look(order.id)

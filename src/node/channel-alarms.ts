@@ -20,7 +20,7 @@ export function channelAlarms(summary: ChannelsSummary | undefined): ChannelAlar
     const amount = sum(open.map((one) => one.unclaimed))
     const first = Math.min(...open.map(({ endsInMs }) => endsInMs))
     const text =
-      `${when(first)} What it owes is claimed at once. If that fails, check the facilitator, the ETH of the wallet ` +
+      `${when(first)} What the withdrawal could take is claimed at once. If that fails, check the facilitator, the ETH of the wallet ` +
       'and the RPC with: stoa doctor.'
     const title =
       open.length === 1

@@ -72,6 +72,20 @@ test('T42 a call that was charged, and a wrong voucher, are answered without the
   expect(await asks()).toBe(0)
 })
 
+test('a lower voucher moves a channel, after a dearer call has failed at the other process', async () => {
+  const { buyer, first, second, asks } = await openFleet()
+  first.seller.work = () => Promise.reject(new Error('broken'))
+  expect(await first.door.sell(requestOf(buyer, 2n * PRICE, 'fails'))).toMatchObject({ kind: 'failed' })
+  // The best voucher is above the next right one, as one for a dearer agent would be.
+  const { sellerChannels } = first.seller.records
+  const stored = (await sellerChannels.get(buyer.id))!
+  expect(await sellerChannels.save({ ...stored, best: buyer.voucher(5n * PRICE) }, stored.seq)).toBe(true)
+  const sold = second.door.sell(requestOf(buyer, 2n * PRICE, 'cheaper'))
+  await until(async () => (await asks()) > 0)
+  first.channels.wanted(buyer.id)
+  expect(await sold).toMatchObject({ kind: 'sold', output: 're: cheaper', settled: { charge: { total: 2n * PRICE } } })
+})
+
 test('requests that came together wait together for a channel that another process has', async () => {
   const { buyer, first, second, asks } = await openFleet()
   const { promise, resolve } = Promise.withResolvers<string>()

@@ -1,6 +1,6 @@
 /** T6 D39: a payment that settles first reached the outbox, and nobody has said so: its work is run, whoever comes back for it. */
 import { expect, onTestFinished, test } from 'vitest'
-import { StoreError } from '../../src/store/store-error.ts'
+import { failNext } from '../support/fail-next.ts'
 import { openShared } from '../support/ledgers.ts'
 import { toNextStep } from '../support/next-step.ts'
 import { agentId } from '../support/payments.ts'
@@ -12,13 +12,7 @@ async function start({ isStored = true } = {}) {
   const [ledger] = await openShared(1)
   const seller = await new TestSeller({ ledger: ledger!, settleFirst: true, attemptTimeoutMs: 20_000 }).start()
   onTestFinished(() => seller.stop())
-  const { payments } = seller.deps
-  const { save } = payments
-  payments.save = async (...step) => {
-    payments.save = save
-    if (isStored) await save(...step)
-    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
-  }
+  failNext(seller.deps.payments, 'save', { code: 'STORE_IN_DOUBT', isStored })
   return seller
 }
 

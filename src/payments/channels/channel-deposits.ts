@@ -35,8 +35,9 @@ const BURIED_MS = 60_000
 const LOOKS = { firstMs: 100, mostMs: 2_000 }
 
 /**
- * `landed`: the channel on the chain, at the depth at which this seller believes it. `at`: when that reading began. `txHash`: as somebody named it. `refused`:
- * the deposit cannot happen. `pending`: it may still happen, and the same deposit may be asked for again.
+ * `landed`: the channel on the chain, at the depth at which this seller believes it. `at`: when that reading began. `txHash`: as
+ * somebody named it. `refused`: the deposit cannot happen. `pending`: it may still happen, and the same deposit may be asked for
+ * again.
  */
 type DepositOutcome =
   | { kind: 'landed'; onChain: ChannelState; at: Moment; txHash: Hex | undefined }

@@ -1,5 +1,6 @@
 /** A seller whose ledger is away for a while does not know what became of a payment, and says nothing about it (T6). */
 import { afterEach, expect, test } from 'vitest'
+import { failNext } from '../../../test/support/fail-next.ts'
 import { signed } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
@@ -71,25 +72,17 @@ test('a buyer that has its result gets no error after it', async () => {
   const peer = await start({ settleFirst: true })
   const { envelope } = signed(seller.clock.now())
   expect(told(await peer.request({ payment: envelope }))).toBe('re: task')
-  const { taken } = seller.deps.deferred
-  seller.deps.deferred.taken = async () => {
-    seller.deps.deferred.taken = taken
-    throw new StoreError('STORE_AWAY', 'the database cannot be reached')
-  }
+  failNext(seller.deps.deferred, 'taken')
   expect(told(await peer.askResult(envelope))).toBe('re: task')
   expect(told(await peer.askResult(envelope))).toBe('re: task')
 })
 
 /** Stores what the first claim says, or nothing, and loses the answer. The ledger is away after it. */
 function loseClaim({ isStored }: { isStored: boolean }) {
-  const { payments } = seller.deps
-  const { claimExposed } = payments
-  payments.claimExposed = async (...claim) => {
-    payments.claimExposed = claimExposed
-    if (isStored) await claimExposed(...claim)
+  const then = () => {
     isAway = true
-    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
   }
+  failNext(seller.deps.payments, 'claimExposed', { code: 'STORE_IN_DOUBT', isStored, then })
 }
 
 test('T6 a payment whose claim was lost in mid-commit is voided when the ledger is back, and nobody claims it meanwhile', async () => {
@@ -146,13 +139,7 @@ test('T6 a claimed payment that cannot be put into the outbox before its run is 
 
 test('T6 a payment that reached the outbox is not voided, although nobody has said so: its work is run once', async () => {
   const peer = await start({ settleFirst: true })
-  const { payments } = seller.deps
-  const { save } = payments
-  payments.save = async (...step) => {
-    payments.save = save
-    await save(...step)
-    throw new StoreError('STORE_IN_DOUBT', 'the connection was lost')
-  }
+  failNext(seller.deps.payments, 'save', { code: 'STORE_IN_DOUBT', isStored: true })
   const { envelope, paymentId } = signed(seller.clock.now())
   expect(told(await peer.request({ payment: envelope }))).toBe('SETTLEMENT_FAILED')
   await until(async () => (await seller.payments.get(paymentId))?.state === 'settled' || seller.clock.advance(1_000))
