@@ -157,7 +157,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     const approved = standing?.approved
     if (below === undefined || amount < below) return undefined
     if (approved !== undefined && amount <= approved) return undefined
-    return `a call of ${usdc(below)} or more waits for the operator's approval, and this one costs ${usdc(amount)}`
+    return `a call of ${usdc(below)} or more waits for the operator's approval, and this one may cost ${usdc(amount)}`
   }
 
   return {

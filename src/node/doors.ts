@@ -32,17 +32,24 @@ const OPEN_PUBLIC = 'set public.port and public.url in config.yaml, and start th
 /** The ways by which others buy, and the address of each agent. */
 export function doorPlaces({ host, registry, publicUrl }: PlacesDeps): Record<Door, Place> {
   const url = publicUrl()
+  const sold = registry.list().filter(({ definition, lacks }) => definition.paused !== true && lacks === undefined)
   // An agent that is sold on channels only is sold to peers only.
-  const sold = registry
-    .list()
-    .filter(({ definition: { paused, price }, lacks }) => paused !== true && lacks === undefined && price !== undefined)
-  const agentsAt = (place: (id: string) => { url: string; stream_url?: string }) =>
-    sold.map(({ id, definition }) => ({ agent_id: id, agent_name: definition.name, ...place(id) }))
+  const soldToAll = sold.filter(({ definition }) => definition.price !== undefined)
+  type Sold = typeof sold
+  type Way = { url: string; stream_url?: string }
+  const ways = (agents: Sold, way: (id: string) => Way) =>
+    agents.map(({ id, definition }) => ({ agent_id: id, agent_name: definition.name, ...way(id) }))
+  const agentsAt = (way: (id: string) => Way) => ways(soldToAll, way)
   const closed: Place = { open: false, why: 'public.port is not set', fix: OPEN_PUBLIC, agents: [] }
   const addresses = host.addresses()
   const silent = { why: 'the node listens at no address', fix: 'see stoa doctor, Peer port' }
   return {
-    libp2p: { open: addresses.length > 0, ...(addresses.length === 0 && silent), addresses, agents: agentsAt(peerUrl) },
+    libp2p: {
+      open: addresses.length > 0,
+      ...(addresses.length === 0 && silent),
+      addresses,
+      agents: ways(sold, peerUrl),
+    },
     http:
       url === undefined
         ? closed

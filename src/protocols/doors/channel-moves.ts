@@ -8,8 +8,11 @@ import { PeerError } from '../peer-error.ts'
 import { busy, type ChannelAnswer, corrected, refused } from './channel-answers.ts'
 import { isShown, keptOpen } from './channel-base.ts'
 
-/** How long a request waits in all for a channel that another process of this seller has. */
-const MOVES_MS = 20_000
+/**
+ * How long a request waits in all for a channel that another process of this seller has. A process that was killed has it
+ * until its lease is over and others have looked: 25 s.
+ */
+const MOVES_MS = 35_000
 const LOOKS = { firstMs: 20, mostMs: 500 }
 
 /** When a request that comes now waits no longer, by the time of `performance.now()`. */
