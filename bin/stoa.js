@@ -26,6 +26,14 @@ keepCompiled()
 hideSqliteWarning()
 const source = new URL('../src/main.ts', import.meta.url)
 const isCheckout = existsSync(source)
+// The build writes older syntax. Node.js 22 does not know `await using` of the source.
+if (isCheckout && major < 24 && !/^(?:-V|--version)$/.test(process.argv[2])) {
+  process.stderr.write(
+    `error: a checkout of stoa needs Node.js 24 or newer; this is ${process.version} (${process.execPath}).\n` +
+      'npm install brings one along: run npm install in the checkout, and type `npx .` there.\n',
+  )
+  process.exit(1)
+}
 if (isCheckout && !existsSync(new URL('../node_modules/zod', import.meta.url))) {
   if (/^(?:-V|--version)$/.test(process.argv[2])) {
     const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))

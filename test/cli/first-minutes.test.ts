@@ -94,14 +94,20 @@ test('a checkout without packages shows its version and what to run', () => {
   rmSync(copy, { recursive: true })
 })
 
+/** Runs the file here, where Node says to be another version. */
+function runAs(version: string, ...words: string[]) {
+  const other = `Object.defineProperty(process.versions, 'node', { value: '${version}' })`
+  const preload = `data:text/javascript,${encodeURIComponent(other)}`
+  return spawnSync(process.execPath, ['--import', preload, join(root, 'bin/stoa.js'), ...words], { encoding: 'utf8' })
+}
+
 test('an old Node.js gets an error that says how to get a newer version', () => {
-  // The same file, for which this Node says to be an old one.
-  const old = `Object.defineProperty(process.versions, 'node', { value: '20.11.0' })`
-  const preload = `data:text/javascript,${encodeURIComponent(old)}`
-  const run = spawnSync(process.execPath, ['--import', preload, join(root, 'bin/stoa.js'), '--version'], {
-    encoding: 'utf8',
-  })
-  expect(run).toMatchObject({ status: 1, stderr: expect.stringMatching(/22\.18 or newer.*https:\/\/nodejs\.org/s) })
+  const stderr = expect.stringMatching(/22\.18 or newer.*https:\/\/nodejs\.org/s)
+  expect(runAs('20.11.0', '--version')).toMatchObject({ status: 1, stderr })
+})
+
+test('a checkout under Node.js 22, which does not know the syntax of the source, says what to type', () => {
+  expect(runAs('22.20.0', 'status')).toMatchObject({ status: 1, stderr: expect.stringMatching(/Node\.js 24.*npx \./s) })
 })
 
 test('npm install in a checkout prints no warnings', () => {
