@@ -59,10 +59,11 @@ const roots: Record<keyof typeof closures, string[]> = {
   workers: [input['builtin-worker'], input['signature-worker']],
   program: ['program', 'io', 'parts', 'redactor'].map((name) => at(`src/cli/${name}.ts`)),
   commands: [at('src/cli/commands.ts')],
-  // With the parts that every start loads by import().
+  // With the parts that every start loads by import(). QUIC stays apart: its module throws where its native code is not
+  // installed, and a node then works over TCP.
   node: [
     ...['cli/commands/start', 'node/create-node', 'chain/chain', 'http/server/app'].map((name) => at(`src/${name}.ts`)),
-    ...['@chainsafe/libp2p-quic', '@libp2p/mdns'].map((name) => at(`node_modules/${name}/dist/src/index.js`)),
+    at('node_modules/@libp2p/mdns/dist/src/index.js'),
   ],
 }
 const findClosures: Plugin = {

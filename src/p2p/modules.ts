@@ -13,7 +13,7 @@ import { yamux } from '@libp2p/yamux'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
-import { CodedError } from '../lib/errors.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { openFilesMax } from '../lib/open-files.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
@@ -241,7 +241,8 @@ async function loadQuic(
     const create = quic()
     return (components) => budgeted(tellResets(create(components)), budget)
   } catch (error) {
-    logger.warn({ err: error }, 'QUIC is not available on this platform; peers are reached over TCP only')
+    const reason = reasonOf(error).split('\n', 1)[0]
+    logger.warn({ reason }, 'the native code of QUIC is not installed here; peers are reached over TCP only')
     return undefined
   }
 }

@@ -84,6 +84,21 @@ test('the packed tarball runs with its production dependencies alone', async () 
   expect(await node.exited).toMatchObject({ code: 0 })
 })
 
+test('without its native packages it starts, and reaches peers over TCP', async () => {
+  const bare = await mkdtemp(join(tmpdir(), 'stoa-bare-'))
+  try {
+    await cp(join(scratch, 'package'), join(bare, 'package'), { recursive: true })
+    const args = ['--data-dir', join(bare, 'data')]
+    const node = await startNodeProcess({ program: join(bare, 'package/bin/stoa.js'), args, environment: {} })
+    expect(node.ready.addresses.join()).toMatch(/\/tcp\//)
+    expect(node.ready.addresses.join()).not.toMatch(/\/quic-v1/)
+    expect(node.log()).toContain('the native code of QUIC is not installed here; peers are reached over TCP only')
+    await node.stop()
+  } finally {
+    await rm(bare, { recursive: true, force: true })
+  }
+})
+
 test('its types hold for a strict program that checks libraries too', async () => {
   const program = join(scratch, 'embed')
   await mkdir(join(program, 'node_modules'), { recursive: true })
