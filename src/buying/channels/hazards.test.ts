@@ -62,6 +62,23 @@ test('hazard 4.11: a seller that leaves a number out makes the buyer keep a boun
   expect(seller.exact).toBeGreaterThan(before)
 })
 
+test('hazard 4.11: a charge that waits for an earlier one is owed as it is stated, so a claim of more stops the channel', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE })
+  await open()
+  const line = await lineOf()
+  // The call costs next to nothing, and the charge with the number 1 never comes.
+  seller.faults.push({ charge: (charge) => ({ ...shifted(charge), amount: 1n }) })
+  await buyer.execute()
+  expect(line.free).toBe(line.channel.onChain.balance - 1n)
+  const { onChain } = line.channel
+  line.seen({ ...onChain, totalClaimed: 1n })
+  expect(line.channel.stopped).toBeUndefined()
+  // The voucher covers the price.
+  line.seen({ ...onChain, totalClaimed: PRICE })
+  await until(async () => (await stored()).stopped !== undefined)
+})
+
 test('hazard 4.15: a channel that was emptied and is filled again goes on above all that was ever signed for it', async () => {
   const seller = new ChannelScript(PRICE)
   const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE, calls: 100 })

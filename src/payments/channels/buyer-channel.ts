@@ -116,10 +116,11 @@ export function sendCalls(
   return { ...channel, inFlight, signed: largest(ceiling, channel.signed), voucher }
 }
 
-/** Raises what a call in flight may cost. Does nothing for a call that has ended. */
+/** Raises what a call in flight may cost. Does nothing for a call that has ended, also if its charge waits. */
 export function growCall(channel: BuyerChannel, call: string, asked: bigint): BuyerChannel {
   const before = channel.inFlight.get(call)
   if (before === undefined || before >= asked) return channel
+  for (const early of channel.early.values()) if (early.call === call) return channel
   return { ...channel, inFlight: channel.inFlight.with(call, asked) }
 }
 
@@ -149,8 +150,15 @@ export function countCharge(
   if (falsehood !== undefined) return stopEnded(falsehood)
   if (seq <= channel.seq || channel.early.has(seq)) return stopEnded(`the seller gave the number ${seq} to two charges`)
   const next = { amount, total: charge.total, seq, call }
-  if (seq === channel.seq + 1) return countNext(channel, next)
-  return { ...channel, early: new Map(channel.early).set(seq, next) }
+  const ended = owedFor(channel, next)
+  if (seq === channel.seq + 1) return countNext(ended, next)
+  return { ...ended, early: new Map(channel.early).set(seq, next) }
+}
+
+/** A call whose charge waits has ended: it is owed what it was charged, and not what it could have cost. */
+function owedFor(channel: BuyerChannel, { call, amount }: EarlyCharge): BuyerChannel {
+  const { inFlight } = channel
+  return inFlight.has(call) ? { ...channel, inFlight: inFlight.with(call, amount) } : channel
 }
 
 /** Why a channel stops whose seller sends a result without a charge. */

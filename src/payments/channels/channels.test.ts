@@ -9,6 +9,7 @@ import {
   type BuyerChannel,
   countCharge,
   dropCall,
+  growCall,
   openAtBuyer,
   planCalls,
   raiseMark,
@@ -521,6 +522,8 @@ describe('the buyer', () => {
     const late = countCharge(two, { call: 'b', asked: 10n, charge: { amount: 4n, total: 7n, seq: 2 } })
     expect(late).toMatchObject({ charged: 0n, seq: 0, stopped: undefined })
     expect(late.inFlight.size).toBe(2)
+    // It has ended: no voucher that is on its way raises what it may cost.
+    expect([late.inFlight.get('b'), growCall(late, 'b', 20n)]).toEqual([4n, late])
     const both = countCharge(late, { call: 'a', asked: 10n, charge: { amount: 3n, total: 3n, seq: 1 } })
     expect(both).toMatchObject({ charged: 7n, seq: 2, stopped: undefined })
     expect(both.inFlight.size).toBe(0)
