@@ -10,6 +10,7 @@ import { readMessage } from '../../protocols/x402/messages.ts'
 import type { ChannelTerms } from '../../schema/channel.ts'
 
 const PRICE = 1_000n
+const MINUTE_MS = 60_000
 const shifted = (charge: Charge) => ({ ...charge, seq: charge.seq + 1 })
 
 test('hazard 4.11: a seller that claims more than its calls have cost is not paid ahead any more', async () => {
@@ -41,6 +42,22 @@ test('hazard 4.11: a claim of a call that has not been answered yet is in order'
   expect(line.channel.stopped).toBeUndefined()
   line.count(call, { asked: PRICE, charge: { amount: PRICE, total: PRICE, seq: 1 } }, 0)
   expect([line.channel.charged, line.channel.stopped]).toEqual([PRICE, undefined])
+})
+
+test('hazard 4.11: a claim for a call that then costs nothing stops the channel, although the chain shows nothing new', async () => {
+  const seller = new ChannelScript(PRICE)
+  const { buyer, open, stored, line: lineOf } = await scriptedMarket(seller, { price: PRICE })
+  await open()
+  const line = await lineOf()
+  const call = `0x${'a1'.repeat(32)}` as const
+  await line.pay({ id: call, asked: PRICE, ahead: 0n, reserve: async () => {} })
+  seller.claimed.set(line.id, PRICE)
+  buyer.clock.advance(MINUTE_MS)
+  await until(() => line.channel.onChain.totalClaimed === PRICE)
+  expect(line.channel.stopped).toBeUndefined()
+  line.drop(call)
+  buyer.clock.advance(MINUTE_MS)
+  await until(async () => (await stored()).stopped !== undefined)
 })
 
 test('hazard 4.11: a seller that leaves a number out makes the buyer keep a bounded number of charges, and is not paid on', async () => {

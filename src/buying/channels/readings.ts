@@ -39,8 +39,9 @@ export class ChannelReadings {
       if (line.deposit !== undefined) continue
       if (!isDeepStrictEqual(onChain, line.channel.onChain)) {
         await store.seen(line.id, { onChain, moved: line.moved }, clock.now())
-        line.seen(onChain)
       }
+      // Also what is not new: a call that covered a claim may have ended since, and have cost nothing.
+      line.seen(onChain)
       await this.#search(line, now)
     }
   }
