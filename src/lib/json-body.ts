@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { makeRoom } from './body-room.ts'
 import { CodedError } from './errors.ts'
 import { GatheredBytes } from './gathered-bytes.ts'
 import { type Json, readJson, utf8Text } from './json.ts'
@@ -10,7 +11,7 @@ const PIECE_BYTES_MIN = 32
 /**
  * Reads a body of at most `bytesMax` bytes. It may come in many pieces, or in small ones, but not in many small ones.
  *
- * @throws CodedError `BODY_TOO_LARGE`, `INVALID_REQUEST`; the error of the connection
+ * @throws CodedError `BODY_TOO_LARGE`, `INVALID_REQUEST`; the error of the connection; the refusal of `bodyInRoom`
  */
 export async function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   const body = new GatheredBytes()
@@ -18,6 +19,7 @@ export async function readBytes(request: IncomingMessage, bytesMax: number): Pro
   // Keep the connection open, so that the client reads the error.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     if (body.length + chunk.length > bytesMax) throw bodyTooLarge(bytesMax)
+    makeRoom(request, body.length + chunk.length)
     body.add(chunk)
     if (++pieces > PIECES_MAX && body.length < pieces * PIECE_BYTES_MIN) {
       throw new CodedError('INVALID_REQUEST', 'the body comes in thousands of small pieces: send it in larger ones')

@@ -45,24 +45,54 @@ async function start(limits: Partial<typeof publicLimits>, agentSale = {} as Age
   await listener.start()
 }
 
-/** Announces a body that does not come. @returns the first line of an answer that comes before it */
-function announce(method: string, length: string): Promise<string> {
+/** Announces a body, of which so many bytes come. @returns the first line of an answer that comes before the rest */
+function announce(method: string, length: string, sent: Uint8Array | string = ''): Promise<string> {
   const { hostname, port } = new URL(listener.url)
   const head = `${method} ${MOUNT}/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`
   return new Promise((resolve) => {
-    const socket = connect({ host: hostname, port: Number(port) }, () => socket.write(head))
+    const socket = connect({ host: hostname, port: Number(port) }, () => {
+      socket.write(head)
+      socket.write(sent)
+    })
     socket.on('error', () => {}).once('data', (bytes) => resolve(String(bytes).split('\r\n', 1)[0]!))
     sockets.push(socket)
   })
 }
 
-test.each(['POST', 'GET', 'DELETE'])('a body that comes by %s takes its room before it is read', async (method) => {
+const MUCH = `Content-Length: ${BODY_BYTES_MAX}`
+const CHUNKED = 'Transfer-Encoding: chunked'
+/** All of a body but its end. */
+const most = Buffer.alloc(BODY_BYTES_MAX - 1, ' ')
+const chunk = Buffer.concat([Buffer.from(`${most.length.toString(16)}\r\n`), most])
+
+test.each([
+  ['POST', MUCH, most],
+  ['GET', MUCH, most],
+  ['DELETE', MUCH, most],
+  ['GET', CHUNKED, chunk],
+])('a body that comes by %s takes room: %s', async (method, length, sent) => {
   await start({ bytesPerSite: 2 * BODY_BYTES_MAX })
-  const bodies = Array.from({ length: 3 }, () => announce(method, `Content-Length: ${BODY_BYTES_MAX}`))
-  expect(await Promise.race(bodies)).toBe('HTTP/1.1 429 Too Many Requests')
-  expect(await announce(method, 'Transfer-Encoding: chunked')).toBe('HTTP/1.1 429 Too Many Requests')
+  const three = [1, 2, 3].map(() => announce(method, length, sent))
+  expect(await Promise.race(three)).toBe('HTTP/1.1 429 Too Many Requests')
   // A request without a body takes none.
   expect((await send(`${listener.url}${MOUNT}/x`, { method })).text).toBe('0')
+})
+
+test('who announces bodies and does not send them keeps nobody out', async () => {
+  await start({ bytes: 2 * BODY_BYTES_MAX })
+  for (let body = 0; body < 8; body++) {
+    for (const length of [MUCH, CHUNKED]) void announce('POST', length, '1\r\n')
+  }
+  // All of them have come when this has, because they came first.
+  for (const length of [0, 1_000, 4 * 1024 * 1024]) {
+    expect((await send(`${listener.url}${MOUNT}/x`, { body: 'x'.repeat(length) })).text).toBe(String(length))
+  }
+})
+
+test('while bodies fill all room, a short one is read all the same', async () => {
+  await start({ bytes: 2 * BODY_BYTES_MAX })
+  expect(await Promise.race([1, 2, 3].map(() => announce('POST', MUCH, most)))).toBe('HTTP/1.1 503 Service Unavailable')
+  expect((await send(`${listener.url}${MOUNT}/x`, { body: 'x'.repeat(60_000) })).text).toBe('60000')
 })
 
 test('made-up refunds of payment channels, which clients ask for by GET, slow their address down', async () => {

@@ -53,7 +53,7 @@ export class PublicLimits {
     return this.#requests.take(site)
   }
 
-  /** Takes room for a body before it is read. */
+  /** Takes room for a body, or for an answer that is not read yet. */
   hold(site: string, bytes: number): Hold | Refusal {
     return this.#bytes.take(site, bytes)
   }

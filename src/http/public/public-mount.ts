@@ -14,7 +14,7 @@ export type PublicMount = {
 
 type PublicMountDeps = {
   logger: Logger
-  /** Takes room for the body before it is read. @throws PublicError */
+  /** Refuses a body that is too long before it is read. @throws PublicError */
   enter(request: FastifyRequest): void
   /** Keeps what the request has taken until the end of the block. */
   atWork(request: FastifyRequest): Disposable

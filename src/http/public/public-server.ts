@@ -1,6 +1,7 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { answerInRoom } from '../../lib/answer-room.ts'
+import { bodyInRoom } from '../../lib/body-room.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Meters } from '../../lib/meters.ts'
@@ -124,7 +125,6 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       checkLength(request)
       if (agentSale.answerEarly(own.asked, reply)) return reply
       own.form = taskForm(request.headers['content-type'], request.headers['content-encoding'])
-      take(own, limits.hold(own.site, bodyBytesOf(request)))
     },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const own = held.get(request.raw)!
@@ -134,13 +134,9 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       return reply
     },
   })
-  const takeBody = (request: FastifyRequest) => {
-    const own = held.get(request.raw)!
-    checkLength(request)
-    take(own, limits.hold(own.site, bodyBytesOf(request)))
-  }
   for (const mount of deps.mounts ?? []) {
-    app.register(publicMount(mount, { logger, enter: takeBody, atWork: (request) => atWork(held.get(request.raw)!) }))
+    const parts = { logger, enter: checkLength, atWork: (request: FastifyRequest) => atWork(held.get(request.raw)!) }
+    app.register(publicMount(mount, parts))
   }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
@@ -155,6 +151,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       if (entered === 'all') own.refusal = entered
       else if (entered !== undefined) own.holds.push(entered)
       held.set(request, own)
+      bodyInRoom(request, lengthOf(request) ?? BODY_BYTES_MAX, (bytes) => take(own, limits.hold(site, bytes)))
       answerInRoom(request, response, { take: (bytes) => limits.hold(site, bytes), refusal: noRoom })
       response.once('close', () => {
         own.isClosed = true
@@ -221,7 +218,9 @@ function notUsed(): never {
 
 function take(own: Held, taken: Hold | Refusal): void {
   if (!(taken instanceof Hold)) throw refused(taken)
-  own.holds.push(taken)
+  // Of a client that has left, what had come may still be read.
+  if (own.isClosed && !own.isAtWork) taken[Symbol.dispose]()
+  else own.holds.push(taken)
 }
 
 function refused(limit: Refusal): PublicError {
@@ -249,14 +248,9 @@ function idIn({ params }: FastifyRequest): string {
   throw new PublicError('NOT_FOUND', 'this is no id of an agent. GET /x402 lists the agents for sale')
 }
 
-function lengthOf({ headers }: FastifyRequest): number | undefined {
+function lengthOf({ headers }: Pick<IncomingMessage, 'headers'>): number | undefined {
   const length = headers['content-length']
   return length === undefined ? undefined : Number(length)
-}
-
-/** The most that the body of a request has. It may come with any method. */
-function bodyBytesOf(request: FastifyRequest): number {
-  return request.headers['transfer-encoding'] === undefined ? (lengthOf(request) ?? 0) : BODY_BYTES_MAX
 }
 
 /** @throws PublicError BODY_TOO_LARGE before anything is read */
