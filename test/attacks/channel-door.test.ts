@@ -101,3 +101,37 @@ test('T42 who must wait with a call that was charged is not told that nothing wa
   expect(await ask()).toMatchObject({ kind: 'limited', settlement: 'unknown' })
   expect(seller.runs).toHaveLength(1)
 })
+
+test('T42 the voucher of a call that cost nothing is forgotten, unless something else needs it', async () => {
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  chain.set(buyer.id, 100n * PRICE)
+  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
+  onTestFinished(() => seller.stop())
+  const channels = seller.deps.channels!
+  const door = new ChannelDoor({ ...seller.deps, channels })
+  const ask = (input: string, max: bigint) =>
+    door.sell({
+      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
+      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
+    })
+  const best = async () => (await seller.records.sellerChannels.get(buyer.id))!.best?.maxClaimableAmount
+  const fail = () => Promise.reject(new Error('broken'))
+
+  seller.work = fail
+  expect(await ask('fails', PRICE)).toMatchObject({ kind: 'failed' })
+  // Nothing is charged, so no claim can show it.
+  expect(await best()).toBe(PRICE)
+  seller.work = undefined
+  expect(await ask('first', PRICE)).toMatchObject({ kind: 'sold' })
+  seller.work = async () => {
+    // It is on disk while its call runs.
+    expect(await best()).toBe(2n * PRICE)
+    return fail()
+  }
+  expect(await ask('fails', 2n * PRICE)).toMatchObject({ kind: 'failed' })
+  expect(await best()).toBe(PRICE)
+  seller.work = undefined
+  expect(await ask('second', 2n * PRICE)).toMatchObject({ kind: 'sold', settled: { charge: { total: 2n * PRICE } } })
+  expect(await best()).toBe(2n * PRICE)
+})

@@ -195,8 +195,8 @@ describe('a voucher buys one run', () => {
     const known = errorIn(await sendTask(url, 'stolen', paying(spent)))
     expect(onChannel(known).extra.voucherState?.signature).toMatch(/^0x/)
     expect((await buyer.buy('fail')).status).toBe(502)
-    const unspent = errorIn(await sendTask(url, 'stolen', paying(spent)))
-    expect(onChannel(unspent).extra).not.toHaveProperty('voucherState')
+    const again = errorIn(await sendTask(url, 'stolen', paying(spent)))
+    expect(onChannel(again).extra.voucherState).toEqual(onChannel(known).extra.voucherState)
     expect(runsOf('stolen')).toBe(0)
   })
 })
@@ -268,7 +268,9 @@ test('a metered agent costs what it has used, and the next voucher goes on from 
       { chargedAmount: '300', channelState: { chargedCumulativeAmount: total } },
     ])
   }
-  // The last voucher was for 5,600. A cheaper agent takes a lower one.
+  // The last voucher was for 5,600. Who asks with it gets no run, and is not shown it. A cheaper agent takes a lower one.
+  const unspent = errorIn(await sendTask(at, 'stolen', paying(buyer.sent.at(-1)!)))
+  expect(onChannel(unspent).extra).not.toHaveProperty('voucherState')
   const { status, settled } = await buyer.buy('cheaper', url)
   expect([status, settled?.extra?.channelState]).toMatchObject([200, { chargedCumulativeAmount: '1900' }])
 })
@@ -351,6 +353,43 @@ test('a restart keeps what was charged; a stop claims it all', async () => {
   const { settled } = await buyer.buy('after the stop', url)
   expect(settled?.extra?.channelState).toMatchObject({ chargedCumulativeAmount: '2000' })
 })
+
+test('T42 a claim shows no voucher of a run that failed: who has it can buy a run with the money of its payer', async () => {
+  const buyer = await startBuyer()
+  for (let call = 0; call < 12; call++) await buyer.buy(`paid ${call}`)
+  expect((await buyer.buy('fail')).status).toBe(502)
+  const [spent, unspent] = buyer.sent.slice(-2) as [string, string]
+  await seller.stop()
+  seller = await startTestNode({
+    ...{ devnet, walletKey: devnet.wallets.seller.privateKey, dataDir: join(home, 'seller') },
+    ...{ public: { port: 0 }, seller: { channels: 'auto' } },
+  })
+  url = await sell('echo', PRICE)
+  const shown = JSON.stringify(await allTransactions())
+  expect(shown).not.toContain(signatureIn(unspent))
+  expect(shown).toContain(signatureIn(spent))
+  const { settled } = await buyer.buy('goes on', url)
+  expect(settled?.extra?.channelState).toMatchObject({ totalClaimed: '12000', chargedCumulativeAmount: '13000' })
+})
+
+/** The signature of the voucher in a header, as a transaction has it. */
+function signatureIn(header: string): string {
+  const { payload } = JSON.parse(Buffer.from(header, 'base64').toString('utf8')) as {
+    payload: { voucher: { signature: string } }
+  }
+  return payload.voucher.signature.slice(2).toLowerCase()
+}
+
+async function allTransactions(): Promise<unknown[]> {
+  const asked = async (method: string, params: unknown[]) => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    const answer = await fetch(devnet.rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return ((await answer.json()) as { result: unknown }).result
+  }
+  const newest = Number(await asked('eth_blockNumber', []))
+  const blocks = Array.from({ length: newest + 1 }, (_, at) => asked('eth_getBlockByNumber', [`0x${at.toString(16)}`, true]))
+  return Promise.all(blocks)
+}
 
 test('T42 who has read an old voucher on the chain keeps its payer out of nothing', async () => {
   const buyer = await startBuyer()

@@ -7,11 +7,13 @@ import type { StoredSellerChannel } from '../../store/seller-channels.ts'
 import { type AskedCall, takeCalls } from './call-turn.ts'
 import {
   chargeCall,
+  forgetVoucher,
   type RefundAsk,
   releaseCall,
   type SellerChannel,
   seenOnChain,
   signRefund,
+  type TakenVoucher,
 } from './seller-channel.ts'
 
 /** How a call has ended. Without a charge it has failed. */
@@ -20,6 +22,8 @@ export type CallEnd = {
   peerId: string
   /** What was reserved for it. */
   asked: bigint
+  /** What the call has brought, if it is to be forgotten with a call that costs nothing. */
+  taken?: TakenVoucher | undefined
   /** Undefined: nothing is stored and nothing is charged. */
   stored:
     | { amount: bigint | undefined; exchange: NewExchange; metered?: Pick<Charge, 'units' | 'cut'> | undefined }
@@ -80,11 +84,13 @@ function endCalls(
   const ended: Turn['ended'] = []
   const calls: ChannelCall[] = []
   for (const end of ends) {
-    const { id, peerId, asked, stored } = end
+    const { id, peerId, asked, stored, taken } = end
     const amount = stored?.amount
     let charge: Charge | undefined
-    if (amount === undefined) channel = releaseCall(channel, asked)
-    else {
+    if (amount === undefined) {
+      const released = releaseCall(channel, asked)
+      channel = taken === undefined ? released : forgetVoucher(released, taken)
+    } else {
       const charged = chargeCall(channel, { asked, amount })
       channel = charged.channel
       charge = { ...charged.charge, ...stored?.metered }

@@ -138,6 +138,18 @@ export function releaseCall(channel: SellerChannel, asked: bigint): SellerChanne
   return { ...channel, asked: channel.asked - asked }
 }
 
+/** The voucher of a call, and the best one before it. */
+export type TakenVoucher = { ceiling: bigint; before: SignedVoucher }
+
+/**
+ * Forgets the voucher of a call that cost nothing, if no other call needs it. A claim shows the best voucher to everybody, and one
+ * that covers more than was charged is money to whoever has it: it buys a run (ADR-43).
+ */
+export function forgetVoucher(channel: SellerChannel, { ceiling, before }: TakenVoucher): SellerChannel {
+  const isNeeded = channel.asked > 0n || channel.charged > before.maxClaimableAmount
+  return isNeeded || ceilingOf(channel) !== ceiling ? channel : { ...channel, best: before }
+}
+
 /** Ends a call with its charge, at most what was asked. */
 export function chargeCall(
   channel: SellerChannel,

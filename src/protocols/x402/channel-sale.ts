@@ -7,6 +7,7 @@ import { ChannelRefused, ChannelsBusy, elsewhere } from '../../payments/channels
 import type { CallEnd } from '../../payments/channels/channel-turn.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannels } from '../../payments/channels/seller-channels.ts'
+import type { TakenVoucher } from '../../payments/channels/seller-channel.ts'
 import { leastToBegin } from '../../payments/channels/stream-steps.ts'
 import { isSamePricing } from '../../payments/pricing.ts'
 import type { ChannelPayment, Charge, SignedVoucher } from '../../schema/channel.ts'
@@ -44,10 +45,10 @@ type ChannelTask = {
   id: Hex
   payment: ChannelPayment
   input: string
-  /** True: a failed run is not stored. Its buyer signs the same voucher for its next call. */
+  /** True: a failed run is not stored, and neither is its voucher, which its buyer signs again for its next call. */
   forgetsFailure?: true
 }
-type Taken = { id: Hex; asked: bigint; channel: OpenChannel }
+type Taken = { id: Hex; asked: bigint; channel: OpenChannel; voucher?: TakenVoucher | undefined }
 type SoldOnChannel = Omit<PaidResult, 'txHash'> & { charge: Charge }
 
 /**
@@ -112,6 +113,7 @@ export async function sellOnChannel(
   using _running = beginRun(id, deps)
   const isStored = () => deps.payments.has(id)
   const before = deps.channels.owned(call.payment.voucher.channelId)
+  const bestBefore = before?.channel.best
   if (await isStored()) return undefined
   if (caller.isDraining?.())
     throw new PeerError('OVERLOADED', 'this seller stops: nothing was charged, ask it again later')
@@ -124,7 +126,9 @@ export async function sellOnChannel(
     if (!(await isStored())) throw error
   })
   if (channel === undefined) return undefined
-  const taken = { id, asked: allowed.asked, channel }
+  const taken: Taken = { id, asked: allowed.asked, channel }
+  if (call.forgetsFailure === true && channel === before && bestBefore !== undefined)
+    taken.voucher = { ceiling: call.payment.voucher.maxClaimableAmount, before: bestBefore }
   // A failure from here to the run costs nothing and is not stored: the call may be sent again.
   using unrun = new Hold(() => void letGo(taken, caller))
   // Another process may have had the channel in between and have run this call. While this one has it, no other can.
@@ -273,8 +277,8 @@ async function forget(taken: Taken, exchange: NewExchange, caller: Caller, deps:
   })
 }
 
-function letGo({ id, asked, channel }: Taken, { peerId }: Caller): Promise<unknown> {
-  return channel.end({ id, peerId, asked, stored: undefined }).catch(() => {})
+function letGo({ id, asked, channel, voucher }: Taken, { peerId }: Caller): Promise<unknown> {
+  return channel.end({ id, peerId, asked, stored: undefined, taken: voucher }).catch(() => {})
 }
 
 /** A refusal as the peer is told it. @throws PeerError, or the error itself */
