@@ -171,3 +171,17 @@ test('T5 who sends the used payment of another while the ledger is away gets not
   expect(outcome).toMatchObject({ kind: 'failed' })
   expect(JSON.stringify(outcome)).not.toContain('re: work')
 })
+
+test('T36 the limits of an address hear of a payment that is refused, and of no other', async () => {
+  const onRefused = vi.fn<() => void>()
+  seller = await new TestSeller({ blocked: [signed(0).envelope.payer] }).start()
+  const work = (turn = paying()) => agentWork(agentId, 'd', seller.deps)({ ...turn, onRefused }, { working: () => {} })
+  expect(await work()).toMatchObject({ kind: 'failed', text: expect.stringContaining('refused') })
+  expect(onRefused).toHaveBeenCalledTimes(1)
+  await seller.stop()
+  seller = await new TestSeller().start()
+  const turn = paying()
+  expect(await work(turn)).toMatchObject({ kind: 'completed' })
+  expect(await work(turn)).toMatchObject({ kind: 'failed' })
+  expect(onRefused).toHaveBeenCalledTimes(1)
+})

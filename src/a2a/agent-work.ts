@@ -67,7 +67,7 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
     if (agent.isOnChannelsOnly)
       return { kind: 'rejected', text: 'this agent is sold on payment channels only: call it through a Stoa node' }
     const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })
-    const ask = { ...deps, agent, requirements, description }
+    const ask = { ...deps, agent, requirements, description, onRefused: turn.onRefused }
     const submission = readSubmission(turn.metadata)
     switch (submission.kind) {
       case 'submitted':
@@ -82,7 +82,11 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
   }
 }
 
-type PaymentRequest = AgentWorkDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+type PaymentRequest = AgentWorkDeps &
+  Pick<Turn, 'onRefused'> & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+
+/** Payments that bought something, here or before. */
+const boughtCodes: ReadonlySet<string> = new Set(['SETTLEMENT_FAILED', 'PAYMENT_NONCE_USED'])
 
 async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: PaidRunDeps): Promise<Outcome> {
   progress.working()
@@ -204,6 +208,7 @@ export function notBegun(error: unknown): Outcome {
 }
 
 function refusedBy(error: PeerError, payment: PaymentEnvelope, ask: PaymentRequest): Outcome {
+  if (!boughtCodes.has(error.code)) ask.onRefused?.()
   return refused(errorCodeOf(error, payment, ask.requirements, ask.clock.now()), error.message, ask)
 }
 

@@ -37,6 +37,8 @@ export type Turn = {
   caller: Caller
   signal: AbortSignal
   running: RunningTask
+  /** Called for a payment that buys nothing. */
+  onRefused?: (() => void) | undefined
   /** Set if the caller watches the agent's output. */
   onOutput?: OnOutput
 }
@@ -48,6 +50,8 @@ export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 /** Context key under which the request handler stores the URL that the caller used. */
 export const URL_KEY = 'stoa.url'
+/** Context key of the function that hears of payments that buy nothing. */
+export const REFUSED_KEY = 'stoa.refused'
 /** Context key of the function that receives the task's id before the task runs. */
 export const BEGUN_KEY = 'stoa.begun'
 type Begin = (task: TaskIds) => Promise<boolean>
@@ -138,6 +142,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
         running,
+        onRefused: context.state.get(REFUSED_KEY) as Turn['onRefused'],
         ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }

@@ -16,9 +16,12 @@ import { readMessage } from './message-body.ts'
 
 /** MCP for strangers over streamable HTTP: a tool for each agent for sale. It has no tool of the market, which spends. */
 export type AgentMcp = {
-  handle(request: IncomingMessage, response: ServerResponse): Promise<void>
+  handle(call: McpCall): Promise<void>
   stop(): Promise<void>
 }
+
+/** `onRefused`: called for a payment that buys nothing. */
+type McpCall = { request: IncomingMessage; response: ServerResponse; onRefused(): void }
 
 /** The extension for payments, as clients declare it. */
 const EXTENSION = 'org.x402/payment'
@@ -49,8 +52,8 @@ function calledIn(message: unknown): z.infer<typeof ToolCall>['params'] | undefi
 export function createAgentMcp(options: { version: string }, deps: { tools: AgentTools; logger: Logger }): AgentMcp {
   const { tools } = deps
   const logger = deps.logger.child({ part: 'mcp' })
-  /** The message of the request for which a server is made. */
-  const messages = new AsyncLocalStorage<unknown>()
+  /** The request for which a server is made, and its message. */
+  const asked = new AsyncLocalStorage<Pick<McpCall, 'onRefused'> & { message: unknown }>()
 
   /** A new server for each request, with the agents that are for sale then, and the one that the request has paid for before. */
   async function createServer(): Promise<McpServer> {
@@ -60,7 +63,7 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
     // list, and must learn that tools may come.
     server.registerTool('none', { description: 'none' }, () => ({ content: [] })).remove()
     const sold = tools.list()
-    const { name: called, _meta: meta } = calledIn(messages.getStore()) ?? {}
+    const { name: called, _meta: meta } = calledIn(asked.getStore()?.message) ?? {}
     const isLeft = called !== undefined && sold.every(({ name }) => name !== called)
     const left = isLeft ? await tools.boughtBefore(called, meta) : undefined
     for (const tool of left === undefined ? sold : [...sold, left]) {
@@ -81,7 +84,8 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   async function answer(tool: Parameters<AgentTools['call']>[0], task: string, { mcpReq }: ServerContext) {
     const envelope = mcpReq.envelope as { [CLIENT_CAPABILITIES_META_KEY]?: ClientCapabilities } | undefined
     const declared = envelope?.[CLIENT_CAPABILITIES_META_KEY]?.extensions?.[EXTENSION]
-    const call = { task, meta: mcpReq._meta, isExtended: declared !== undefined, signal: mcpReq.signal }
+    const onRefused = asked.getStore()?.onRefused
+    const call = { task, meta: mcpReq._meta, isExtended: declared !== undefined, signal: mcpReq.signal, onRefused }
     try {
       return await tools.call(tool, call)
     } catch (error) {
@@ -95,14 +99,16 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const handler = createMcpHandler(createServer, { ...limits, responseMode: 'sse' })
   const handle = toNodeHandler({ fetch: (request, more) => handler.fetch(request, more) }, limits)
   return {
-    async handle(request, response) {
+    async handle({ request, response, onRefused }) {
       // The SDK reads a URL from these two, and fails if they make none. No answer depends on them.
       request.headers.host = 'localhost'
       request.url = '/mcp'
       const message = await readMessage(request, response, { isAlone: true })
       if (message.isRefused) return
       const { value } = message
-      await messages.run(value, () => handle(request as Parameters<typeof handle>[0], response, value))
+      await asked.run({ message: value, onRefused }, () =>
+        handle(request as Parameters<typeof handle>[0], response, value),
+      )
     },
     stop: () => handler.close(),
   }

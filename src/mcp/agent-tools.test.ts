@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { agentId, payTo, signed, usdc } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { DoorSales } from '../protocols/doors/door-sales.ts'
@@ -23,9 +23,9 @@ function paidTool(sales: PaidRunDeps) {
   const [tool] = tools.list()
   const { payload } = PaymentEnvelope.encode(signed(seller.clock.now()).envelope)
   const payment = { x402Version: 1, scheme: 'exact', network: 'base-sepolia', payload }
-  return (task: string) =>
+  return (task: string, onRefused?: () => void) =>
     tools.call(tool!, {
-      task,
+      ...{ task, onRefused },
       meta: { 'x402/payment': payment },
       isExtended: false,
       signal: new AbortController().signal,
@@ -74,4 +74,17 @@ test('hazard 7.13: a run that failed before its payment settled says that nothin
     content: [{ text: expect.stringMatching(/^AGENT_FAILED: .*nothing is charged/) }],
     _meta: { 'stoa/error': { settlement: 'none' } },
   })
+})
+
+test('T36 the limits of an address hear of a payment that is refused, and of no other', async () => {
+  const onRefused = vi.fn<() => void>()
+  seller = await new TestSeller({ blocked: [signed(0).envelope.payer] }).start()
+  expect(await paidTool(seller.deps)('work', onRefused)).toMatchObject({ isError: true })
+  expect(onRefused).toHaveBeenCalledTimes(1)
+  await seller.stop()
+  seller = await new TestSeller().start()
+  const call = paidTool(seller.deps)
+  expect(await call('work', onRefused)).toMatchObject({ content: [{ text: 're: work' }] })
+  expect(await call('other', onRefused)).toMatchObject({ isError: true })
+  expect(onRefused).toHaveBeenCalledTimes(1)
 })

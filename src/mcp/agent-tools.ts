@@ -22,6 +22,8 @@ export type AgentToolCall = {
   /** True if the client has declared the extension for payments. */
   isExtended: boolean
   signal: AbortSignal
+  /** Called for a payment that buys nothing. */
+  onRefused?: (() => void) | undefined
 }
 
 export type AgentToolsDeps = {
@@ -119,7 +121,10 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
     const request = { door: 'mcp', agentId: asked.tool.agentId, input: asking.task, payment, boundTo } as const
     const mismatch = terms.mismatch(sent, asked.resource, asked.offer)
     const answer = await doorSales.sell({ ...request, mismatch })
-    if (answer.kind === 'refused') return askFor(asked, answer.reason, asking)
+    if (answer.kind === 'refused') {
+      asking.onRefused?.()
+      return askFor(asked, answer.reason, asking)
+    }
     if (answer.kind === 'unsettled') {
       const response = responseOf(version, unsettledResponse(answer, sales.asset.network))
       return { ...askFor(asked, answer.reason, asking), _meta: { [RESPONSE]: response } }

@@ -136,7 +136,7 @@ function createPublicMounts(deps: MountsDeps): PublicMount[] {
     },
     {
       path: '/mcp',
-      handle: async ({ request, response }) => (await mcp.get()).handle(request, response),
+      handle: async (call) => (await mcp.get()).handle(call),
       stop: mcp.stop,
     },
   ]

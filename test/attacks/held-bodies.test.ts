@@ -32,7 +32,8 @@ async function start(limits: Partial<typeof publicLimits>, agentSale = {} as Age
       mounts: [
         {
           path: MOUNT,
-          async handle({ request, response }) {
+          async handle({ request, response, onRefused }) {
+            if (request.headers['x-bad-payment'] !== undefined) onRefused()
             response.end(String((await readBytes(request, BODY_BYTES_MAX)).length))
           },
           stop: async () => {},
@@ -110,4 +111,13 @@ test('made-up refunds of payment channels, which clients ask for by GET, slow th
     statuses.push((await send(`${listener.url}/x402/${'a'.repeat(32)}`, { method: 'GET', headers })).status)
   }
   expect(statuses).toEqual([402, 402, 429])
+})
+
+test('payments in bodies that buy nothing, as of MCP and A2A, slow their address down', async () => {
+  await start({ asks: { burst: 22, perSecond: 0 } })
+  const statuses: number[] = []
+  for (let asked = 0; asked < 3; asked++) {
+    statuses.push((await send(`${listener.url}${MOUNT}/x`, { headers: { 'x-bad-payment': '1' }, body: '{}' })).status)
+  }
+  expect(statuses).toEqual([200, 200, 429])
 })

@@ -58,10 +58,15 @@ export class PublicLimits {
     return this.#bytes.take(site, bytes)
   }
 
-  /** Counts a useless payment that took work against its site. */
-  blame(site: string): void {
+  /**
+   * Counts a useless payment that took work against its site.
+   *
+   * @param isPaid false if the payment came in the body of a request, which was admitted as one without a payment
+   */
+  blame(site: string, isPaid = true): void {
+    const rate = isPaid ? this.#payments : this.#asks
     for (let taken = 0; taken < FAULT_PAYMENTS; taken++) {
-      if (!this.#payments.take(site, 1, this.#clock.now())) return
+      if (!rate.take(site, 1, this.#clock.now())) return
     }
   }
 }

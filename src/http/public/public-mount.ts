@@ -8,7 +8,13 @@ import { PublicError, refusalOf } from './public-error.ts'
 export type PublicMount = {
   path: string
   /** Answers or throws. A CodedError becomes a refusal; any other error is a fault of the node. */
-  handle(call: { request: IncomingMessage; response: ServerResponse; rest: string }): Promise<void>
+  handle(call: {
+    request: IncomingMessage
+    response: ServerResponse
+    rest: string
+    /** Called for a payment in the body that buys nothing. */
+    onRefused(): void
+  }): Promise<void>
   stop(): Promise<void>
 }
 
@@ -18,6 +24,7 @@ type PublicMountDeps = {
   enter(request: FastifyRequest): void
   /** Keeps what the request has taken until the end of the block. */
   atWork(request: FastifyRequest): Disposable
+  onRefused(request: FastifyRequest): void
 }
 
 /** The routes of a mount, in a Fastify context of their own, which leaves bodies unread. */
@@ -39,7 +46,7 @@ async function answer(
   mount: PublicMount,
   request: FastifyRequest,
   reply: FastifyReply,
-  { logger, atWork }: PublicMountDeps,
+  { logger, atWork, onRefused }: PublicMountDeps,
 ): Promise<void> {
   using _work = atWork(request)
   const { raw } = request
@@ -47,7 +54,8 @@ async function answer(
   // A hijacked reply loses the headers that were set.
   for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
   try {
-    await mount.handle({ request: raw, response: reply.raw, rest: raw.url!.slice(mount.path.length) })
+    const rest = raw.url!.slice(mount.path.length)
+    await mount.handle({ request: raw, response: reply.raw, rest, onRefused: () => onRefused(request) })
   } catch (error) {
     if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
     const refusal = refusalOf(error) ?? codedRefusal(error)

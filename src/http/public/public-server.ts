@@ -135,8 +135,9 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     },
   })
   for (const mount of deps.mounts ?? []) {
-    const parts = { logger, enter: checkLength, atWork: (request: FastifyRequest) => atWork(held.get(request.raw)!) }
-    app.register(publicMount(mount, parts))
+    const work = (request: FastifyRequest) => atWork(held.get(request.raw)!)
+    const onRefused = ({ raw }: FastifyRequest) => limits.blame(held.get(raw)!.site, isPaid(raw))
+    app.register(publicMount(mount, { logger, enter: checkLength, atWork: work, onRefused }))
   }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
