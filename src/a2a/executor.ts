@@ -141,8 +141,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         url: String(context.state.get(URL_KEY) ?? ''),
         caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
-        running,
-        onRefused: context.state.get(REFUSED_KEY) as Turn['onRefused'],
+        ...{ running, onRefused: context.state.get(REFUSED_KEY) as Turn['onRefused'] },
         ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }

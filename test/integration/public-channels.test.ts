@@ -387,7 +387,9 @@ async function allTransactions(): Promise<unknown[]> {
     return ((await answer.json()) as { result: unknown }).result
   }
   const newest = Number(await asked('eth_blockNumber', []))
-  const blocks = Array.from({ length: newest + 1 }, (_, at) => asked('eth_getBlockByNumber', [`0x${at.toString(16)}`, true]))
+  const blocks = Array.from({ length: newest + 1 }, (_, at) =>
+    asked('eth_getBlockByNumber', [`0x${at.toString(16)}`, true]),
+  )
   return Promise.all(blocks)
 }
 
