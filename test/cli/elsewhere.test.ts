@@ -52,6 +52,19 @@ test('the flag overrides the variable, and errors of both are reported', async (
   expect(await run(['status'], { STOA_API_URL: 'nonsense' })).toMatchObject({ code: 2 })
 })
 
+test('a refused token is no silent node, also on the directory of the node', async () => {
+  const environment = { NODE_API_TOKEN: 'wrong-token-0123456789' }
+  const wrong = await cli(['status'], { dataDir: node.dataDir, parts: systemParts, environment })
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('the token is not the one') })
+  expect(wrong.stderr).not.toContain('does not answer')
+})
+
+test('an https:// address of a node without TLS is refused in words', async () => {
+  const wrong = await run(['status', '--api-url', node.apiUrl!.replace('http:', 'https:')])
+  expect(wrong).toMatchObject({ code: 6, stderr: expect.stringContaining('http:// instead of https://') })
+  expect(wrong.stderr).not.toContain('openssl')
+})
+
 test('no temporary node replaces a remote node that is unreachable', async () => {
   const argv = ['agent', 'execute', '--agent-id', 'Echo', '--task', 'x', '--api-url', 'http://127.0.0.1:1']
   expect(await run(argv)).toMatchObject({ code: 6, stderr: expect.stringContaining('http://127.0.0.1:1') })

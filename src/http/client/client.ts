@@ -199,6 +199,11 @@ function connectionError(base: string, error: unknown): CodedError {
     const lost = `the connection to ${base} was lost before the answer (${reason}). The request may have been done`
     return new CodedError('API_CONNECTION_LOST', lost, { cause: error })
   }
+  // The text of OpenSSL is two lines of source positions.
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') {
+    const plain = `what listens at ${base} does not speak TLS: write http:// instead of https://, or name the proxy`
+    return new CodedError('API_UNREACHABLE', plain, { cause: error })
+  }
   const fix = `no node answers at ${base} (${reason}). Start a node with: stoa start`
   return new CodedError('API_UNREACHABLE', fix, { cause: error })
 }
