@@ -46,11 +46,14 @@ export function createLog(
   })
 }
 
-/** Anything thrown, with a message. pino prints 25 constants of an abort error, and of a closed connection no reason. */
+/**
+ * Anything thrown, with a message. pino prints 25 constants of an abort error, and of a closed connection no reason. Its
+ * `type` is the name of the class, which the bundle shortens to a letter.
+ */
 function loggedError(thrown: unknown, print: (error: Error) => object): object {
   if (!(thrown instanceof Error)) return { type: typeof thrown, message: reasonOf(thrown) }
   const { name: type, message, stack } = thrown
-  return thrown instanceof DOMException ? { type, message, stack } : print(thrown)
+  return thrown instanceof DOMException ? { type, message, stack } : { ...print(thrown), type }
 }
 
 export function isAtLeast(json: string, level: Config['log']['level']): boolean {

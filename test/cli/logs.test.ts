@@ -34,6 +34,22 @@ test('a mistake in config.yaml hides neither the log nor the node that is to be 
   expect(stop).toMatchObject({ code: 6, stderr: expect.stringContaining(`no Stoa node is running on ${dataDir()}`) })
 })
 
+test('an error is logged by its name, not by the letter that the bundle gave its class', () => {
+  let line = ''
+  const output = {
+    isTty: false,
+    write: (text: string) => {
+      line += text
+    },
+  }
+  class n extends Error {
+    override name = 'AgentError'
+  }
+  const log = createLog('warn', output, { redactor: createRedactor({}), style: {} as never })
+  log.warn({ err: new n('it failed') }, 'a run failed')
+  expect(JSON.parse(line)).toMatchObject({ err: { type: 'AgentError', message: 'it failed' } })
+})
+
 test('an aborted call is logged with its reason, without the constants of its class', () => {
   let line = ''
   const output = {
