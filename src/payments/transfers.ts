@@ -71,7 +71,7 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
     if (balance - signed >= atomic) return
     const shown = (amount: bigint) => `${formatAmount(amount, usdc.decimals)} USDC`
     const why = `the wallet ${address} holds ${shown(balance)}, of which ${shown(signed)} are signed for and not charged yet`
-    throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: ${shown(atomic)} cannot be sent, and nothing was`)
+    throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: ${shown(atomic)} cannot be sent. Nothing was sent`)
   }
 
   return {

@@ -19,7 +19,7 @@ async function nodeWith(alarms: readonly AlarmRecord[]) {
       return alarm(id, { dismissed_at: '2026-01-01T00:00:00.000Z' })
     },
   })
-  return { dismissed, run: (...argv: string[]) => cli(argv, { dataDir: dataDir(), parts }) }
+  return { dismissed, parts, run: (...argv: string[]) => cli(argv, { dataDir: dataDir(), parts }) }
 }
 
 test('D42: `stoa status` counts the alarms, and `stoa alarms list` shows the contents of each', async () => {
@@ -29,6 +29,17 @@ test('D42: `stoa status` counts the alarms, and `stoa alarms list` shows the con
   expect(stdout).toMatch(/^a +bad +0\.02 +2 calls were worked for and never paid\. No funds\.$/m)
   expect(stdout).not.toMatch(/^b /m)
   expect((await run('alarms', 'list', '--all')).stdout).toMatch(/^b +dismissed/m)
+})
+
+test('an alarm is shown with its end, which says what to do', async () => {
+  const text = `${'It used another wallet before. '.repeat(13)}Set the key again.`
+  const { run, parts } = await nodeWith([alarm('a', { text })])
+  expect((await run('alarms', 'list')).stdout).toContain(text)
+  const { stdout } = await cli(['alarms', 'list'], { dataDir: dataDir(), parts, tty: true, columns: 60 })
+  const lines = stdout.trimEnd().split('\n').slice(1)
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(60)
+  const words = lines.map((line) => line.slice(line.indexOf('  2 calls') === -1 ? 0 : line.indexOf('2 calls')).trim())
+  expect(words.join(' ')).toContain(`never paid. ${text}`)
 })
 
 test('D42: `stoa alarms dismiss` dismisses the shown alarms, and requires their ids', async () => {

@@ -20,6 +20,14 @@ test.each([
   expect((await cli(['doors'], { dataDir: dataDir(), parts })).stdout).toContain(said)
 })
 
+test('a narrow terminal cuts no address', async () => {
+  const agents = [{ agent_id: 'a', agent_name: 'Echo', url }]
+  const known = { door: 'http', open: true, url, calls: 0, earned: '0', earned_atomic: '0', agents } as const
+  const { parts } = await runningNode(dataDir(), { doors: async () => ({ ...doors, doors: [{ ...known, agents }] }) })
+  const { stdout } = await cli(['doors'], { dataDir: dataDir(), parts, tty: true, columns: 40 })
+  expect(stdout.split(url)).toHaveLength(3)
+})
+
 test('a fix that several addresses need is told once, and without an address nothing was tested', async () => {
   const said = async (tests: DoorTest[]) => {
     const known = { ...doors, tests: { at: new Date().toISOString(), tests } }

@@ -15,6 +15,12 @@ afterAll(stopTestNodes)
 const run = (...argv: string[]) => cli(argv, { dataDir: node.dataDir, parts: systemParts })
 const stateOf = async () => (await run('agent', 'list')).stdout.split('\n')[1]
 
+test('a narrow terminal cuts no id, because the API takes whole ids only', async () => {
+  const { id } = node.listings()[0]!
+  const { stdout } = await cli(['agent', 'list'], { dataDir: node.dataDir, parts: systemParts, tty: true, columns: 60 })
+  expect(stdout).toContain(id)
+})
+
 test('an agent is tried, repriced, paused, resumed and removed by its name', async () => {
   expect(await stateOf()).toMatch(/^Echo +0\.5 USDC +on sale +0 +0 +0 /)
   expect(await run('agent', 'test', 'Echo', '--task', 'hello')).toMatchObject({ code: 0, stdout: 'hello\n' })

@@ -19,9 +19,11 @@ export const alarmsList = command({
     printList(context, alarms, {
       none: 'no alarms',
       headings: ['ALARM', '', 'USDC', 'WHAT'],
+      // The end of the text says what to do.
+      wraps: true,
       cells: ({ id, severity, dismissed_at, amount = '', title, text }) => {
         const state = dismissed_at === undefined ? severity : 'dismissed'
-        return [id, state, amount, printableLine(`${title}. ${text}`, 300)]
+        return [id, state, amount, printableLine(`${title}. ${text}`, 1000)]
       },
     })
   },

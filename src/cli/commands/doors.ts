@@ -41,7 +41,8 @@ function doorLines(known: Doors, context: Context): string[] {
     .filter(({ door }) => door === 'http' || door === 'a2a')
     .flatMap(({ door, agents }) => agents.map(({ agent_name, url }) => [names[door], agent_name, url]))
   return [
-    ...table(['DOOR', 'STATE', 'CALLS', 'EARNED', 'WHERE'], rows, context),
+    // An address that is cut is none.
+    ...table(['DOOR', 'STATE', 'CALLS', 'EARNED', 'WHERE'], rows, context, { wraps: true }),
     ...(agents.length === 0
       ? []
       : [
@@ -50,6 +51,7 @@ function doorLines(known: Doors, context: Context): string[] {
             ['DOOR', 'AGENT', 'ADDRESS'],
             agents.map(([...cells]) => cells.map((cell) => printableLine(cell, 200))),
             context,
+            { wraps: true },
           ),
         ]),
     '',

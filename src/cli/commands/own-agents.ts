@@ -34,6 +34,8 @@ export const agentList = command({
     printList(context, agents, {
       none: 'no agents: add one with `stoa agent register`, or over the API',
       headings: ['AGENT', 'PRICE', 'STATE', 'CALLS', 'FAILED', 'EARNED', 'ID'],
+      // The API takes whole ids only.
+      wraps: true,
       cells: (agent) => {
         const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
         const state = stateText(agent)

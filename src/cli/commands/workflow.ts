@@ -24,6 +24,8 @@ import { readWorkflow, withAgentIds, workflowOptions } from './workflow-body.ts'
 
 const TIMEOUT_SECONDS = 3600
 const STEP_LENGTH = 20
+/** An error says at its end what to do. */
+const ERROR_LENGTH = 1000
 const WORKFLOW = {
   name: 'id',
   description: 'id of the workflow from `stoa workflow list`',
@@ -225,16 +227,18 @@ function show(context: Context, workflow: WorkflowRecord): void {
     ['Created', created_at],
     ['Changed', updated_at],
   ]
-  context.print(columns(rows.map(([title = '', text = '']) => [bold(title), printableLine(text)])))
+  context.print(columns(rows.map(([title = '', text = '']) => [bold(title), printableLine(text, ERROR_LENGTH)])))
   context.print()
   const lines = steps.map((step) => [
     printableLine(step.id, STEP_LENGTH),
     step.status,
     paidText(step.payment),
     step.url === undefined ? printableLine(step.agent_id, 10) : printableLine(new URL(step.url).host, 32),
-    printableLine(step.error?.message ?? (step.depends_on.length > 0 ? `after ${step.depends_on.join(', ')}` : '')),
+    step.error === undefined
+      ? printableLine(step.depends_on.length > 0 ? `after ${step.depends_on.join(', ')}` : '')
+      : printableLine(step.error.message, ERROR_LENGTH),
   ])
-  context.print(table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context))
+  context.print(table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context, { wraps: true }))
   if (workflow.output === undefined) return
   context.print()
   writeOutput(context, workflow.output)

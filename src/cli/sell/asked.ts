@@ -27,7 +27,7 @@ export async function askedTask(
   sample: string | undefined,
   mayChange: boolean,
 ): Promise<string | { problem: string }> {
-  const none = { problem: 'without a test run' }
+  const none = { problem: 'you chose no test run' }
   const task = sample ?? (await left(() => askSample(offer)))
   if (task === undefined) return none
   if (offer.isReadOnly || mayChange) return task

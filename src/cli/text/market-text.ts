@@ -36,18 +36,19 @@ export function oneOf<const T extends readonly [string, ...string[]]>(choices: T
 export function printList<T>(
   context: Context,
   items: readonly T[],
-  list: { none: string; headings: readonly string[]; cells(item: T): string[]; json?: unknown },
+  list: { none: string; headings: readonly string[]; cells(item: T): string[]; json?: unknown; wraps?: boolean },
 ): void {
   const { none, headings, cells, json = items } = list
   if (context.json) context.printJson(json)
-  else context.print(items.length === 0 ? none : table(headings, items.map(cells), context))
+  else context.print(items.length === 0 ? none : table(headings, items.map(cells), context, list))
 }
 
-/** Rows below their headings. The last column is cut at the width of the terminal. */
+/** Rows below their headings. The last column is cut at the width of the terminal, or goes on in the next line. */
 export function table(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
   { style, io }: Context,
+  { wraps = false }: { wraps?: boolean } = {},
 ): string[] {
   const fixed = headings.length - 1
   const widths = headings.map((heading, column) =>
@@ -55,9 +56,24 @@ export function table(
   )
   const used = widths.slice(0, fixed).reduce((sum, width) => sum + width + GAP, 0)
   const room = io.stdout.isTty ? Math.max(12, (io.stdout.columns ?? 80) - used) : CELL_MAX
-  const fitted = rows.map((row) => row.map((cell, column) => (column < fixed ? cell : printableLine(cell, room))))
+  const fitted = rows.flatMap((row) => {
+    const cell = row[fixed] ?? ''
+    const [first = '', ...more] = wraps ? linesOf(cell, io.stdout.isTty ? room : Infinity) : [printableLine(cell, room)]
+    return [[...row.slice(0, fixed), first], ...more.map((line) => [...row.slice(0, fixed).map(() => ''), line])]
+  })
   const [head = '', ...lines] = columns([headings, ...fitted], { gap: GAP })
   return [style.stdout.bold(head), ...lines]
+}
+
+/** A word that is longer than a line stays whole. */
+function linesOf(text: string, room: number): string[] {
+  const lines: string[] = []
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)
+    if (line !== undefined && line.length + 1 + word.length <= room) lines[lines.length - 1] = `${line} ${word}`
+    else lines.push(word)
+  }
+  return lines
 }
 
 export function recordLines(record: object): string[] {
