@@ -20,8 +20,9 @@ import type { PaymentEnvelope } from '../schema/payment.ts'
 import type { Order } from '../store/purchases.ts'
 import { askUntilKnown, sendElsewhere } from './ask-again.ts'
 import { leftOfToken, refusalOf } from './budget.ts'
-import { buyOnChannel } from './channels/buy-on-channel.ts'
-import { neededLine } from './channels/channel-only.ts'
+import { type BoughtOnChannel, buyOnChannel } from './channels/buy-on-channel.ts'
+import type { ChannelLine } from './channels/channel-line.ts'
+import { payOnNeeded } from './channels/channel-only.ts'
 import type { Channels } from './channels/channels.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
@@ -98,8 +99,7 @@ export async function purchase(
   const { awaitsSettlement = deps.awaitsSettlement ?? false } = callers
   const call = { ...callOf(order, terms, deps), awaitsSettlement }
   const bought: Purchase = { order, terms, call, guard, deadline, ...callers }
-  const line = await lineOf({ order, terms }, deps, deadline.signal)
-  const onChannel = line && (await buyOnChannel({ ...bought, line }, deps))
+  const onChannel = await payOnChannel(bought, deps)
   if (onChannel !== undefined) {
     faultPoint('buyer:answered')
     return receivedOnChannel(onChannel, bought, deps.logger)
@@ -119,15 +119,18 @@ export async function purchase(
   return received(response, { ...bought, reservation: guard.reservation }, deps.logger)
 }
 
-/** The channel that pays a call. Money is locked only for calls that this node would pay. */
-async function lineOf({ order, terms }: Pick<Purchase, 'order' | 'terms'>, deps: PurchaseDeps, signal: AbortSignal) {
+/** Pays a call by a channel, if one pays it. Money is locked only for calls that this node would pay. */
+async function payOnChannel(bought: Purchase, deps: PurchaseDeps): Promise<BoughtOnChannel | undefined> {
+  const { order, terms, deadline } = bought
   const { channelWish: wish } = order
   const wanted = { agentId: terms.agentId, sellerId: terms.seller.peerId, amount: channelPrice(terms) }
   const { tokenId } = order
   const left = () => leftOfToken(order, wanted, deps)
   const payer = { tokenId, refusal: () => refusalOf(order, wanted, deps), left }
-  if (terms.isOnChannelsOnly) return neededLine({ terms, wish, payer }, deps.channels, signal)
-  return deps.channels?.lineFor(terms, wish, payer)
+  const pay = (line: ChannelLine) => buyOnChannel({ ...bought, line }, deps)
+  if (terms.isOnChannelsOnly) return payOnNeeded({ terms, wish, payer }, pay, deps.channels, deadline.signal)
+  const line = deps.channels?.lineFor(terms, wish, payer)
+  return line && pay(line)
 }
 
 function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Terms, deps: PurchaseDeps) {

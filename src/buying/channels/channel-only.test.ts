@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Terms } from '../guard.ts'
 import type { ChannelLine } from './channel-line.ts'
-import { type ChannelNeed, neededLine } from './channel-only.ts'
+import { type ChannelNeed, payOnNeeded } from './channel-only.ts'
 
 test('a call that waits for its deposit counts as one call, and keeps its own wish', async () => {
   const looks: [wish: string | undefined, need: ChannelNeed][] = []
@@ -15,7 +15,8 @@ test('a call that waits for its deposit counts as one call, and keeps its own wi
     failure: () => undefined,
   }
   const asked = { terms: {} as Terms, wish: undefined }
-  expect(await neededLine(asked, lines, new AbortController().signal)).toBe(line)
+  const pay = async (paying: ChannelLine) => paying
+  expect(await payOnNeeded(asked, pay, lines, new AbortController().signal)).toBe(line)
   expect(looks).toEqual([
     [undefined, 'first'],
     [undefined, 'again'],

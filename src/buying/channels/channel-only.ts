@@ -5,6 +5,7 @@ import { isOnChannelsOnly, type Listing } from '../../schema/listing.ts'
 import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
 import type { ChannelLine } from './channel-line.ts'
+import { ChannelShort } from './channel-short.ts'
 import type { CallPayer } from './place-deposit.ts'
 
 /** How long a call waits for the first deposit at a seller that is paid on channels only. */
@@ -34,16 +35,18 @@ export function furtherTerms(listing: Listing): Omit<Terms, 'agentId' | 'resourc
 }
 
 /**
- * The channel that pays a call to an agent that is sold on channels only. There is no other way to pay, so the call waits for
- * the deposit.
+ * Pays a call to an agent that is sold on channels only. There is no other way to pay, so the call waits for the deposit. If
+ * calls that began together have used up what was free, it waits for the next one.
  *
- * @throws MarketError CHANNEL_NEEDED; the reason of `signal`
+ * @param pay rejects with ChannelShort if nothing of the call is on disk and the channel does not pay it
+ * @throws MarketError CHANNEL_NEEDED; the reason of `signal`; what `pay` throws
  */
-export async function neededLine(
+export async function payOnNeeded<Paid>(
   { terms, wish, payer }: { terms: Terms; wish: Order['channelWish']; payer?: CallPayer },
+  pay: (line: ChannelLine) => Promise<Paid>,
   channels: Lines | undefined,
   signal: AbortSignal,
-): Promise<ChannelLine> {
+): Promise<Paid> {
   if (wish === 'never') throw channelNeeded('this call wants none: leave out --no-channel, or channel: never')
   const obstacle = channels === undefined ? 'this node pays on none' : channels.obstacle(terms)
   if (channels === undefined || obstacle !== undefined) throw channelNeeded(obstacle ?? '')
@@ -52,7 +55,13 @@ export async function neededLine(
   do {
     signal.throwIfAborted()
     const line = channels.lineFor(terms, wish, payer, need)
-    if (line !== undefined) return line
+    if (line !== undefined) {
+      try {
+        return await pay(line)
+      } catch (error) {
+        if (!(error instanceof ChannelShort)) throw error
+      }
+    }
     need = 'again'
     const failure = channels.failure(terms)
     if (failure !== undefined) throw channelNeeded(`no deposit was made: ${failure}`)

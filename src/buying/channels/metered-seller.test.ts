@@ -37,6 +37,20 @@ test('ADR-37 a call to an agent that is sold on channels only waits for the depo
   expect(made[0]).toMatchObject({ amount: 144n, metered: { pricing, units: { input_tokens: 4, output_tokens: 10 } } })
 })
 
+test('ADR-37 calls that begin together, and need more than a deposit, wait for the next one', async () => {
+  const { buyer, seller } = await channelMarket({ agent, listing })
+  // All that a call may cost is in flight until it ends. Twenty fit into a deposit. Its seller looks for new ones every 2 s.
+  seller.work = async ({ input }) => {
+    seller.clock.advance(2_000)
+    return `re: ${input}`
+  }
+  await buyer.execute({ input: 'the first opens the channel' })
+  const made = Array.from({ length: 45 }, (_, at) => buyer.execute({ input: `task ${at}` }))
+  const ends = await Promise.allSettled(made)
+  expect(ends.filter(({ status }) => status === 'rejected')).toEqual([])
+  expect(seller.runs).toHaveLength(46)
+})
+
 test('T43 D55 ADR-37 units that do not cost what is charged stop the channel: the result stays', async () => {
   const own = { ...pricing }
   const { buyer, seller, opened } = await channelMarket({ agent: { ...agent, pricing: own }, listing })
