@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { expect, onTestFinished, test } from 'vitest'
 import { ChannelBuyer, channelTerms, FakeChannels } from '../../../test/support/channel-buyer.ts'
 import { agentId, randomHex } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { base64, type TestPeer, TestSeller, told } from '../../../test/support/x402-seller.ts'
+import { AgentError } from '../../agents/runtime.ts'
 import { channelCallId } from '../../payments/channels/call-id.ts'
 import type { SignedVoucher } from '../../schema/channel.ts'
 import type { Pricing } from '../../schema/pricing.ts'
@@ -80,6 +82,25 @@ test('T43 D55 ADR-37 a buyer that withholds vouchers gets what it has paid for, 
   seller.work = async () => 'word'
   const next = await buyer.call(peer, 2_000n + MAX, { asked: MAX })
   expect(next?.message.charge).toMatchObject({ amount: 1_000n, total: 3_000n })
+})
+
+test('D55 ADR-12 a limit that ends a run while its output waits to be paid for is marked as cut', async () => {
+  const { seller, peer, begin } = await growing()
+  const limit = new AbortController()
+  seller.work = async ({ onOutput, signal }) => {
+    const limited = AbortSignal.any([signal, limit.signal])
+    for (const word of WORDS) {
+      await Promise.race([onOutput?.(word), once(limited, 'abort')])
+      if (limit.signal.aborted) throw new AgentError('AGENT_TIMEOUT', 'the agent took longer than its limit')
+    }
+    return WORDS.join('')
+  }
+  await begin(2_000n)
+  expect(await shownUntil(peer, 3_000n)).toMatchObject({ shown: 'one two' })
+  limit.abort()
+  const { answer } = await shownUntil(peer)
+  expect(told(answer)).toBe('one two')
+  expect(answer?.message.charge).toMatchObject({ amount: 2_000n, cut: true })
 })
 
 test('ADR-37 after some cuts a payer covers its calls from their start', async () => {

@@ -99,7 +99,8 @@ async function endPaid(
   }
   if (paid.shown === '') return { exchange, receiptForm, failure: unpaid() }
   const { amount, units } = paid.charge
-  const cut = paid.isCut ? { cut: true as const } : {}
+  // A limit may end the run while its output waits. Its buyer would take what was shown for the whole result.
+  const cut = paid.isCut || paid.isWaiting ? { cut: true as const } : {}
   return { exchange, receiptForm, output: paid.shown, amount, metered: { units, ...cut } }
 }
 

@@ -50,6 +50,11 @@ export class PaidOutput {
     return this.#isCut
   }
 
+  /** True while output waits for its buyer to cover it. */
+  get isWaiting(): boolean {
+    return this.#waiting.length > 0
+  }
+
   get granted(): bigint {
     return this.#granted
   }
