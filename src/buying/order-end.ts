@@ -49,13 +49,18 @@ export async function isForgotten(
 
 type FailureDeps = { clock: Clock; purchases: Pick<Purchases, 'finish' | 'stopAsking'>; changed(orderId: string): void }
 
-/** Stores how an order failed, and tells who waits for it. */
+/** Told in place of what the seller says to this node, which could still pay, or sign more. */
+const NOT_TAKEN =
+  'the call was interrupted before its seller took it, so nothing was charged: make it again, under another idempotency key'
+
+/** Stores how an order without a caller failed, and tells who asks for it. */
 export async function failOrder(
   order: Order,
   { code, message, retryable = false }: { code: string; message: string; retryable?: boolean },
   { purchases, clock, changed }: Pick<FailureDeps, 'clock' | 'changed'> & { purchases: Pick<Purchases, 'finish'> },
 ): Promise<void> {
-  await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
+  const error = { code, message: code === 'PAYMENT_REQUIRED' ? NOT_TAKEN : message, retryable }
+  await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
   changed(order.id)
 }
 

@@ -104,15 +104,16 @@ describe('after a restart, while the payment can be settled', () => {
   })
 
   test.each([
-    ['the run failed', 'EXECUTION_FAILED', false],
-    ['the payment never arrived', 'PAYMENT_REQUIRED', true],
+    ['the run failed', 'EXECUTION_FAILED', false, 'no'],
+    ['the payment never arrived', 'PAYMENT_REQUIRED', true, 'before its seller took it, so nothing was charged'],
   ])(
     'and answers that %s, the order fails and the reservation stays until it is certain',
-    async (_what, name, retryable) => {
+    async (_what, name, retryable, told) => {
       const { buyer, now } = await interrupted(refusing(name, retryable))
       await buyer.recovery.start()
       await until(async () => (await now()).order.status === 'failed')
-      expect(await now()).toMatchObject({ order: { error: { code: name } }, reservation: { state: 'reserved' } })
+      const error = { code: name, message: expect.stringContaining(told), retryable }
+      expect(await now()).toMatchObject({ order: { error }, reservation: { state: 'reserved' } })
       expect(await buyer.spent()).toBe(10_000n)
     },
   )
