@@ -100,8 +100,8 @@ class ChannelBook implements Channels {
   readonly #signer: ChannelSigner
   readonly #lines = new Map<Hex, ChannelLine>()
   readonly #calls = new PayeeCalls()
-  /** Sellers with a deposit under way, or that are left alone until then, and why. */
-  readonly #busy = new Map<string, { until: number; failure?: string }>()
+  /** Sellers with a deposit under way, or that are left alone until then: why, and what a call would have cost. */
+  readonly #busy = new Map<string, { until: number; failure?: { why: string; price: bigint } }>()
   readonly #readings: ChannelReadings | undefined
   readonly #looks: Periodic
   /** The deposits whose sellers are being asked. */
@@ -160,8 +160,8 @@ class ChannelBook implements Channels {
     return obstacleTo(terms, { ...this.#options, hasRpc: this.#deps.onChain !== undefined })
   }
 
-  failure({ seller }: Terms): string | undefined {
-    return this.#busy.get(seller.peerId)?.failure
+  failure(terms: Terms): string | undefined {
+    return this.#busyWith(terms)?.failure?.why
   }
 
   aheadOf({ agentId }: Terms, price: bigint): bigint {
@@ -217,16 +217,22 @@ class ChannelBook implements Channels {
     return need !== undefined || channelPrice(terms) < CHEAP ? 'stranger' : undefined
   }
 
+  /** A deposit that was too much for a dearer call says nothing of this one. */
+  #busyWith(terms: Terms) {
+    const busy = this.#busy.get(terms.seller.peerId)
+    return busy?.failure !== undefined && busy.failure.price > channelPrice(terms) ? undefined : busy
+  }
+
   /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */
   #fund(offer: Offer, line: ChannelLine | undefined, asked: AskedDeposit): void {
     const { onChain, clock, logger } = this.#deps
     const { peerId } = offer.seller
     const now = monotonicOf(clock)
-    if (onChain === undefined || (this.#busy.get(peerId)?.until ?? Number.NEGATIVE_INFINITY) > now) return
+    if (onChain === undefined || (this.#busyWith(offer)?.until ?? Number.NEGATIVE_INFINITY) > now) return
     this.#busy.set(peerId, { until: now + AGAIN_MS })
     this.#deposit(offer, line, asked).catch((err: unknown) => {
       const waitMs = asked.by === 'wish' ? WANTED_AGAIN_MS : AGAIN_MS
-      this.#busy.set(peerId, { until: now + waitMs, failure: reasonOf(err) })
+      this.#busy.set(peerId, { until: now + waitMs, failure: { why: reasonOf(err), price: channelPrice(offer) } })
       logger.info({ peer_id: peerId, err }, 'no deposit was made into a payment channel')
     })
   }

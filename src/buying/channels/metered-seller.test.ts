@@ -51,6 +51,24 @@ test('ADR-37 calls that begin together, and need more than a deposit, wait for t
   expect(seller.runs).toHaveLength(46)
 })
 
+test('ADR-37 a deposit that was too much for a dearer agent of a seller keeps none of its others from being called', async () => {
+  const { buyer, seller, offer, deposits } = await channelMarket({ agent, listing })
+  seller.work = async ({ onUsage }) => {
+    onUsage?.({ inputTokens: 4_900, outputTokens: 0 })
+    return 'done'
+  }
+  await buyer.execute({ input: 'task' })
+  const dear = { max: 100_000n, per_call: 100_000n }
+  buyer.list({ channel: offer, ...listing, price: 100_000n, price_atomic: '100000', pricing: dear })
+  const refused = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('no deposit was made') }
+  await expect(buyer.execute({ input: 'task' })).rejects.toMatchObject(refused)
+  buyer.list({ channel: offer, ...listing })
+  for (let made = 0; deposits() < 2; made += 1) {
+    expect(made).toBeLessThan(30)
+    await buyer.execute({ input: 'task' })
+  }
+})
+
 test('T43 D55 ADR-37 units that do not cost what is charged stop the channel: the result stays', async () => {
   const own = { ...pricing }
   const { buyer, seller, opened } = await channelMarket({ agent: { ...agent, pricing: own }, listing })
