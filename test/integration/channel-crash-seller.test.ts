@@ -16,6 +16,7 @@ import {
   readBuyerChannels,
   readSellerChannels,
   troubleOfBooks,
+  untilClaimed,
   untilOnChannel,
   writeChannelNode,
 } from '../support/channel-trade.ts'
@@ -128,7 +129,7 @@ describe('hazard 4.1: a seller of calls on a channel, killed at', { concurrent: 
       const isRefund = faultPoint.startsWith('seller:refund')
       const next = await call(repeatId, 'next')
       if (!isRefund) expect(isOnChannel(next)).toBe(true)
-      await stopped(second)
+      await stopped(second, { dir, start })
       if (isRefund) {
         const { refundNonce } = await channelChain(devnet).state((await readSellerChannels(dir))[0]!.id)
         expect(refundNonce).toBe(faultPoint === 'seller:refund-sent' ? 1n : 0n)
@@ -153,7 +154,7 @@ describe('hazard 4.1: a seller of calls on a channel, killed at', { concurrent: 
     const second = await start()
     await opening
     await untilOnChannel(() => call(id, 'more'))
-    await stopped(second)
+    await stopped(second, { dir, start })
     const [channel, ...others] = await readSellerChannels(dir)
     expect(others).toEqual([])
     expect(await channelChain(devnet).state(channel!.id)).toMatchObject({ balance: CHANNEL_DEPOSIT })
@@ -173,14 +174,18 @@ async function newSeller() {
   return { dir, runs, account: privateKeyToAccount(key).address, start }
 }
 
-/** Stops a seller that has settled all that is paid without a channel. */
-async function stopped(seller: NodeProcess): Promise<void> {
+/** Stops a seller that has settled all that is paid without a channel, and lets it claim the rest. */
+async function stopped(
+  seller: NodeProcess,
+  { dir, start }: { dir: string; start(): Promise<NodeProcess> },
+): Promise<void> {
   const pending = async () => {
     const status = await fetch(`${seller.ready.api_url}/status`).then((response) => response.json())
     return (status as { settlement: { pending: number } }).settlement.pending
   }
   await until(async () => (await pending()) === 0, { everyMs: 100 })
   await seller.stop()
+  await untilClaimed(dir, devnet, async () => (await start()).stop())
 }
 
 async function countRuns(runs: string): Promise<number> {

@@ -7,7 +7,13 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { ExecutionResult } from '../../src/schema/api.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { ask } from '../support/api-calls.ts'
-import { channelChain, readBuyerChannels, readSellerChannels, troubleOfBooks } from '../support/channel-trade.ts'
+import {
+  channelChain,
+  readBuyerChannels,
+  readSellerChannels,
+  troubleOfBooks,
+  untilClaimed,
+} from '../support/channel-trade.ts'
 import { localAddress } from '../support/loopback.ts'
 import { testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
@@ -174,13 +180,14 @@ async function judge(
   await settled(buyer.dir)
   await buying.stop()
   await selling.stop()
+  await untilClaimed(seller.dir, devnet, async () => (await seller.start()).stop())
   const [bought, ...otherBought] = (await readBuyerChannels(buyer.dir)).channels
   const [sold, ...otherSold] = await readSellerChannels(seller.dir)
   expect([otherBought, otherSold]).toEqual([[], []])
   expect(troubleOfBooks(sold!, bought!)).toEqual([])
   const { state, receiver } = channelChain(devnet)
   const { balance, totalClaimed } = await state(sold!.id)
-  // The stop of the seller has claimed all that it has charged.
+  // Stops of the seller have claimed all that it has charged.
   expect(totalClaimed).toBe(sold!.charged)
   const { totalClaimed: claimed, totalSettled } = await receiver(seller.account)
   expect((await devnet.chain.balanceOf(seller.account)) + claimed - totalSettled).toBe(sold!.charged)

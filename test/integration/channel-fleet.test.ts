@@ -7,7 +7,13 @@ import { expect, test } from 'vitest'
 import { all, together } from '../../src/store/query.ts'
 import { FleetLoad } from '../chaos/fleet-load.ts'
 import { type FleetWorld, PRICE, startFleetWorld } from '../chaos/fleet-world.ts'
-import { channelChain, readBuyerChannels, readSellerChannels, troubleOfBooks } from '../support/channel-trade.ts'
+import {
+  channelChain,
+  readBuyerChannels,
+  readSellerChannels,
+  troubleOfBooks,
+  untilClaimed,
+} from '../support/channel-trade.ts'
 import { askServer } from '../support/ledger-engine.ts'
 import { until } from '../support/until.ts'
 
@@ -50,6 +56,10 @@ test('hazard 4.9: of processes that die under calls on channels, nothing is char
     expect(load.wishes.filter(({ ended }) => !ended)).toEqual([])
     for (const node of [...seller.nodes, ...buyer.nodes]) expect(node.unasked).toEqual([])
     for (const node of [...buyer.nodes, ...seller.nodes]) await node.end('SIGTERM')
+    await untilClaimed(seller.database, devnet, async () => {
+      await seller.nodes[0]!.start()
+      await seller.nodes[0]!.end('SIGTERM')
+    })
 
     const [sold, bought] = [await readSellerChannels(seller.database), await readBuyerChannels(buyer.database)]
     // Each process of the buyer has its own.

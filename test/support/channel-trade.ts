@@ -137,6 +137,22 @@ export function channelChain({ rpcUrl, chain }: Devnet) {
   }
 }
 
+/**
+ * Waits until the chain shows as claimed what the channels of a stopped seller have charged. A process has five seconds to stop:
+ * what it has not claimed when they are over, the next one claims.
+ *
+ * @param again starts a process of the seller and stops it
+ */
+export async function untilClaimed(ledger: string, devnet: Devnet, again: () => Promise<unknown>): Promise<void> {
+  const { state } = channelChain(devnet)
+  const isClaimed = async () => {
+    const channels = await readSellerChannels(ledger)
+    const states = await Promise.all(channels.map(({ id }) => state(id)))
+    return channels.every(({ charged }, index) => states[index]!.totalClaimed >= charged)
+  }
+  await until(async () => (await isClaimed()) || void (await again()), { timeoutMs: 180_000 })
+}
+
 /** What does not fit between both books of one channel. The chain is compared by the caller. */
 export function troubleOfBooks(
   seller: Awaited<ReturnType<typeof readSellerChannels>>[number],
