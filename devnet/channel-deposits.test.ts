@@ -39,6 +39,9 @@ describe('a relay', () => {
   it('offers channels by a facilitator or by own gas, and says what is missing otherwise', async () => {
     expect(await seller.relay().trouble(never)).toBeUndefined()
     expect(await seller.relay([]).trouble(never)).toMatch(/too little ETH for gas: this node offers no channels/)
+    // One that is away may take channels: the operator needs no other one.
+    const away = seller.relay(['http://127.0.0.1:9'])
+    expect(await away.trouble(never)).toMatch(/^a facilitator of this node does not answer .* until it answers/)
     await seller.giveGas()
     expect(await seller.relay([]).trouble(never)).toBeUndefined()
   })

@@ -62,7 +62,8 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
   const { shownMs = SHOWN_MS, facilitatorMs = FACILITATOR_MS } = deps.waits ?? {}
   const known = new Map<ChannelFacilitator, { supports: boolean; at: number }>()
 
-  async function supports(one: ChannelFacilitator, signal: AbortSignal): Promise<boolean> {
+  /** @returns undefined if it does not answer, and never did */
+  async function supports(one: ChannelFacilitator, signal: AbortSignal): Promise<boolean | undefined> {
     const before = known.get(one)
     if (before !== undefined && monotonicOf(clock) - before.at < SUPPORT_KEPT_MS) return before.supports
     const limit = AbortSignal.any([signal, AbortSignal.timeout(SUPPORT_LIMIT_MS)])
@@ -73,7 +74,7 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
     } catch {
       signal.throwIfAborted()
       // It may be away for a moment only: what it said before holds.
-      return before?.supports ?? false
+      return before?.supports
     }
   }
 
@@ -110,14 +111,24 @@ export function createChannelRelay(deps: RelayDeps): ChannelRelay {
       if (typeof code !== 'string' || code.length <= 2) {
         return `${where} has no contract for payment channels at ${batchSettlementAddress}: this node offers none`
       }
-      for (const one of facilitators) if (await supports(one, signal)) return undefined
+      let isUnanswered = false
+      for (const one of facilitators) {
+        const answer = await supports(one, signal)
+        if (answer === true) return undefined
+        isUnanswered ||= answer === undefined
+      }
       const [price, balance] = await Promise.all([
         chain.request('eth_gasPrice', [], signal).then(readQuantity),
         chain.request('eth_getBalance', [own.address, 'latest'], signal).then(readQuantity),
       ])
       if (balance > price * GAS) return undefined
-      const why = `no facilitator of this node takes payment channels on ${where}, and the wallet ${own.address} has too little ETH for gas`
-      return `${why}: this node offers no channels; send the wallet some ETH, or set a facilitator that takes batch-settlement`
+      const wallet = `the wallet ${own.address} has too little ETH for gas: this node offers no channels`
+      if (isUnanswered) {
+        const why = `a facilitator of this node does not answer whether it takes payment channels on ${where}, and ${wallet}`
+        return `${why} until it answers; send the wallet some ETH, or use another facilitator`
+      }
+      const why = `no facilitator of this node takes payment channels on ${where}, and ${wallet}`
+      return `${why}; send the wallet some ETH, or set a facilitator that takes batch-settlement`
     },
 
     async send(step, isDone, signal) {
