@@ -1,16 +1,18 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { ChannelScript } from '../../../test/support/channel-script.ts'
+import { HandClock } from '../../../test/support/hand-clock.ts'
 import { sellerWallet, testWallet } from '../../../test/support/payments.ts'
 import { TestBuyer } from '../../../test/support/test-buyer.ts'
 import { until } from '../../../test/support/until.ts'
 import type { ChannelState } from '../../chain/batch-settlement.ts'
 import { ChainError } from '../../chain/rpc.ts'
 import { silentLogger } from '../../lib/logger.ts'
+import { orAborted } from '../../lib/wait.ts'
 import type { Caller } from '../../schema/caller.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { createBuyerChannels } from '../../store/buyer-channels.ts'
 import { createTokenStore, type StoredToken } from '../../store/tokens.ts'
-import type { WalletFunds } from '../wallet-checks.ts'
+import { createWalletChecks, type WalletFunds } from '../wallet-checks.ts'
 import { createChannels } from './channels.ts'
 import type { LockRules } from './place-deposit.ts'
 
@@ -200,6 +202,21 @@ test('by itself a node locks at most half of its wallet, because payments may be
   expect(await (await marketOf({ funds: holding(199_999n) })).called()).toEqual([])
   expect(await (await marketOf({ funds: holding(200_000n) })).called()).toEqual([100_000n])
   expect(await (await marketOf({ funds: holding(100_000n) })).called('always')).toEqual([100_000n])
+})
+
+test('a deposit is made if the RPC says nothing of the wallet in time, as a payment is', async () => {
+  const timeout = AbortSignal.timeout.bind(AbortSignal)
+  const late = AbortSignal.abort(new DOMException('too late', 'TimeoutError'))
+  const limits = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => (ms <= 5_000 ? late : timeout(ms)))
+  onTestFinished(() => limits.mockRestore())
+  const silent = (signal: AbortSignal | undefined) => orAborted(new Promise<never>(() => {}), signal ?? late)
+  const chain = {
+    network: 'eip155:84532',
+    request: (_method: string, _params: readonly unknown[], signal?: AbortSignal) => silent(signal),
+    usdcBalance: (_address: Hex, signal?: AbortSignal) => silent(signal),
+  } as const
+  const funds = createWalletChecks({ clock: new HandClock(), logger: silentLogger, wallet: testWallet(), chain })
+  expect(await (await marketOf({ funds })).called()).toEqual([100_000n])
 })
 
 test.each<[string, Partial<ChannelState>]>([

@@ -22,7 +22,6 @@ const DEPOSITS_MAX = parsePrice('5')
 const WITHDRAW_DELAY_SECONDS_MAX = 86_400
 /** The most that is locked at a stranger, unless the usual number of its calls costs more. */
 const STRANGER_DEPOSIT_MAX = parsePrice('0.1')
-const FUNDS_MS = 5_000
 
 /** Which of the operator's rules money in channels must fit. */
 export type LockRules = Pick<BudgetRules, 'perDay' | 'perMonth' | 'perSeller' | 'autoApproveBelow'>
@@ -179,7 +178,8 @@ async function checkFunds(amount: bigint, by: AskedDeposit['by'], { funds }: Pla
     by === 'rule'
       ? [amount * 2n, 'a deposit that this node makes by itself takes at most half of the wallet, so it needs']
       : [amount, 'the deposit is']
-  await funds?.check(needed, AbortSignal.timeout(FUNDS_MS), what)
+  // It has limits of its own, and passes when they are over.
+  await funds?.check(needed, new AbortController().signal, what)
 }
 
 function isUsed({ stopped, leaving, deposit, onChain }: StoredChannel): boolean {
