@@ -4,9 +4,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import type { Listing } from '../../src/schema/listing.ts'
 import { all, together } from '../../src/store/query.ts'
 import { FleetLoad } from '../chaos/fleet-load.ts'
 import { type FleetWorld, PRICE, startFleetWorld } from '../chaos/fleet-world.ts'
+import { ask } from '../support/api-calls.ts'
 import {
   channelChain,
   readBuyerChannels,
@@ -31,6 +33,16 @@ async function openOf({ buyer, seller }: FleetWorld): Promise<unknown[]> {
   return [...bought, ...(await askServer(seller.database, all(OPEN_SOLD)))]
 }
 
+/** A seller on a busy machine offers channels a while after its start: all that is affordable could be bought before. */
+async function untilOffered({ buyer, seller }: FleetWorld): Promise<void> {
+  for (const { url } of buyer.nodes) {
+    await until(async () => {
+      const listings = await ask<Pick<Listing, 'seller_id' | 'channel'>[]>(url, '/agents')
+      return listings.some(({ seller_id, channel }) => seller_id === seller.peerId && channel !== undefined)
+    }, WAIT)
+  }
+}
+
 test('hazard 4.9: of processes that die under calls on channels, nothing is charged twice or lost, and the budget holds', async () => {
   const world = await startFleetWorld({
     sellers: 2,
@@ -41,6 +53,7 @@ test('hazard 4.9: of processes that die under calls on channels, nothing is char
   try {
     const { seller, buyer, devnet } = world
     const load = await FleetLoad.open(world)
+    await untilOffered(world)
     const wanted = load.want(CALLS, 12, 400_000)
     const kill = async (node: (typeof seller.nodes)[number], after: number) => {
       while (load.ended < after) await delay(20)
