@@ -42,7 +42,8 @@ async function marketOf(lie: (truth: ChannelState) => ChannelState) {
     const amounts = new Map(sent.map(({ amount, authorization }) => [authorization.salt, amount]))
     return [...amounts.values()].reduce((sum, amount) => sum + amount, 0n)
   }
-  const failure = () => market.channels.failure({ seller: { peerId: 'seller', addrs: [] }, listed: { amount: 1_000_000n } } as never)
+  const failure = () =>
+    market.channels.failure({ seller: { peerId: 'seller', addrs: [] }, listed: { amount: 1_000_000n } } as never)
   /** The channels are read once a minute. */
   const readAgain = async (balance: bigint) => {
     buyer.clock.advance(AGAIN_MS)
