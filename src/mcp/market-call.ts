@@ -29,11 +29,12 @@ export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping:
 /** Only errors with a code may be shown to the client. */
 function failureOf(error: unknown): ToolFailure | undefined {
   if (!(error instanceof CodedError)) return undefined
-  const { retryable, correlationId } = error as { retryable?: unknown; correlationId?: unknown }
+  const { retryable, correlationId, orderId } = error as unknown as Record<string, unknown>
   return {
     code: error.code,
     message: error.message,
     ...(typeof retryable === 'boolean' && { retryable }),
     ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
+    ...(typeof orderId === 'string' && { order_id: orderId }),
   }
 }

@@ -60,6 +60,14 @@ test('what was thrown on purpose is said, with what a program needs', async () =
   expect(failed._meta).toEqual({ 'stoa/error': { code: 'OVER_BUDGET', message: 'ask', correlation_id: 'c-1' } })
 })
 
+test('a failed call names its order, in the text and for programs, so that get_execution can be asked', async () => {
+  const failed = await callThat(Object.assign(new CodedError('EXECUTION_FAILED', 'it ended'), { orderId: 'o-1' }))
+  expect(failed._meta).toEqual({ 'stoa/error': { code: 'EXECUTION_FAILED', message: 'it ended', order_id: 'o-1' } })
+  expect(failed.content).toEqual([
+    { type: 'text', text: expect.stringMatching(/^EXECUTION_FAILED: it ended\n.*get_execution.*o-1/) },
+  ])
+})
+
 test('T21 a fault of the node is logged and not shown', async () => {
   const logged: object[] = []
   const failed = await callThat(new Error('/home/x: key 0xabc'), {

@@ -31,13 +31,16 @@ export type ToolFailure = {
   message: string
   retryable?: boolean
   correlation_id?: string
+  order_id?: string
 }
 
 /** A refusal in words that a model can pass on. The budget is decided outside the conversation. */
 export function toolFailure(failure: ToolFailure): CallToolResult {
-  const { code, message, retryable } = failure
+  const { code, message, retryable, order_id } = failure
   const lines = [`${code}: ${message}`]
   if (retryable) lines.push('It may work later.')
+  // A model that is not told of its order asks again, which buys again.
+  if (order_id !== undefined) lines.push(`get_execution with the order_id ${order_id} says what became of it.`)
   return { isError: true, content: [{ type: 'text', text: lines.join('\n') }], _meta: { [ERROR]: failure } }
 }
 

@@ -27,6 +27,7 @@ beforeAll(async () => {
   pair = await startTradingPair((dir) => [
     { ...paid, name: 'echo', model: 'builtin/echo' },
     { ...paid, name: 'slow', command: slowProgram(dir, 3_000) },
+    { ...paid, name: 'broken', command: [process.execPath, '-e', 'process.exit(3)'] },
   ])
   ;({ home, buyer } = pair)
   ;[agentId, slowId] = [pair.listed.echo!.id, pair.listed.slow!.id]
@@ -47,6 +48,17 @@ const execute = (client: Client, args: object, signal?: AbortSignal) =>
 const payments = async () => (await ask<unknown[]>(buyer.url, '/payments?limit=100')).length
 const orderOf = async (task: string) =>
   (await ask<Order[]>(buyer.url, '/orders?limit=100')).find((order) => order.task === task)
+
+test.each(['auto', 'legacy'] as const)('a paid call over MCP (%s) that fails names its order', async (era) => {
+  const client = await connect(era)
+  const task = `fails ${era}`
+  const failed = await execute(client, { agent_id: pair.listed.broken!.id, task })
+  expect(failed).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'EXECUTION_FAILED' } } })
+  const { order_id } = failed._meta!['stoa/error'] as { order_id: string }
+  expect(failed.content[0]!.text).toContain(order_id)
+  const known = (await client.callTool({ name: 'get_execution', arguments: { order_id } })) as Answer
+  expect(known.structuredContent).toMatchObject({ execution: { id: order_id, status: 'failed', task } })
+})
 
 test.each(['auto', 'legacy'] as const)('D38 T25 idempotency_key over MCP (%s) buys once', async (era) => {
   const args = { agent_id: agentId, task: `once ${era}`, idempotency_key: randomUUID() }
