@@ -44,7 +44,14 @@ type SentCall = {
 type Next = { method: 'execute' | 'result'; instead?: FramedStream; wait?: boolean } | { end: Error }
 
 /** What was learned while a call was asked for. */
-type Progress = { elsewhere: number; isCorrected: boolean; hasSentTerms: boolean; mayRun: boolean }
+type Progress = {
+  elsewhere: number
+  /** True: one process has said that another has the channel. */
+  isMoving: boolean
+  isCorrected: boolean
+  hasSentTerms: boolean
+  mayRun: boolean
+}
 
 /**
  * Sends a call that its channel pays, and takes the result. The id of the call guards the work: it may be sent as often as
@@ -61,7 +68,8 @@ export async function sendOnChannel(
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
   const hasSentTerms = payment?.channel?.config !== undefined
-  const progress: Progress = { elsewhere: 0, isCorrected: false, hasSentTerms, mayRun: sent.mayRun ?? true }
+  const mayRun = sent.mayRun ?? true
+  const progress: Progress = { elsewhere: 0, isMoving: false, isCorrected: false, hasSentTerms, mayRun }
   let next: Next = { method: payment === undefined ? 'result' : 'execute' }
   let first = payment
   for (let turn = 1; ; turn++) {
@@ -140,12 +148,7 @@ async function paymentOf({ line, reservation, growth }: SentCall): Promise<Payme
 }
 
 /** What follows from an error of a call. */
-async function after(
-  error: unknown,
-  { method, stream }: { method: 'execute' | 'result'; stream: FramedStream | undefined },
-  line: ChannelLine,
-  progress: Progress,
-): Promise<Next> {
+async function after(error: unknown, { method, stream }: Asked, line: ChannelLine, progress: Progress): Promise<Next> {
   // The answer was lost. Only the seller knows whether the call runs.
   if (!(error instanceof PeerError) || error instanceof UnreadableAnswer) return { method: 'result', wait: true }
   const said = error.channel
@@ -157,11 +160,8 @@ async function after(
       progress.hasSentTerms = true
       return { method: 'execute' }
     case 'elsewhere':
-      progress.elsewhere++
-      if (stream !== undefined && progress.elsewhere <= ELSEWHERE_MAX) {
-        return { method, instead: stream, wait: progress.elsewhere > 1 }
-      }
-      return method === 'result' ? { method, wait: true } : { end: new ChannelRefused(error) }
+      progress.isMoving = true
+      return whileMoving(error, { method, stream }, progress)
     case 'voucher': {
       if (progress.isCorrected) return { end: new ChannelRefused(error) }
       progress.isCorrected = true
@@ -176,12 +176,19 @@ async function after(
   }
 }
 
+type Asked = { method: 'execute' | 'result'; stream: FramedStream | undefined }
+
+/** A channel moves from one process of its seller to another as soon as no call runs on it. */
+function whileMoving(error: PeerError, { method, stream }: Asked, progress: Progress): Next {
+  progress.elsewhere++
+  if (stream !== undefined && progress.elsewhere <= ELSEWHERE_MAX) {
+    return { method, instead: stream, wait: progress.elsewhere > 1 }
+  }
+  return method === 'result' ? { method, wait: true } : { end: new ChannelRefused(error) }
+}
+
 /** What follows from an answer that says nothing of the channel. */
-function afterAnswer(
-  error: PeerError,
-  { method, stream }: { method: 'execute' | 'result'; stream: FramedStream | undefined },
-  progress: Progress,
-): Next {
+function afterAnswer(error: PeerError, { method, stream }: Asked, progress: Progress): Next {
   switch (error.code) {
     case 'PAYMENT_REQUIRED':
       // The seller never saw the call.
@@ -195,6 +202,8 @@ function afterAnswer(
       return { method: 'result', wait: true }
     case 'OVERLOADED':
     case 'UNKNOWN_RESOURCE':
+      // A process that stops still has its channels for a moment, and takes no call.
+      if (progress.isMoving) return whileMoving(error, { method, stream }, progress)
       // Another process of the seller may take it.
       progress.elsewhere++
       if (method === 'execute' && stream !== undefined && progress.elsewhere === 1) return { method, instead: stream }

@@ -65,6 +65,8 @@ test('ADR-37 a deposit that was too much for a dearer agent of a seller keeps no
   buyer.list({ channel: offer, ...listing })
   for (let made = 0; deposits() < 2; made += 1) {
     expect(made).toBeLessThan(30)
+    // Its seller looks for a new deposit every 2 s.
+    seller.clock.advance(2_000)
     await buyer.execute({ input: 'task' })
   }
 })
