@@ -167,8 +167,15 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     logger.error({ err: reason }, 'the node did not stop cleanly; all payments are on disk')
     return true
   })
-  if (!stopped) logger.warn({}, 'the node did not stop in time and was ended; all payments are on disk')
+  if (!stopped)
+    logger.warn({}, `the node did not stop in time and was ended; all payments are on disk${leftOnChannels(config)}`)
   return exitCodes.done
+}
+
+/** A buyer can take out a day later what is not claimed. A claim may take longer than a stop may. */
+function leftOnChannels({ seller }: Config): string {
+  if (seller.channels === 'off') return ''
+  return '. If buyers have paid on channels, start the node again within a day: it then claims what it has not'
 }
 
 function sayWaiting(context: Context, logger: Logger, reason: string): void {
