@@ -112,7 +112,8 @@ const { output } = await bundle.write({
   dir: at('dist/node'),
   cleanDir: true,
   format: 'esm',
-  minify: true,
+  // Lines stay short: Node.js prints the line of an error that nobody catches.
+  minify: { compress: true, mangle: true, codegen: false },
   chunkFileNames: '[name]-[hash].js',
   codeSplitting,
 })

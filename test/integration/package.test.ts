@@ -42,6 +42,10 @@ test('the packed tarball runs with its production dependencies alone', async () 
   const bundled = await readdir(join(scratch, 'package/dist/node'))
   const texts = await Promise.all(bundled.map((name) => readFile(join(scratch, 'package/dist/node', name), 'utf8')))
   expect(texts.filter((text) => /\bawait using \w/.test(text))).toEqual([])
+  // Node.js prints the line of an error that nobody catches.
+  const ours = texts.filter((_, index) => /^(?:node|commands|program)-/.test(bundled[index]!))
+  expect(ours.length).toBeGreaterThan(2)
+  expect(ours.flatMap((text) => text.split('\n')).filter((line) => line.length > 5_000)).toEqual([])
 
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
   const stoa = [join(scratch, 'package/bin/stoa.js')]
