@@ -148,7 +148,12 @@ async function paymentOf({ line, reservation, growth }: SentCall): Promise<Payme
 }
 
 /** What follows from an error of a call. */
-async function after(error: unknown, { method, stream }: Asked, line: ChannelLine, progress: Progress): Promise<Next> {
+async function after(
+  error: unknown,
+  { method, stream }: AskedOn,
+  line: ChannelLine,
+  progress: Progress,
+): Promise<Next> {
   // The answer was lost. Only the seller knows whether the call runs.
   if (!(error instanceof PeerError) || error instanceof UnreadableAnswer) return { method: 'result', wait: true }
   const said = error.channel
@@ -176,10 +181,10 @@ async function after(error: unknown, { method, stream }: Asked, line: ChannelLin
   }
 }
 
-type Asked = { method: 'execute' | 'result'; stream: FramedStream | undefined }
+type AskedOn = { method: 'execute' | 'result'; stream: FramedStream | undefined }
 
 /** A channel moves from one process of its seller to another as soon as no call runs on it. */
-function whileMoving(error: PeerError, { method, stream }: Asked, progress: Progress): Next {
+function whileMoving(error: PeerError, { method, stream }: AskedOn, progress: Progress): Next {
   progress.elsewhere++
   if (stream !== undefined && progress.elsewhere <= ELSEWHERE_MAX) {
     return { method, instead: stream, wait: progress.elsewhere > 1 }
@@ -188,7 +193,7 @@ function whileMoving(error: PeerError, { method, stream }: Asked, progress: Prog
 }
 
 /** What follows from an answer that says nothing of the channel. */
-function afterAnswer(error: PeerError, { method, stream }: Asked, progress: Progress): Next {
+function afterAnswer(error: PeerError, { method, stream }: AskedOn, progress: Progress): Next {
   switch (error.code) {
     case 'PAYMENT_REQUIRED':
       // The seller never saw the call.
