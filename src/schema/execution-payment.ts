@@ -24,7 +24,7 @@ export const ExecutionPayment = z
     ...useFields,
     settlement: z.enum(['settled', 'claimed', 'pending']).meta({
       description:
-        '`settled`: the chain shows the transfer; `claimed`: only the seller says that it settled; `pending`: not settled yet',
+        '`settled`: the chain shows the transfer, or a payment channel covers it; `claimed`: only the seller says that it settled; `pending`: not settled yet',
     }),
     settlement_note: z.string().optional().meta({ description: 'why the node cannot ask the chain' }),
   })

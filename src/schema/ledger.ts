@@ -50,7 +50,9 @@ export const Stats = z
     owed: Open.meta({ description: 'the work is done, and settlement is still running' }),
     lost: Open.meta({ description: 'the work was done and never paid' }),
     refused: Open.meta({ description: 'never paid, and nothing ran' }),
-    paid: Sum.meta({ description: 'the chain shows the transfer; counted on the day of the signature' }),
+    paid: Sum.meta({
+      description: 'the chain shows the transfer, or a payment channel covers it; counted on the day of the signature',
+    }),
     held: Open.meta({ description: 'signed, and may still be charged' }),
     not_charged: Open.meta({ description: 'signed, and can no longer be charged' }),
     refunded: Open.meta({ description: 'paid back by the seller, whether this node was seller or buyer' }),

@@ -73,7 +73,7 @@ export const RecordedPayment = ExecutionPayment.extend({
     .meta({ description: 'true: the seller settles before the agent runs, so a failed run is also paid' }),
   settlement: z.enum(['settled', 'claimed', 'pending', 'reserved', 'released', 'voided', 'failed']).meta({
     description:
-      '`settled`: the chain shows the transfer; `claimed`: the seller names `tx_hash`, but the chain does not show it yet; ' +
+      '`settled`: the chain shows the transfer, or a payment channel covers it; `claimed`: the seller names `tx_hash`, but the chain does not show it yet; ' +
       '`pending`: owed, and settlement is still running; `reserved`: signed, so the seller can still settle; ' +
       '`released`: can never be settled, and nothing was charged; `voided`: the agent failed, and nobody is charged; `failed`: ' +
       'this node worked and was not paid',

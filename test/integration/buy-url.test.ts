@@ -170,7 +170,7 @@ test.each([
     })
     onTestFinished(() => wrong.stop())
     const told = expect.stringMatching(
-      /answered 402 .* says ".*(?:valid|expires).*": the clock of this node may be wrong \(stoa doctor/,
+      /answered 402 .* says ".*(?:valid|expires).*": its time may be over, or the clock of this node may be wrong \(stoa doctor/,
     )
     const { id } = await seller.node.registerAgent(
       { name: `late ${off}`, description: 'Says it again', price: 10_000n },

@@ -127,7 +127,9 @@ const UNTIMELY = /valid_(?:after|before)|not valid yet|expire/i
 
 /** Says what a seller answered. Its body is not repeated: it may be anything. */
 function unclear({ status, headers }: HttpAnswer, reason: string | undefined): UnclearAnswer {
-  const clock = UNTIMELY.test(reason ?? '') ? ': the clock of this node may be wrong (stoa doctor checks it)' : ''
+  const clock = UNTIMELY.test(reason ?? '')
+    ? ': its time may be over, or the clock of this node may be wrong (stoa doctor checks it)'
+    : ''
   const why = reason === undefined || reason === '' ? '' : ` and says ${shown(reason)}${clock}`
   const to = headers.location
   const redirect =
