@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import type { ChannelFunds } from '../../src/payments/channels/channel-funds.ts'
+import { claimOf } from '../../src/payments/channels/seller-channel.ts'
 import { ChannelDoor } from '../../src/protocols/doors/channel-door.ts'
 import type { ChannelPayload } from '../../src/schema/x402-http.ts'
 import { openDatabase } from '../../src/store/database.ts'
@@ -134,4 +135,30 @@ test('T42 the voucher of a call that cost nothing is forgotten, unless something
   seller.work = undefined
   expect(await ask('second', 2n * PRICE)).toMatchObject({ kind: 'sold', settled: { charge: { total: 2n * PRICE } } })
   expect(await best()).toBe(2n * PRICE)
+})
+
+test('T42 a claim shows no voucher of a dear call that failed before the first charge', async () => {
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  chain.set(buyer.id, 100n * PRICE)
+  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
+  onTestFinished(() => seller.stop())
+  const channels = seller.deps.channels!
+  const door = new ChannelDoor({ ...seller.deps, channels })
+  const agent = seller.agents.get(agentId)!
+  const ask = (input: string, amount: bigint, max: bigint) => {
+    seller.agents.set(agentId, { ...agent, amount })
+    return door.sell({
+      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
+      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
+    })
+  }
+
+  seller.work = () => Promise.reject(new Error('broken'))
+  expect(await ask('dear', 2n * PRICE, 2n * PRICE)).toMatchObject({ kind: 'failed' })
+  seller.work = undefined
+  expect(await ask('cheap', PRICE, PRICE)).toMatchObject({ kind: 'sold' })
+  const { totalClaimed, voucher } = claimOf(channels.owned(buyer.id)!.channel)!
+  // Whoever reads a higher one on the chain could buy the cheap agent with it.
+  expect([totalClaimed, voucher.maxClaimableAmount]).toEqual([PRICE, PRICE])
 })

@@ -8,6 +8,7 @@ import { type AskedCall, takeCalls } from './call-turn.ts'
 import {
   chargeCall,
   forgetVoucher,
+  keepFirst,
   type RefundAsk,
   releaseCall,
   type SellerChannel,
@@ -22,7 +23,7 @@ export type CallEnd = {
   peerId: string
   /** What was reserved for it. */
   asked: bigint
-  /** What the call has brought, if it is to be forgotten with a call that costs nothing. */
+  /** What the call has brought, if a claim must show no voucher of a call that costs nothing. */
   taken?: TakenVoucher | undefined
   /** Undefined: nothing is stored and nothing is charged. */
   stored:
@@ -92,7 +93,7 @@ function endCalls(
       channel = taken === undefined ? released : forgetVoucher(released, taken)
     } else {
       const charged = chargeCall(channel, { asked, amount })
-      channel = charged.channel
+      channel = taken === undefined ? charged.channel : keepFirst(charged.channel, taken, charged.charge)
       charge = { ...charged.charge, ...stored?.metered }
     }
     ended.push({ end, charge })

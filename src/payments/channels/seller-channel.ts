@@ -138,16 +138,30 @@ export function releaseCall(channel: SellerChannel, asked: bigint): SellerChanne
   return { ...channel, asked: channel.asked - asked }
 }
 
-/** The voucher of a call, and the best one before it. */
-export type TakenVoucher = { ceiling: bigint; before: SignedVoucher }
+/** The voucher of a call, whose signature has been checked, and the best one before it. */
+export type TakenVoucher = { voucher: SignedVoucher; before: SignedVoucher | undefined }
 
 /**
  * Forgets the voucher of a call that cost nothing, if no other call needs it. A claim shows the best voucher to everybody, and one
  * that covers more than was charged is money to whoever has it: it buys a run (ADR-43).
  */
-export function forgetVoucher(channel: SellerChannel, { ceiling, before }: TakenVoucher): SellerChannel {
+export function forgetVoucher(channel: SellerChannel, { voucher, before }: TakenVoucher): SellerChannel {
+  // A channel without a voucher would pass for one whose records are lost.
+  if (before === undefined) return channel
   const isNeeded = channel.asked > 0n || channel.charged > before.maxClaimableAmount
-  return isNeeded || ceilingOf(channel) !== ceiling ? channel : { ...channel, best: before }
+  return isNeeded || ceilingOf(channel) !== voucher.maxClaimableAmount ? channel : { ...channel, best: before }
+}
+
+/**
+ * Keeps the voucher of the first call that was charged in place of a higher one, which a call before it has brought that cost
+ * nothing. No claim has shown that one yet.
+ */
+export function keepFirst(channel: SellerChannel, { voucher }: TakenVoucher, { amount, total }: Charge): SellerChannel {
+  const isFirst = amount === total && channel.onChain.totalClaimed === 0n
+  const isNeeded = channel.asked > 0n || channel.charged > voucher.maxClaimableAmount
+  return isFirst && !isNeeded && voucher.maxClaimableAmount < ceilingOf(channel)
+    ? { ...channel, best: voucher }
+    : channel
 }
 
 /** Ends a call with its charge, at most what was asked. */

@@ -127,8 +127,8 @@ export async function sellOnChannel(
   })
   if (channel === undefined) return undefined
   const taken: Taken = { id, asked: allowed.asked, channel }
-  if (call.forgetsFailure === true && channel === before && bestBefore !== undefined)
-    taken.voucher = { ceiling: call.payment.voucher.maxClaimableAmount, before: bestBefore }
+  if (call.forgetsFailure === true)
+    taken.voucher = { voucher: call.payment.voucher, before: channel === before ? bestBefore : undefined }
   // A failure from here to the run costs nothing and is not stored: the call may be sent again.
   using unrun = new Hold(() => void letGo(taken, caller))
   // Another process may have had the channel in between and have run this call. While this one has it, no other can.
@@ -256,13 +256,13 @@ async function take(
 
 /** Stores how a call has ended. While the ledger is away, requests for the result wait, and then get it. */
 async function end(
-  { id, asked, channel }: Taken,
+  { id, asked, channel, voucher }: Taken,
   stored: NonNullable<CallEnd['stored']>,
   { peerId }: Caller,
   deps: SaleDeps,
 ): Promise<Charge | undefined> {
   try {
-    return await channel.end({ id, peerId, asked, stored })
+    return await channel.end({ id, peerId, asked, stored, taken: voucher })
   } catch (error) {
     if (isLedgerAway(error)) holdUntil(channel.untilStored(), id, deps.running)
     return asPeerError(error)
