@@ -6,8 +6,8 @@ export type AttemptEnd = 'bought' | 'failed' | 'given up'
 
 export const isFailed = ({ status }: OrderRecord) => status === 'failed' || status === 'cancelled'
 
-/** True if the payment of an order was signed and may be charged. A channel lets go of a call that its seller has failed at once. */
-export const isBound = ({ payment }: OrderRecord) => payment !== undefined && payment.settlement !== 'released'
+/** True if the payment of an order was signed. */
+export const isBound = ({ payment }: OrderRecord) => payment !== undefined
 
 /** False if the order has bought nothing, so the next attempt continues its series. */
 export const isOver = (order: OrderRecord) => !isFailed(order) || isBound(order)
