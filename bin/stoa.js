@@ -26,8 +26,9 @@ keepCompiled()
 hideSqliteWarning()
 const source = new URL('../src/main.ts', import.meta.url)
 const isCheckout = existsSync(source)
+const asksVersion = /^(?:-V|--version)$/.test(process.argv[2])
 // The build writes older syntax. Node.js 22 does not know `await using` of the source.
-if (isCheckout && major < 24 && !/^(?:-V|--version)$/.test(process.argv[2])) {
+if (isCheckout && major < 24 && !asksVersion) {
   process.stderr.write(
     `error: a checkout of stoa needs Node.js 24 or newer; this is ${process.version} (${process.execPath}).\n` +
       'npm install brings one along: run npm install in the checkout, and type `npx .` there.\n',
@@ -35,7 +36,7 @@ if (isCheckout && major < 24 && !/^(?:-V|--version)$/.test(process.argv[2])) {
   process.exit(1)
 }
 if (isCheckout && !existsSync(new URL('../node_modules/zod', import.meta.url))) {
-  if (/^(?:-V|--version)$/.test(process.argv[2])) {
+  if (asksVersion) {
     const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
     process.stdout.write(`${version}\n`)
     process.exit(0)

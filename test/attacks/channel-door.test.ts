@@ -14,6 +14,24 @@ import { TestSeller } from '../support/x402-seller.ts'
 
 type Deposit = Extract<ChannelPayload, { type: 'deposit' }>
 
+/** A seller and its door for channels, with a channel of a buyer that has a deposit. `ask` sends a voucher with a task. */
+async function openDoor({ ledger }: { ledger?: LedgerDatabase } = {}) {
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  chain.set(buyer.id, 100n * PRICE)
+  const channelsOf = { channels: { reader: chain, ...channelTerms } }
+  const seller = await new TestSeller(ledger === undefined ? channelsOf : { ledger, ...channelsOf }).start()
+  onTestFinished(() => seller.stop())
+  const channels = seller.deps.channels!
+  const door = new ChannelDoor({ ...seller.deps, channels })
+  const ask = (input: string, max: bigint) =>
+    door.sell({
+      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
+      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
+    })
+  return { seller, channels, buyer, ask }
+}
+
 test('hazard 7.1: while the disk is full, a call that was run is neither corrected nor charged again, and its client gets the result later', async () => {
   const ledger = openDatabase({ path: ':memory:' })
   let isFull = false
@@ -22,17 +40,7 @@ test('hazard 7.1: while the disk is full, a call that was run is neither correct
     commit: (...change) =>
       isFull ? Promise.reject(new StoreError('STORE_WRITE_FAILED', 'the disk is full')) : ledger.commit(...change),
   }
-  const chain = new FakeChannels()
-  const buyer = new ChannelBuyer()
-  chain.set(buyer.id, 100n * PRICE)
-  const seller = await new TestSeller({ ledger: failing, channels: { reader: chain, ...channelTerms } }).start()
-  onTestFinished(() => seller.stop())
-  const door = new ChannelDoor({ ...seller.deps, channels: seller.deps.channels! })
-  const ask = (input: string, max: bigint) =>
-    door.sell({
-      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
-      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
-    })
+  const { seller, ask } = await openDoor({ ledger: failing })
 
   expect(await ask('first', PRICE)).toMatchObject({ kind: 'sold', output: expect.any(String) })
   seller.work = async () => {
@@ -87,35 +95,16 @@ test('a first voucher above the price is corrected and not charged, also with it
 })
 
 test('T42 who must wait with a call that was charged is not told that nothing was charged', async () => {
-  const chain = new FakeChannels()
-  const buyer = new ChannelBuyer()
-  chain.set(buyer.id, 100n * PRICE)
-  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
-  onTestFinished(() => seller.stop())
-  const door = new ChannelDoor({ ...seller.deps, channels: seller.deps.channels! })
-  const payload = { type: 'voucher' as const, channelConfig: buyer.config, voucher: buyer.voucher(PRICE) }
-  const boundTo = createHash('sha256').update('first').digest()
-  const ask = () => door.sell({ agentId, input: 'first', network: usdc.network, boundTo, payload })
+  const { seller, ask } = await openDoor()
   const kinds: string[] = []
-  for (let asked = 0; asked < 200; asked++) kinds.push((await ask()).kind)
+  for (let asked = 0; asked < 200; asked++) kinds.push((await ask('first', PRICE)).kind)
   expect(new Set(kinds)).toEqual(new Set(['sold']))
-  expect(await ask()).toMatchObject({ kind: 'limited', settlement: 'unknown' })
+  expect(await ask('first', PRICE)).toMatchObject({ kind: 'limited', settlement: 'unknown' })
   expect(seller.runs).toHaveLength(1)
 })
 
 test('T42 the voucher of a call that cost nothing is forgotten, unless something else needs it', async () => {
-  const chain = new FakeChannels()
-  const buyer = new ChannelBuyer()
-  chain.set(buyer.id, 100n * PRICE)
-  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
-  onTestFinished(() => seller.stop())
-  const channels = seller.deps.channels!
-  const door = new ChannelDoor({ ...seller.deps, channels })
-  const ask = (input: string, max: bigint) =>
-    door.sell({
-      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
-      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
-    })
+  const { seller, buyer, ask } = await openDoor()
   const best = async () => (await seller.records.sellerChannels.get(buyer.id))!.best?.maxClaimableAmount
   const fail = () => Promise.reject(new Error('broken'))
 
@@ -138,26 +127,17 @@ test('T42 the voucher of a call that cost nothing is forgotten, unless something
 })
 
 test('T42 a claim shows no voucher of a dear call that failed before the first charge', async () => {
-  const chain = new FakeChannels()
-  const buyer = new ChannelBuyer()
-  chain.set(buyer.id, 100n * PRICE)
-  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
-  onTestFinished(() => seller.stop())
-  const channels = seller.deps.channels!
-  const door = new ChannelDoor({ ...seller.deps, channels })
+  const { seller, channels, buyer, ask } = await openDoor()
   const agent = seller.agents.get(agentId)!
-  const ask = (input: string, amount: bigint, max: bigint) => {
+  const askFor = (amount: bigint, input: string) => {
     seller.agents.set(agentId, { ...agent, amount })
-    return door.sell({
-      ...{ agentId, input, network: usdc.network, boundTo: createHash('sha256').update(input).digest() },
-      payload: { type: 'voucher', channelConfig: buyer.config, voucher: buyer.voucher(max) },
-    })
+    return ask(input, amount)
   }
 
   seller.work = () => Promise.reject(new Error('broken'))
-  expect(await ask('dear', 2n * PRICE, 2n * PRICE)).toMatchObject({ kind: 'failed' })
+  expect(await askFor(2n * PRICE, 'dear')).toMatchObject({ kind: 'failed' })
   seller.work = undefined
-  expect(await ask('cheap', PRICE, PRICE)).toMatchObject({ kind: 'sold' })
+  expect(await askFor(PRICE, 'cheap')).toMatchObject({ kind: 'sold' })
   const { totalClaimed, voucher } = claimOf(channels.owned(buyer.id)!.channel)!
   // Whoever reads a higher one on the chain could buy the cheap agent with it.
   expect([totalClaimed, voucher.maxClaimableAmount]).toEqual([PRICE, PRICE])

@@ -43,6 +43,9 @@ type SentCall = {
 /** What to do next about a call. */
 type Next = { method: 'execute' | 'result'; instead?: FramedStream; wait?: boolean } | { end: Error }
 
+/** What a call was asked for, and on which stream. */
+type AskedOn = { method: 'execute' | 'result'; stream: FramedStream | undefined }
+
 /** What was learned while a call was asked for. */
 type Progress = {
   elsewhere: number
@@ -148,16 +151,12 @@ async function paymentOf({ line, reservation, growth }: SentCall): Promise<Payme
 }
 
 /** What follows from an error of a call. */
-async function after(
-  error: unknown,
-  { method, stream }: AskedOn,
-  line: ChannelLine,
-  progress: Progress,
-): Promise<Next> {
+async function after(error: unknown, asked: AskedOn, line: ChannelLine, progress: Progress): Promise<Next> {
+  const { method } = asked
   // The answer was lost. Only the seller knows whether the call runs.
   if (!(error instanceof PeerError) || error instanceof UnreadableAnswer) return { method: 'result', wait: true }
   const said = error.channel
-  if (said === undefined) return afterAnswer(error, { method, stream }, progress)
+  if (said === undefined) return afterAnswer(error, asked, progress)
   switch (said.reason) {
     case 'unknown':
       line.forget()
@@ -166,7 +165,7 @@ async function after(
       return { method: 'execute' }
     case 'elsewhere':
       progress.isMoving = true
-      return whileMoving(error, { method, stream }, progress)
+      return whileMoving(error, asked, progress)
     case 'voucher': {
       if (progress.isCorrected) return { end: new ChannelRefused(error) }
       progress.isCorrected = true
@@ -181,8 +180,6 @@ async function after(
   }
 }
 
-type AskedOn = { method: 'execute' | 'result'; stream: FramedStream | undefined }
-
 /** A channel moves from one process of its seller to another as soon as no call runs on it. */
 function whileMoving(error: PeerError, { method, stream }: AskedOn, progress: Progress): Next {
   progress.elsewhere++
@@ -193,7 +190,8 @@ function whileMoving(error: PeerError, { method, stream }: AskedOn, progress: Pr
 }
 
 /** What follows from an answer that says nothing of the channel. */
-function afterAnswer(error: PeerError, { method, stream }: AskedOn, progress: Progress): Next {
+function afterAnswer(error: PeerError, asked: AskedOn, progress: Progress): Next {
+  const { method, stream } = asked
   switch (error.code) {
     case 'PAYMENT_REQUIRED':
       // The seller never saw the call.
@@ -208,7 +206,7 @@ function afterAnswer(error: PeerError, { method, stream }: AskedOn, progress: Pr
     case 'OVERLOADED':
     case 'UNKNOWN_RESOURCE':
       // A process that stops still has its channels for a moment, and takes no call.
-      if (progress.isMoving) return whileMoving(error, { method, stream }, progress)
+      if (progress.isMoving) return whileMoving(error, asked, progress)
       // Another process of the seller may take it.
       progress.elsewhere++
       if (method === 'execute' && stream !== undefined && progress.elsewhere === 1) return { method, instead: stream }

@@ -150,15 +150,16 @@ export function countCharge(
   if (falsehood !== undefined) return stopEnded(falsehood)
   if (seq <= channel.seq || channel.early.has(seq)) return stopEnded(`the seller gave the number ${seq} to two charges`)
   const next = { amount, total: charge.total, seq, call }
-  const ended = owedFor(channel, next)
-  if (seq === channel.seq + 1) return countNext(ended, next)
-  return { ...ended, early: new Map(channel.early).set(seq, next) }
+  if (seq === channel.seq + 1) return countNext(channel, next)
+  return waiting(channel, next)
 }
 
-/** A call whose charge waits has ended: it is owed what it was charged, and not what it could have cost. */
-function owedFor(channel: BuyerChannel, { call, amount }: EarlyCharge): BuyerChannel {
-  const { inFlight } = channel
-  return inFlight.has(call) ? { ...channel, inFlight: inFlight.with(call, amount) } : channel
+/** Keeps a charge that waits. Its call has ended: it is owed what it was charged, and not what it could have cost. */
+function waiting(channel: BuyerChannel, charge: EarlyCharge): BuyerChannel {
+  const { call, amount, seq } = charge
+  const early = new Map(channel.early).set(seq, charge)
+  const inFlight = channel.inFlight.has(call) ? channel.inFlight.with(call, amount) : channel.inFlight
+  return { ...channel, inFlight, early }
 }
 
 /** Why a channel stops whose seller sends a result without a charge. */
@@ -197,7 +198,7 @@ function countNext(channel: BuyerChannel, first: EarlyCharge): BuyerChannel {
   for (let next: EarlyCharge | undefined = first; next !== undefined; next = early.get(seq + 1)) {
     if (next.total !== charged + next.amount) {
       const why = `the seller states a sum of ${next.total} where its charges make ${charged + next.amount}`
-      return stop({ ...channel, charged, seq, inFlight, early: new Map(early).set(next.seq, next) }, why)
+      return stop(waiting({ ...channel, charged, seq, inFlight, early }, next), why)
     }
     charged += next.amount
     seq = next.seq

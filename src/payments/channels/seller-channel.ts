@@ -148,8 +148,9 @@ export type TakenVoucher = { voucher: SignedVoucher; before: SignedVoucher | und
 export function forgetVoucher(channel: SellerChannel, { voucher, before }: TakenVoucher): SellerChannel {
   // A channel without a voucher would pass for one whose records are lost.
   if (before === undefined) return channel
-  const isNeeded = channel.asked > 0n || channel.charged > before.maxClaimableAmount
-  return isNeeded || ceilingOf(channel) !== voucher.maxClaimableAmount ? channel : { ...channel, best: before }
+  return isEnough(channel, before) && ceilingOf(channel) === voucher.maxClaimableAmount
+    ? { ...channel, best: before }
+    : channel
 }
 
 /**
@@ -158,10 +159,14 @@ export function forgetVoucher(channel: SellerChannel, { voucher, before }: Taken
  */
 export function keepFirst(channel: SellerChannel, { voucher }: TakenVoucher, { amount, total }: Charge): SellerChannel {
   const isFirst = amount === total && channel.onChain.totalClaimed === 0n
-  const isNeeded = channel.asked > 0n || channel.charged > voucher.maxClaimableAmount
-  return isFirst && !isNeeded && voucher.maxClaimableAmount < ceilingOf(channel)
+  return isFirst && isEnough(channel, voucher) && voucher.maxClaimableAmount < ceilingOf(channel)
     ? { ...channel, best: voucher }
     : channel
+}
+
+/** True if a voucher covers all that was charged, and no call is under way that needs more. */
+function isEnough({ asked, charged }: SellerChannel, { maxClaimableAmount }: SignedVoucher): boolean {
+  return asked === 0n && charged <= maxClaimableAmount
 }
 
 /** Ends a call with its charge, at most what was asked. */
