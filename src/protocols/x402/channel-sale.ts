@@ -18,6 +18,7 @@ import type { NewExchange } from '../../store/exchanges.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import { admit } from './admit.ts'
+import type { RunOutcome } from './agent-run.ts'
 import {
   asExecutionFailed,
   buyerReason,
@@ -34,7 +35,6 @@ import { CHANNEL_SCHEME, isOnChannel, paymentOf } from './proven-payment.ts'
 import { signReceipt } from './receipts.ts'
 import { answerBought } from './result.ts'
 import { beginRun, holdUntil } from './running.ts'
-import type { RunOutcome } from './sale.ts'
 
 /** After this many calls that a payer did not pay to the end, it must cover its calls from the start. */
 const WITHHELD_MAX = 3

@@ -6,11 +6,11 @@ import type { SignedVoucher } from '../../schema/channel.ts'
 import type { Pricing } from '../../schema/pricing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { PeerError } from '../peer-error.ts'
+import { type RunOutcome, runAgent } from './agent-run.ts'
 import type { Caller, PaidRunDeps, ServedAgent } from './exchange.ts'
 import { GrowingCall } from './growing-call.ts'
 import { Meter } from './meter.ts'
 import { PaidOutput } from './paid-output.ts'
-import { type RunOutcome, runAgent } from './sale.ts'
 
 /** A call on a channel whose run begins. */
 export type Work = {

@@ -1,5 +1,4 @@
-import { AgentError } from '../../agents/runtime.ts'
-import { reasonOf } from '../../lib/errors.ts'
+import type { RunSlot } from '../../agents/run-slots.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { Hold } from '../../lib/hold.ts'
 import type { Challenge } from '../../payments/challenges.ts'
@@ -8,12 +7,11 @@ import { coversRun, DOOR_WINDOW_SECONDS, type VerifiedPayment, verifyPayment } f
 import type { Door } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { ReceiptForm } from '../../schema/receipt.ts'
-import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim } from '../../store/payments.ts'
 import { isRefused } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import { admit } from './admit.ts'
+import { type RunOutcome, runAgent } from './agent-run.ts'
 import {
   asExecutionFailed,
   buyerReason,
@@ -21,7 +19,6 @@ import {
   mayRunElsewhere,
   type PaidResult,
   type PaidRunDeps,
-  runCall,
   type ServedAgent,
   storeClaim,
 } from './exchange.ts'
@@ -87,7 +84,6 @@ export async function runPaid(
   const verdict = await orUsed(() => checkExposure(agent, claim, caller, deps), task.payment, deps)
   using exposure = new Hold(verdict.counted ? () => deps.exposure.leave(claim.id) : undefined)
   const isAgreed = verdict.kind === 'settle first'
-
   const { isClaimed, exposed } = await storeClaim(isAgreed ? { ...claim, task: task.input } : claim, deps)
   if (!isClaimed) throw usedAuthorization()
   // A failure from here to the run voids the payment.
@@ -101,7 +97,28 @@ export async function runPaid(
   if (isToSettle) await deps.deferred.keepTask(claim.id, task.input)
   const settlesFirst = isAgreed || isToSettle
   task.onClaimed?.({ id: claim.id, settlesFirst })
+  const result = await runClaimed(agent, { claim, task, settlesFirst, isOver, slot, unrun }, caller, deps)
+  return { id: claim.id, ...result }
+}
 
+type ClaimedRun = {
+  claim: Claim
+  task: PaidTask
+  settlesFirst: boolean
+  /** More is unsettled than this seller allows. */
+  isOver: boolean
+  slot: RunSlot
+  /** Voids the payment, unless it is kept: its run has not begun. */
+  unrun: Hold
+}
+
+/** Steps 4 to 6 of a sale. */
+async function runClaimed(
+  agent: ServedAgent,
+  { claim, task, settlesFirst, isOver, slot, unrun }: ClaimedRun,
+  caller: Caller,
+  deps: PaidRunDeps,
+): Promise<PaidResult> {
   let txHash: Hex | undefined
   using left = new Hold(() => txHash && void leaveRun(claim.id, deps))
   if (settlesFirst) txHash = await settleFirst(claim, unrun, caller, deps)
@@ -120,13 +137,13 @@ export async function runPaid(
   // Storing shares commits, and settlement is slow: neither needs the slot.
   slot.leave()
 
-  const settled = txHash && { ...claim, txHash }
   const isMoved = txHash === undefined && caller.mayMove === true
   if (isMoved && 'failure' in outcome && mayRunElsewhere(agent, outcome.failure))
     return moveOn(claim.id, outcome.failure, deps)
+  const settled = txHash && { ...claim, txHash }
   const result = await (settled ? recordSettled(settled, outcome, deps) : settleAfter(claim, outcome, caller, deps))
   left.keep()
-  return { id: claim.id, ...result }
+  return result
 }
 
 /** Checks everything that needs no waiting. */
@@ -166,60 +183,6 @@ async function checkExposure(agent: ServedAgent, claim: Claim, caller: Caller, d
     throw new PeerError('PAYMENT_INVALID', reason)
   }
   return verdict
-}
-
-/** How a run ended, as the store keeps it. */
-export type RunOutcome = { exchange: NewExchange; receiptForm: ReceiptForm } & (
-  | { output: string /** A limit ended it: the output is what was shown. */; isLimited?: true }
-  | { failure: unknown }
-)
-
-/** Runs an agent for a payment that covers the run. Never throws. */
-export async function runAgent(
-  agent: ServedAgent,
-  { payment, input }: { payment: Pick<Claim, 'id' | 'correlationId'>; input: string },
-  caller: Caller,
-  deps: PaidRunDeps,
-): Promise<RunOutcome> {
-  const ids = { payment_id: payment.id, correlation_id: payment.correlationId }
-  const started = deps.clock.now()
-  const record = (): NewExchange => ({
-    agentId: agent.id,
-    callerId: caller.callerDid,
-    correlationId: payment.correlationId,
-    input,
-    paymentId: payment.id,
-    createdAt: started,
-    durationMs: deps.clock.now() - started,
-  })
-  const { receiptForm = 'eip712' } = caller
-  let shown = ''
-  const show = (text: string) => {
-    shown += text
-    return caller.onOutput?.(text)
-  }
-  const isShown = caller.onOutput !== undefined && agent.streaming !== 'off'
-  try {
-    const call = runCall(caller, input, { id: payment.id, isPaid: true })
-    const output = await agent.run({ ...call, ...(isShown && { onOutput: show }) })
-    deps.logger.debug(ids, 'a paid run is done')
-    return { output, exchange: record(), receiptForm }
-  } catch (failure) {
-    if (shown !== '' && isLimit(failure)) {
-      deps.logger.info({ ...ids, err: failure }, 'a limit ended a paid run: what was shown is its result')
-      return { output: shown, isLimited: true, exchange: record(), receiptForm }
-    }
-    if (caller.signal.aborted) deps.logger.info({ ...ids, reason: reasonOf(failure) }, 'a paid run was canceled')
-    else deps.logger.warn({ ...ids, err: failure }, 'a paid run failed')
-    return { failure, exchange: record(), receiptForm }
-  }
-}
-
-/** True for a limit that a task can push an agent over: the output until then is delivered and owed for (T6). */
-function isLimit(failure: unknown): boolean {
-  return (
-    failure instanceof AgentError && (failure.code === 'AGENT_TIMEOUT' || failure.code === 'AGENT_OUTPUT_TOO_LARGE')
-  )
 }
 
 /** Records a run and settles its payment, or voids the payment of a run that failed. */
