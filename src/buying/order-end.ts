@@ -3,7 +3,7 @@ import type { Logger } from '../lib/logger.ts'
 import { hasPassed, type PaymentChain } from '../payments/chain-verdict.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { RESULT_HOURS } from '../schema/limits.ts'
-import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
+import type { Order, OrderError, Purchases, StoredReservation } from '../store/purchases.ts'
 import { EXPIRY_MARGIN_MS } from './open-checks.ts'
 import { outcomeOf } from './outcome.ts'
 
@@ -21,12 +21,13 @@ export async function lastWordOn(
   order: Order,
   { error, reservation }: { error: unknown; reservation: StoredReservation },
   { clock, logger, purchases }: OrderEndDeps,
-): Promise<PeerError | undefined> {
+): Promise<OrderError | undefined> {
   // A paid order does not fail on the seller's answer. Its result is asked for again.
   if (order.status !== 'executing' || reservation.state !== 'reserved') return undefined
   if (!(error instanceof PeerError) || outcomeOf(error, 'result') === 'ask again') return undefined
   const isOver = clock.now() > reservation.validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
-  if (isOver || error.code === 'EXECUTION_FAILED' || !(await purchases.maySendElsewhere(order.id))) return error
+  if (isOver || error.code === 'EXECUTION_FAILED' || !(await purchases.maySendElsewhere(order.id)))
+    return forCaller(error, 'held')
   const ids = { order_id: order.id, payment_id: reservation.paymentId, correlation_id: order.correlationId }
   logger.info(
     ids,
@@ -49,9 +50,19 @@ export async function isForgotten(
 
 type FailureDeps = { clock: Clock; purchases: Pick<Purchases, 'finish' | 'stopAsking'>; changed(orderId: string): void }
 
-/** Told in place of what the seller says to this node, which could still pay, or sign more. */
-const NOT_TAKEN =
-  'the call was interrupted before its seller took it, so nothing was charged: make it again, under another idempotency key'
+const NOT_TAKEN = 'the call was interrupted before its seller took it'
+/** What became of the money of a call that its seller did not take. */
+const MONEY = {
+  held: 'nothing is charged so far, and its amount stays held until the signed payment has expired without a charge',
+  free: 'nothing was charged',
+} as const
+
+/** Replaces what the seller says to this node, which could still pay or sign more. The caller cannot. */
+export function forCaller({ code, message, retryable }: PeerError, money: keyof typeof MONEY): OrderError {
+  const isUntaken = code === 'PAYMENT_REQUIRED'
+  const told = `${NOT_TAKEN}: ${MONEY[money]}. To make the call again, use another idempotency key`
+  return { code, message: isUntaken ? told : message, retryable }
+}
 
 /** Stores how an order without a caller failed, and tells who asks for it. */
 export async function failOrder(
@@ -59,8 +70,7 @@ export async function failOrder(
   { code, message, retryable = false }: { code: string; message: string; retryable?: boolean },
   { purchases, clock, changed }: Pick<FailureDeps, 'clock' | 'changed'> & { purchases: Pick<Purchases, 'finish'> },
 ): Promise<void> {
-  const error = { code, message: code === 'PAYMENT_REQUIRED' ? NOT_TAKEN : message, retryable }
-  await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
+  await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
   changed(order.id)
 }
 

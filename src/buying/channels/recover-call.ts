@@ -7,7 +7,7 @@ import type { Call } from '../../protocols/x402/client.ts'
 import { RESULT_HOURS } from '../../schema/limits.ts'
 import type { Order, Purchases, StoredReservation } from '../../store/purchases.ts'
 import { StoreError } from '../../store/store-error.ts'
-import { failOrder, isForgotten } from '../order-end.ts'
+import { failOrder, forCaller, isForgotten } from '../order-end.ts'
 import { notesOf, paidFor, readResponse } from '../response.ts'
 import { chargeOf } from './buy-on-channel.ts'
 import { ChannelRefused, sendOnChannel } from './channel-call.ts'
@@ -72,7 +72,7 @@ export async function recoverCall(
       return changed(order.id)
     }
     if (maySendElsewhere && answer.code !== 'EXECUTION_FAILED') return
-    if (order.status === 'executing') await failOrder(order, answer, deps)
+    if (order.status === 'executing') await failOrder(order, forCaller(answer, 'free'), deps)
     await purchases.resolve(reservation, 'released', undefined, clock.now())
     line.drop(id)
   }
