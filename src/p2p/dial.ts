@@ -16,14 +16,28 @@ export type DialTiming = {
   attemptMs: number
 }
 
-/** No address answered. The message has the reason for each. */
+type Failure = { address: Multiaddr; error: unknown }
+
+/** No address answered. The message has each reason once, with its addresses. */
 class DialFailed extends Error {
   override name = 'DialFailed'
 
-  constructor(failures: readonly { address: Multiaddr; error: unknown }[]) {
-    const reasons = failures.map(({ address, error }) => `${address}: ${reasonOf(error)}`)
+  constructor(failures: readonly Failure[]) {
+    const byReason = Map.groupBy(failures, ({ error }) => shortReason(error))
+    const reasons = [...byReason].map(([reason, those]) => `${reason} at ${those.map(placeOf).join(', ')}`)
     super(reasons.join('; ') || 'no address known that this node can dial', { cause: failures[0]?.error })
   }
+}
+
+/** The code of the system, if there is one: its text repeats the address. */
+function shortReason(error: unknown): string {
+  const { code } = error as NodeJS.ErrnoException
+  return typeof code === 'string' && /^E[A-Z]+$/.test(code) ? code : reasonOf(error)
+}
+
+/** The address without the peer id at its end: whoever reports the failure names the peer. */
+function placeOf({ address }: Failure): string {
+  return address.toString().replace(/\/p2p\/[^/]+$/, '')
 }
 
 /**
