@@ -26,6 +26,9 @@ export type AgainDeps = {
 }
 export type Waiting = { signal: AbortSignal; onProgress?: OnProgress }
 
+/** Who reads `retryable` would send the same key again, and get the same failure for 24 hours. */
+const NEW_KEY = 'this request failed before, and its key gets the same answer: to try again, send a new idempotency key'
+
 /** The stored failure of an order, as the answer to a repeated request. */
 class RecordedFailure extends CodedError {
   override name = 'RecordedFailure'
@@ -34,7 +37,7 @@ class RecordedFailure extends CodedError {
   readonly correlationId: string | undefined
 
   constructor({ code, message, retryable }: OrderError, { id, correlationId }: Order) {
-    super(code, message)
+    super(code, retryable ? `${message}; ${NEW_KEY}` : message)
     this.retryable = retryable
     this.orderId = id
     this.correlationId = correlationId

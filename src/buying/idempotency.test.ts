@@ -5,6 +5,7 @@ import { listingFixture } from '../../test/support/fake-api.ts'
 import { fakeMarket, heldApproval } from '../../test/support/fake-market.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { until } from '../../test/support/until.ts'
+import { PeerError } from '../protocols/peer-error.ts'
 import { openDatabase } from '../store/database.ts'
 import { RUN_TIME_APART_MS } from '../store/run-time.ts'
 
@@ -47,6 +48,19 @@ test('D38 a failure is answered again as it was, and nothing runs', async () => 
   const failure = await market.execute(request()).catch((error: { code: string }) => error.code)
   await expect(market.execute(request())).rejects.toMatchObject({ code: failure, orderId: expect.any(String) })
   expect(runs).toBe(1)
+})
+
+test('D38 a failure that may pass says, when it is asked for again, that a new key tries again', async () => {
+  let runs = 0
+  const runOwn = async () => {
+    if (++runs === 1) throw Object.assign(new PeerError('OVERLOADED', 'no free slot'), { retryable: true })
+    return `run ${runs}`
+  }
+  const market = await fakeMarket(() => [own], { runOwn })
+  await expect(market.execute(request())).rejects.toThrow(/^no free slot$/)
+  const again = { code: 'OVERLOADED', message: expect.stringMatching(/^no free slot; .* new idempotency key/) }
+  await expect(market.execute(request())).rejects.toMatchObject(again)
+  expect(await market.execute(request({ idempotencyKey: 'new' }))).toMatchObject({ output: 'run 2' })
 })
 
 test('D38 a caller that leaves before anything is signed cancels, and the same request then runs', async () => {

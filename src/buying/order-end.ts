@@ -60,8 +60,7 @@ const MONEY = {
 /** Replaces what the seller says to this node, which could still pay or sign more. The caller cannot. */
 export function forCaller({ code, message, retryable }: PeerError, money: keyof typeof MONEY): OrderError {
   const isUntaken = code === 'PAYMENT_REQUIRED'
-  const told = `${NOT_TAKEN}: ${MONEY[money]}. To make the call again, use another idempotency key`
-  return { code, message: isUntaken ? told : message, retryable }
+  return { code, message: isUntaken ? `${NOT_TAKEN}: ${MONEY[money]}` : message, retryable }
 }
 
 /** Stores how an order without a caller failed, and tells who asks for it. */

@@ -257,8 +257,11 @@ export const Problem = z
     error_code: z.int().optional().meta({ description: 'number of the x402 error' }),
     correlation_id: z.string().optional(),
     approval_id: z.string().optional().meta({ description: 'the approval that the call waits for' }),
-    order_id: z.string().optional().meta({ description: 'the order that waits for the approval' }),
-    retryable: z.boolean().optional(),
+    order_id: z.string().optional().meta({ description: 'the order of the call, which holds its payment and its end' }),
+    retryable: z.boolean().optional().meta({
+      description:
+        'whether the same request may succeed later. With an `order_id`, send it with a new `Idempotency-Key`: the old key gets this failure again',
+    }),
   })
   .meta({ id: 'Problem', description: 'An error, as application/problem+json.' })
 export type Problem = z.infer<typeof Problem>

@@ -59,7 +59,11 @@ export const OrderQuery = z.strictObject({
 export type OrderQuery = z.output<typeof OrderQuery>
 
 export const CallError = z
-  .object({ code: z.string(), message: z.string(), retryable: z.boolean() })
+  .object({
+    code: z.string(),
+    message: z.string(),
+    retryable: z.boolean().meta({ description: 'whether another order for the same call may succeed' }),
+  })
   .meta({ id: 'CallError', description: 'Why the order failed.' })
 export type CallError = z.infer<typeof CallError>
 
