@@ -54,6 +54,11 @@ test('stoa channel list shows what lies in each channel, what is free, and the c
   expect(stderr).toContain('stoa channel list --cursor 7.0x')
 })
 
+test('a channel is with a seller: the agent that it was opened for stands for none without a name', async () => {
+  const { stdout } = await run(['channel', 'list'], [{ ...channel, peer_name: undefined }])
+  expect(stdout).toMatch(/^buyer +seller of Writer +open /m)
+})
+
 test('stoa channel show takes the start of an id, and says what each amount means', async () => {
   const { stdout } = await run(['channel', 'show', '0xabababab'])
   expect(stdout).toMatch(/^charged +0\.012 USDC in 12 calls$/m)

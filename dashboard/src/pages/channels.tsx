@@ -106,12 +106,14 @@ function Row({ channel }: { channel: Channel }) {
     channel
   const now = useNow()
   const isBuyer = role === 'buyer'
+  // A channel is with a seller, for all of its agents.
+  const seller = agent_name && `Seller of ${agent_name}`
   return (
     <Link to={`/channels/${id}`} className="row activity-row">
       <span className="row-kind muted">{isBuyer ? 'You pay' : 'Pays you'}</span>
       <span className="row-main">
         <span className="row-title">
-          {peer_name ?? agent_name ?? `${isBuyer ? 'Seller' : 'Buyer'} ${short(peer_id, 6)}`}
+          {peer_name ?? seller ?? `${isBuyer ? 'Seller' : 'Buyer'} ${short(peer_id, 6)}`}
         </span>
         <span className="row-meta">
           {calls === 1 ? '1 call' : `${calls} calls`} · {amount(charged)} charged

@@ -23,8 +23,9 @@ export const channelList = command({
   name: 'channel list',
   summary: 'List the payment channels of the running node, newest first',
   details:
-    'A channel pays many calls by one deposit. WITH is the other side, by its name if it is known. BALANCE is what was deposited and not taken out, FREE is what new ' +
-    'calls may cost, and UNCLAIMED is charged and not claimed yet.',
+    'A channel pays many calls of one seller by one deposit. WITH is the other side: its name, or else an agent of the seller. ' +
+    'The amounts are in USDC. BALANCE is what was deposited and not taken out, FREE is what new calls may cost, and UNCLAIMED is ' +
+    'charged and not claimed yet.',
   examples: ['stoa channel list', 'stoa channel list --role buyer', 'stoa channel list --json'],
   options: {
     role: option(

@@ -10,7 +10,8 @@ export function channelStateText({ state, withdrawal }: ChannelRecord, now: Unix
 
 /** Whom a channel pays, or who pays by it, in a table. */
 export function channelPeerText({ peer_name, agent_name, peer_id }: ChannelRecord): string {
-  return printableLine(peer_name ?? agent_name ?? `…${peer_id.slice(-8)}`, 24)
+  const seller = agent_name && `seller of ${agent_name}`
+  return printableLine(peer_name ?? seller ?? `…${peer_id.slice(-8)}`, 24)
 }
 
 /** `ends in 23 h`, by the clock of this machine, or `can end now`. */
