@@ -184,7 +184,10 @@ test('a node of this directory that does not answer is not another program', asy
     ...{ parts: { ...world(), connect }, environment: { NODE_LISTEN_HOST: '127.0.0.1' } },
   })
   expect(of('node')).toMatchObject({ state: 'fail', text: expect.stringContaining('does not answer') })
+  // Without the flags of the node: what else runs on the default ports is no problem of this node.
+  const bare = await examine([], { parts: { ...world(), connect } })
   const text = `${port}, in use by the node on this data directory (pid ${process.pid}), which does not answer`
+  for (const id of ['p2p_port', 'api_port']) expect(bare.of(id)).toMatchObject({ state: 'ok', text })
   expect([of('p2p_port'), of('api_port')]).toMatchObject([
     { state: 'ok', text },
     { state: 'ok', text },

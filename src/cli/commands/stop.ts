@@ -52,7 +52,8 @@ export const stop = command({
     const limitMs = STOP_MS_MAX + (config?.seller.drainSeconds ?? DRAIN_SECONDS_MAX) * 1000
     const hasEnded = () => (isAlive(pid) && lockHolder(dataDir) === pid ? undefined : true)
     if ((await poll(hasEnded, { limitMs, signal: context.io.signal })) === undefined) {
-      throw new CliError('DEADLINE', `the node (pid ${pid}) did not exit within ${limitMs / 1000} s: see stoa logs`)
+      const how = `see stoa logs, or end it with kill -9 ${pid}: the next start continues its work`
+      throw new CliError('DEADLINE', `the node (pid ${pid}) did not exit within ${limitMs / 1000} s: ${how}`)
     }
     context.printResult({ stopped: true, pid }, `stopped (pid ${pid})`)
   },

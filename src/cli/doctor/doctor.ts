@@ -109,7 +109,11 @@ async function lookForNode(context: Context, config: Config, secrets: Secrets) {
     return { value, finding, silent: undefined }
   } catch (error) {
     const silent = context.remote === undefined ? await silentNode(config.dataDir) : undefined
-    return { value: undefined, finding: fail(reasonOf(error), 'read its log (stoa logs), or restart it'), silent }
+    return {
+      value: undefined,
+      finding: fail(reasonOf(error), 'read its log (stoa logs), then restart it: stoa stop, and stoa start'),
+      silent,
+    }
   }
 }
 

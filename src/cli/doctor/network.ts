@@ -20,12 +20,12 @@ const p2pPort: Check = {
       return ok(
         `${portsOf(running.file).slice(0, PORTS_SHOWN).join(', ')}, in use by the running node (pid ${running.file.pid})`,
       )
+    if (silent !== undefined) return bySilent(portsOf(silent), silent)
     const { port, listenHosts } = config.p2p
     if (port === 0) return ok('any free port')
     const tries = listenHosts.flatMap((host) => [tryTcp(port, host), tryUdp(port, host)])
     const failures = [...new Set((await Promise.all(tries)).filter((reason) => reason !== undefined))]
     if (failures.length === 0) return ok(`${port} is free, TCP and UDP`)
-    if (silent !== undefined && portsOf(silent).includes(String(port))) return bySilent(port, silent)
     return failures.map((reason) => portFinding(reason, port, '--port'))
   },
 }
@@ -35,11 +35,14 @@ const apiPort: Check = {
   title: 'API port',
   async run({ config, running, silent }) {
     if (running !== undefined) return ok(`${running.url}, in use by the running node (pid ${running.file.pid})`)
+    if (silent !== undefined) {
+      const { api_url: url } = silent
+      if (url === undefined) return skip('none: the node on this data directory has no API')
+      return bySilent([new URL(url).port], silent)
+    }
     const { host, port } = config.api
     if (port === 0) return ok('any free port')
     const reason = await tryTcp(port, host)
-    const isOwn = silent?.api_url !== undefined && new URL(silent.api_url).port === String(port)
-    if (reason === 'EADDRINUSE' && isOwn) return bySilent(port, silent)
     return reason === undefined ? ok(`${host}:${port} is free`) : portFinding(reason, port, '--api-port')
   },
 }
@@ -99,9 +102,13 @@ function portsOf({ addresses }: Pick<NodeFile, 'addresses'>): string[] {
   return [...new Set(addresses.flatMap((address) => /\/(?:tcp|udp)\/([0-9]+)/.exec(address)?.[1] ?? []))]
 }
 
-/** Why it does not answer is a finding of its own. */
-function bySilent(port: number, { pid }: NodeFile): Finding {
-  return ok(`${port}, in use by the node on this data directory (pid ${pid}), which does not answer`)
+/**
+ * Its own flags chose its ports, so the ports of the settings say nothing. Why it does not answer is a finding of its own.
+ */
+function bySilent(ports: readonly string[], { pid }: NodeFile): Finding {
+  return ok(
+    `${ports.slice(0, PORTS_SHOWN).join(', ')}, in use by the node on this data directory (pid ${pid}), which does not answer`,
+  )
 }
 
 /** Tries to listen on a port. @returns the reason if that fails */
