@@ -152,7 +152,7 @@ test('budget shows the limits and sends only changes', async () => {
   })
   const options = { dataDir: dataDir(), parts }
   expect((await cli(['budget'], options)).stdout).toMatch(
-    /Today +1\.5 paid, 0\.5 held, 3 left of 5[\s\S]*at 0\.5 USDC or more/,
+    /Today +1\.5 USDC paid, 0\.5 held, 3 left of 5[\s\S]*at 0\.5 USDC or more/,
   )
   await cli(['budget', '--per-month', 'none', '--auto-approve-below', '0.25', '--deny', 'a,b'], options)
   expect(JSON.parse(JSON.stringify(changes, (_, value) => (typeof value === 'bigint' ? `${value}` : value)))).toEqual([

@@ -267,6 +267,8 @@ test('--stream shows output as it comes, and at the end only what was not shown 
 test('the error of an unknown agent says what was found: other agents, only peers, or nobody', () => {
   const alone = { p2p: { bootstrap: [] } } as unknown as Pick<Config, 'p2p'>
   const told = (heard: { known: number; met: number }) => notFound('Ehco', alone, heard).message
+  expect(notFound('abc', alone, { known: 2, met: 1 }).message).toContain('at least 6 characters')
+  expect(told({ known: 2, met: 1 })).not.toContain('characters')
   expect(told({ known: 3, met: 1 })).toBe(
     'agent Ehco was not found within 20 s among the 3 agents on the market: stoa agent discover lists the names and ids',
   )

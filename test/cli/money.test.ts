@@ -72,6 +72,7 @@ test('stoa earnings tells of each day what was sold and what was bought', async 
     stats: async () => ({ ...books, refunded: sum, days, hours: [], doors: [], agents: [] }),
   })
   const { stdout } = await cli(['earnings'], { dataDir: dataDir(), parts })
+  expect(stdout).toMatch(/^USDC +EARNED +PAID$/m)
   expect(stdout).toMatch(/^DAY +EARNED +PAID +CALLS +FAILED +BOUGHT$/m)
   expect(stdout).toMatch(/^2026-01-02 +0\.5 +0\.02 +7 +1 +3$/m)
 })

@@ -9,7 +9,7 @@ import { agentOption, type Context, command, flag, option } from '../command.ts'
 import { CliError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
 import { withOwnNode } from '../node-access/own-node.ts'
-import { agentIdOf } from '../node-access/references.ts'
+import { agentIdOf, orStart } from '../node-access/references.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { ExecuteRequest } from '../parts.ts'
 import { badge } from '../text/badge.ts'
@@ -158,7 +158,10 @@ export function notFound(
   const why = `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s`
   if (known > 0) {
     const among = `among the ${known} ${known === 1 ? 'agent' : 'agents'} on the market`
-    return new CliError('UNKNOWN_AGENT', `${why} ${among}: stoa agent discover lists the names and ids`)
+    return new CliError(
+      'UNKNOWN_AGENT',
+      `${why} ${among}${orStart(agentId)}: stoa agent discover lists the names and ids`,
+    )
   }
   const bootstrapHint = 'check that its seller is running and that the --bootstrap peer answers (stoa doctor)'
   const alone = p2p.bootstrap.length === 0 ? namePeerText() : bootstrapHint

@@ -60,7 +60,7 @@ export const budget = command({
 function linesOf(record: BudgetRecord, { bold }: Style): string[] {
   const most = (amount: string | null) => (amount === null ? 'no limit' : `${amount} ${record.symbol}`)
   const used = (paid: string, held: string, max: string | null, left: string | null) =>
-    `${paid} paid, ${held} held, ${max === null ? 'no limit' : `${left} left of ${max}`}`
+    `${paid} ${record.symbol} paid, ${held} held, ${max === null ? 'no limit' : `${left} left of ${max}`}`
   const { auto_approve_below: below } = record
   const rows = [
     ['Per call', most(record.per_call)],

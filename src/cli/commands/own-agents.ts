@@ -39,7 +39,8 @@ export const agentList = command({
       cells: (agent) => {
         const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
         const state = stateText(agent)
-        return [printableLine(agent.name, 24), agentPriceText(agent), state, `${calls}`, `${failed}`, sum, agent.id]
+        const sums = [`${calls}`, `${failed}`, `${sum} USDC`]
+        return [printableLine(agent.name, 24), agentPriceText(agent), state, ...sums, agent.id]
       },
       json: agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })),
     })

@@ -94,7 +94,7 @@ export const earnings = command({
     }
     const { earned, owed, lost, refused, paid, held } = stats
     const sums = [
-      ['', 'EARNED', 'PAID'],
+      ['USDC', 'EARNED', 'PAID'],
       ['today', earned.today, paid.today],
       ['30 days', earned.month, paid.month],
       ['total', earned.total, paid.total],

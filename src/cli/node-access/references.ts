@@ -3,6 +3,8 @@ import { CliError, UsageError } from '../exit-code.ts'
 import type { RemoteNode } from '../parts.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
+/** The shortest beginning of an id of an agent that the node takes. Less is a name. */
+const AGENT_ID_START_MIN = 6
 /** A full agent id. Shorter text is a name or the start of an id. */
 const AGENT_ID = /^[a-z2-7]{26,64}$/
 const WHOLE_UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -33,7 +35,7 @@ export async function agentIdOf(
     if (error.code === 'STARTING') throw error
     throw new CliError(
       'UNKNOWN_AGENT',
-      `no agent is named ${JSON.stringify(printableLine(given, 80))}: stoa agent discover lists the names and ids`,
+      `no agent is named ${JSON.stringify(printableLine(given, 80))}${orStart(given)}: stoa agent discover lists the names and ids`,
       { cause: error },
     )
   }
@@ -91,5 +93,11 @@ export function theOne(given: string, ids: readonly string[], what: string, grou
 }
 
 function begins(id: string, given: string): boolean {
-  return given.length >= 6 && id.startsWith(given)
+  return given.length >= AGENT_ID_START_MIN && id.startsWith(given)
+}
+
+/** Says that text which could be the start of an id is too short. */
+export function orStart(given: string): string {
+  const isShort = given.length < AGENT_ID_START_MIN && /^[a-z2-7]+$/.test(given)
+  return isShort ? `, and the start of an id has at least ${AGENT_ID_START_MIN} characters` : ''
 }
