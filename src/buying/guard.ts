@@ -9,7 +9,7 @@ import { RUN_MARGIN_SECONDS } from '../payments/verify.ts'
 import { backdatedSeconds, type Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
 import type { PaymentDemand } from '../protocols/x402/client.ts'
-import { formatPrice, usdc } from '../schema/amount.ts'
+import { usdc } from '../schema/amount.ts'
 import { CHANNEL_SCHEME, type ChannelConfig, type ChannelTerms } from '../schema/channel.ts'
 import {
   PAYMENT_WINDOW_SECONDS,
@@ -62,9 +62,10 @@ export function permittedPrice(listing: Offered, wanted: bigint | undefined, nod
   checkBuyable(listing)
   const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
   if (listing.local || listing.price <= price) return price
-  const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
+  const allowed =
+    price === wanted ? `this call allows ${usdc(price)}` : `this node allows ${usdc(price)} (stoa budget --per-call)`
   const costs = `${listing.name} costs ${listing.pricing === undefined ? '' : 'up to '}${usdc(listing.price)}`
-  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatPrice(price)}: nothing was signed`)
+  throw new MarketError('OVER_PRICE', `${costs}, and ${allowed}: nothing was signed`)
 }
 
 /** What the buyer knows about the agent from its signed listing. */
