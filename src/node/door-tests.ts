@@ -150,7 +150,7 @@ export class DoorTests {
       const isLocal =
         hostname === 'localhost' || (/^[0-9.]+$|^\[/.test(hostname) && !isPublicAddress(bareHost(hostname)))
       const reason = isLocal
-        ? 'only machines of this network reach this address: public.url is not set to one outside'
+        ? 'nobody outside this network reaches this address: public.url is not set to one outside'
         : 'over plain http: anybody between can change the terms, and clients refuse to pay'
       return warn(`${found.text}, but ${reason}`, HTTPS)
     }

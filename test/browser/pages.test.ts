@@ -173,7 +173,7 @@ test('the overview of a large node is shown at once, and its response is small',
     const longest = await watchStalls(page)
     const started = performance.now()
     await page.goto(`${node.url}/dashboard`)
-    await page.getByText(/on sale ·/).waitFor()
+    await page.getByText(/of this node ·/).waitFor()
     await page.locator('.chart canvas').waitFor()
     const shownMs = performance.now() - started
     expect(await bytes()).toBeLessThan(LOAD_BYTES_MAX)

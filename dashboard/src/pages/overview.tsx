@@ -78,8 +78,7 @@ function Health({
     <section className="health" aria-label="Health">
       <Headline node={node} alarms={alarms} alerts={alerts} />
       <p className="muted">
-        {agents} {node.database === undefined ? 'on sale' : 'listed'} · {reachabilityText[state].toLowerCase()} ·{' '}
-        {peers} connected
+        {agents} of this node · {reachabilityText[state].toLowerCase()} · {peers} connected
       </p>
       {alerts.length > 0 && <AlertList alerts={alerts} onDismissed={alarms.reload} />}
     </section>

@@ -10,7 +10,8 @@ export type PrivateText = {
   reasoning: NonNullable<OwnAgent['reasoning']> | undefined
 }
 
-const MODELS_OWN = 'default of the model'
+/** Short: it stands in narrow fields, where more would be cut off. */
+const MODELS_OWN = 'default'
 const efforts: readonly PrivateText['reasoning'][] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 export function privateOf(text: (name: string) => string): PrivateText {
