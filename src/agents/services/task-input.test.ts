@@ -52,3 +52,28 @@ test('T7 a pattern of the service that would never end is not tried', async () =
   const slow = inputReader({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } })
   expect(await slow(JSON.stringify({ a: `${'a'.repeat(60)}!` }))).toBeDefined()
 })
+
+const ways = (made: (at: number) => object) => ({ anyOf: [...Array.from({ length: 190 }, (_, at) => made(at)), {}] })
+const many = <T>(made: (at: number) => T) => Array.from({ length: 19_000 }, (_, at) => made(at))
+
+test.each<[string, object, unknown]>([
+  ['ways for each of many values', { items: ways((at) => ({ const: at })) }, many(() => 'x')],
+  [
+    'ways of ways',
+    { items: ways((at) => ({ anyOf: [{ const: at }, { const: -at }] })) },
+    many(() => 'x').slice(0, 4_000),
+  ],
+  ['measures of a long text', ways((at) => ({ maxLength: at })), 'x'.repeat(1_000_000)],
+  ['counts of many fields', ways((at) => ({ maxProperties: at })), Object.fromEntries(many((at) => [at, at]))],
+  ['long lists', { items: { anyOf: [{ enum: many((at) => at).slice(0, 190) }, {}] } }, many(() => 'x')],
+])('T32 %s are not checked: the task is refused at once', async (_, of, value) => {
+  const reader = inputReader({ type: 'object', properties: { a: of } })
+  await expect(reader(JSON.stringify({ a: value }))).rejects.toThrow(/more than can be checked at once/)
+})
+
+test('large tasks that are checked quickly pass', async () => {
+  const row = { type: 'object', properties: { a: { enum: ['x', 'y'] }, b: { type: 'number' } }, required: ['a'] }
+  const rows = { type: 'object', properties: { rows: { type: 'array', items: row }, text: { minLength: 1 } } }
+  const task = { rows: many((at) => ({ a: 'x', b: at })).slice(0, 6_000), text: 'x'.repeat(5_000_000) }
+  expect(await inputReader(rows)(JSON.stringify(task))).toEqual(task)
+})

@@ -1,8 +1,9 @@
 import { excessOf, parseJson, UNLIMITED } from '../../lib/json.ts'
 import { AgentError } from '../runtime.ts'
+import { isCheckTooLong } from './check-cost.ts'
 import { isObject, type JsonObject, plainSchema, wordsOnly } from './plain-schema.ts'
 
-/** How deep and how large the arguments of one task may be. A check then takes milliseconds (T7). */
+/** How deep and how large the arguments of one task may be (T7). */
 const DEPTH_MAX = 32
 const VALUES_MAX = 20_000
 const REASON_LENGTH_MAX = 300
@@ -38,8 +39,10 @@ async function compile(schema: JsonObject): Promise<(args: JsonObject) => string
   const { Ajv2020 } = await import('ajv/dist/2020.js')
   // The schema has no references, patterns or formats any more. An own property alone counts: `constructor` is inherited.
   const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true, validateSchema: false })
-  const check = ajv.compile(plainSchema(schema))
+  const plain = plainSchema(schema)
+  const check = ajv.compile(plain)
   return (args) => {
+    if (isCheckTooLong(plain, args)) return 'it has more than can be checked at once: send less, or in several tasks'
     if (check(args)) return undefined
     const { instancePath = '', message = 'it is not valid', params = {} } = check.errors?.[0] ?? {}
     const named = 'additionalProperty' in params ? ` (${params.additionalProperty})` : ''
