@@ -30,6 +30,8 @@ const LOOKS = { firstMs: 250, mostMs: 5_000 }
 const CANCEL_TIMEOUT_MS = 2_000
 /** Callers whose A2A conversation is remembered. Beyond it the oldest is dropped. */
 const CONTEXTS_MAX = 1_000
+/** A longer name of a conversation is not remembered: the other agent chooses it, and each caller has one. */
+const CONTEXT_LENGTH_MAX = 1_000
 const REASON_LENGTH_MAX = 300
 
 export type A2aAgentDeps = {
@@ -74,7 +76,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
     const contextId = contexts.get(callerId) ?? ''
     const task = { input, contextId, hops: hops + 1, outputBytesMax, signal, onOutput }
     const { text, context } = await work(remote, task)
-    if (context === '') contexts.delete(callerId)
+    if (context === '' || context.length > CONTEXT_LENGTH_MAX) contexts.delete(callerId)
     else contexts.set(callerId, context)
     return text
   }
