@@ -1,11 +1,14 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { JSONRPCMessage, MCPTransport } from '@ai-sdk/mcp'
+import { readJson } from '../lib/json.ts'
 import { commandEnvironment } from './command-environment.ts'
 import { type ProcessGroup, processGroup } from './process-group.ts'
 import { startProgram } from './start-program.ts'
 
 /** Longest message of a server. */
 const LINE_BYTES_MAX = 8 * 1024 * 1024
+/** Messages of one connection. Each question of a server is answered. */
+const MESSAGES_MAX = 10_000
 /** Lines that are not JSON, before the server is killed. */
 const STRAY_LINES_MAX = 100
 
@@ -18,6 +21,7 @@ export function mcpProcess(command: readonly string[], readEnv: (name: string) =
   let group: ProcessGroup | undefined
   let buffered: Buffer[] = []
   let size = 0
+  let messages = 0
   let strayLines = 0
 
   function take(chunk: Buffer): void {
@@ -38,9 +42,15 @@ export function mcpProcess(command: readonly string[], readEnv: (name: string) =
   }
 
   function deliver(line: string): void {
-    if (line.trim() === '') return
+    if (line.trim() === '' || messages > MESSAGES_MAX) return
+    if (++messages > MESSAGES_MAX) {
+      group?.kill()
+      return
+    }
     try {
-      transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
+      const json = readJson(line)
+      if (!json.ok) throw new Error(`a line of the server ${json.reason}`)
+      transport.onmessage?.(json.value as JSONRPCMessage)
     } catch (error) {
       transport.onerror?.(error as Error)
       // Some servers print a greeting. A server that keeps printing other lines does not speak MCP.

@@ -3,7 +3,7 @@ import type { ToolSet } from 'ai'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ToolServer } from '../schema/agent-service.ts'
-import { guardFetch } from './guarded-fetch.ts'
+import { mcpFetch } from './mcp-fetch.ts'
 import { mcpProcess } from './mcp-process.ts'
 import { AgentError, runCanceled } from './runtime.ts'
 
@@ -88,7 +88,7 @@ async function connect(server: ToolServerAccess, deps: ToolboxDeps, signal: Abor
 /** Does not follow redirects, because the token would go along (T12). */
 function remote({ url = '', token }: ToolServerAccess, deps: ToolboxDeps): MCPClientConfig['transport'] {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
-  const fetch = guardFetch(deps.fetch, RESPONSE_BYTES_MAX) as never
+  const fetch = mcpFetch(deps.fetch, RESPONSE_BYTES_MAX) as never
   return { type: 'http', url, headers, redirect: 'error', fetch }
 }
 

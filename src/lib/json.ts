@@ -1,11 +1,7 @@
 /** The most JSON that is parsed. `values` counts arrays, objects, texts and commas. */
 type JsonLimits = { levels: number; values: number }
 
-/**
- * What a message, a body or an answer of others may have. Its parsing then takes milliseconds, however long it is (T32).
- *
- * @internal Exported for its test.
- */
+/** What a message, a body or an answer of others may have. Its parsing then takes milliseconds, however long it is (T32). */
 export const JSON_LIMITS: JsonLimits = { levels: 64, values: 100_000 }
 /** For JSON of this machine, and for code that has a thread of its own. */
 export const UNLIMITED: JsonLimits = { levels: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY }

@@ -7,7 +7,7 @@ import {
 import { stoaVersion } from '../../lib/version.ts'
 import { within } from '../../lib/wait.ts'
 import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
-import { guardFetch } from '../guarded-fetch.ts'
+import { mcpFetch } from '../mcp-fetch.ts'
 import { mcpProcess } from '../mcp-process.ts'
 
 /** How long a server may take to start and to say what it speaks. */
@@ -32,6 +32,8 @@ interface McpConnection extends AsyncDisposable {
   readonly client: Client
   /** How the server was met, which makes the next connection faster. */
   readonly met: PriorDiscovery | undefined
+  /** Aborts with the run, and when the server has sent more than a server may. */
+  readonly signal: AbortSignal
 }
 
 /** The limits of one request. The run itself has a limit of its own. */
@@ -47,9 +49,12 @@ export async function connectMcp(
   server: McpServerAccess,
   prior: PriorDiscovery | undefined,
   { fetch, readEnv }: McpClientDeps,
-  signal: AbortSignal,
+  run: AbortSignal,
 ): Promise<McpConnection> {
-  const overHttp = server.url === undefined ? undefined : httpTransport(server.url, server, fetch)
+  const cut = new AbortController()
+  const guarded = mcpFetch(fetch, server.outputBytesMax, (error) => cut.abort(error))
+  const overHttp = server.url === undefined ? undefined : httpTransport(server.url, server.token, guarded)
+  const signal = AbortSignal.any([run, cut.signal])
   const transport = overHttp ?? (mcpProcess(server.command!, readEnv) as Transport)
   const client = new Client(
     { name: 'stoa', version: stoaVersion() },
@@ -67,11 +72,12 @@ export async function connectMcp(
     await client.connect(transport, { signal, timeout: CONNECT_TIMEOUT_MS, ...(prior !== undefined && { prior }) })
   } catch (error) {
     await client.close().catch(() => {})
-    throw error
+    throw cut.signal.aborted ? cut.signal.reason : error
   }
   const discover = client.getDiscoverResult()
   return {
     client,
+    signal,
     met: discover === undefined ? { kind: 'legacy' } : { kind: 'modern', discover },
     async [Symbol.asyncDispose]() {
       // Without it, a server with sessions keeps one for each run.
@@ -81,10 +87,10 @@ export async function connectMcp(
   }
 }
 
-function httpTransport(url: string, { token, outputBytesMax }: McpServerAccess, fetch: typeof globalThis.fetch) {
+function httpTransport(url: string, token: string | undefined, guarded: typeof globalThis.fetch) {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
   return new StreamableHTTPClientTransport(new URL(url), {
-    fetch: guardFetch(fetch, outputBytesMax) as never,
+    fetch: guarded as never,
     requestInit: { headers, redirect: 'manual' },
   })
 }

@@ -22,7 +22,10 @@ export function openMcpTool(agent: McpToolAgent, deps: McpClientDeps & { logger:
     const args = await agent.read(input)
     await using connection = await connectMcp(agent, prior, deps, signal)
     prior = connection.met
-    const result = await connection.client.callTool({ name: agent.tool, arguments: args }, callOptions(signal))
+    const asked = { name: agent.tool, arguments: args }
+    const result = await connection.client.callTool(asked, callOptions(connection.signal)).catch((error: unknown) => {
+      throw connection.signal.aborted ? connection.signal.reason : error
+    })
     if (result.isError === true) throw new Error(`the tool failed: ${textOf(result)}`)
     const output = resultText(result)
     if (Buffer.byteLength(output) > agent.outputBytesMax) throw outputTooLarge(agent.outputBytesMax)

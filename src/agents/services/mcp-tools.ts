@@ -27,7 +27,7 @@ export async function offeredTools(
 ): Promise<McpOffer> {
   await using connection = await connectMcp(server, undefined, deps, signal)
   const { client } = connection
-  const { tools } = await client.listTools(undefined, callOptions(signal))
+  const { tools } = await client.listTools(undefined, callOptions(connection.signal))
   const about = client.getServerVersion()
   return {
     name: wordsOnly(about?.title ?? about?.name ?? '', 80),
