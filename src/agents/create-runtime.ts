@@ -7,6 +7,7 @@ import type { A2aAgent } from './a2a-agent.ts'
 import type { AgentPurchases } from './agent-purchase.ts'
 import { builtinRuntime } from './builtin/builtins.ts'
 import { commandRuntime } from './command.ts'
+import { withoutKeys } from './hidden-keys.ts'
 import { httpRuntime } from './http-agent.ts'
 import { instructionOf } from './instruction.ts'
 import type { LlmModel, LlmParameters } from './llm.ts'
@@ -58,7 +59,11 @@ export function createRuntimeFactory(
   deps: RuntimeFactoryDeps,
 ): (definition: AgentDefinition) => Promise<AgentRuntime> {
   return async (definition) => {
-    const runtime = await chooseRuntime(definition, options, deps)
+    const runtime = withoutKeys(
+      await chooseRuntime(definition, options, deps),
+      keysOf(definition, options),
+      deps.logger.child({ agent_name: definition.name }),
+    )
     // At the start no worker is connected yet.
     if (runtime.notice !== undefined && runtime.lacks !== 'worker')
       deps.logger.warn({ agent_name: definition.name, model: runtime.model }, runtime.notice)
@@ -121,6 +126,11 @@ async function chooseRuntime(
   const runtime = standIn()
   refuseModelFields(definition, runtime.model)
   return runtime
+}
+
+/** The keys that an agent sends to its services. */
+function keysOf({ api_key_env: variable, mcp = [] }: AgentDefinition, { readKey }: RuntimeFactoryOptions): string[] {
+  return [variable, ...mcp.map(({ token_env }) => token_env)].flatMap((name) => (name && readKey(name)?.trim()) || [])
 }
 
 /** Only language models use these fields. An agent that ignored them would not be what its seller described. */

@@ -204,6 +204,25 @@ test('T21 the key of a service goes to the service, and into no log, error or re
   expect(logged).toHaveLength(2)
 })
 
+test('T21 a service that repeats its address or its headers gives no buyer the key of the seller', async () => {
+  const url = await serve(({ url, headers }, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ next: `${url}&page=2`, headers }))
+  })
+  const entries = [
+    { http: url },
+    ...(['header', 'query', 'basic'] as const).map((place) => ({
+      operation: { method: 'GET', url, key: place === 'basic' ? { in: place } : { in: place, name: 'k' } },
+    })),
+  ]
+  for (const entry of entries) {
+    const output = await run(await host({ ...entry, api_key_env: 'PET_KEY' }), {})
+    expect(output).toContain('[secret]')
+    expect(output).not.toContain(KEY)
+    expect(output).not.toContain(Buffer.from(KEY).toString('base64'))
+  }
+})
+
 test('T12 a variable of the node or of a provider is sent to no service', async () => {
   for (const api_key_env of ['ETHEREUM_PRIVATE_KEY', 'NODE_API_TOKEN', 'OPENAI_API_KEY']) {
     await expect(tool('forecast', { api_key_env })).rejects.toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
