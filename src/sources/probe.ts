@@ -66,7 +66,7 @@ export function createProber({ clock, asset, outside, anywhere, purchases, stopp
   function known(entry: CatalogEntry): Verdict {
     const reason = refusalOf(entry) ?? purchases.refusalOf(entry.url)
     if (reason !== undefined) return { state: 'unpayable', reason }
-    const verdict = verdicts.get(keyOf(entry))
+    const verdict = verdicts.get(claimKey(entry))
     if (verdict !== undefined && monotonicOf(clock) - verdict.askedAt < FRESH_MS) return verdict
     return { state: 'unchecked', reason: 'it was not asked yet whether it answers' }
   }
@@ -88,7 +88,7 @@ export function createProber({ clock, asset, outside, anywhere, purchases, stopp
       }),
     )
     const full = { ...verdict, at: clock.now(), latencyMs: Math.max(0, Math.round(monotonicOf(clock) - askedAt)) }
-    if (!stopping.aborted) verdicts.set(keyOf(entry), { ...full, askedAt })
+    if (!stopping.aborted) verdicts.set(claimKey(entry), { ...full, askedAt })
     return full
   }
 
@@ -118,7 +118,7 @@ export function createProber({ clock, asset, outside, anywhere, purchases, stopp
     async probe(entry, { isPrivateAllowed }, signal) {
       const before = known(entry)
       if (before.state !== 'unchecked') return before
-      const key = keyOf(entry)
+      const key = claimKey(entry)
       let flight = flights.get(key)
       if (flight === undefined) {
         if (!mayAsk(entry.url))
@@ -134,7 +134,7 @@ export function createProber({ clock, asset, outside, anywhere, purchases, stopp
 }
 
 /** The terms are part of the key, because another catalog may state other terms for the same resource. */
-function keyOf({ id, listed }: CatalogEntry): string {
+export function claimKey({ id, listed }: CatalogEntry): string {
   return `${id} ${listed.kind} ${listed.terms?.network} ${listed.terms?.asset} ${listed.terms?.payTo} ${listed.terms?.amount}`
 }
 

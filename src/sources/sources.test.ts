@@ -307,10 +307,27 @@ test('one host cannot fill an answer', async () => {
 
 test('the same resource of two catalogs is one entry, and repeats of one catalog are counted', async () => {
   searchable('a', [item('weather'), item('weather')])
-  searchable('b', [item('weather', { accepts: [terms('1')] })])
+  searchable('b', [item('weather', { description: 'said in other words' })])
   const found = await sourcesOf(['a', 'b']).search({ q: 'weather' }, never)
   expect(found.entries).toMatchObject([{ sources: ['a', 'b'], listed: { price: '0.01' } }])
   expect(found.sources[0]).toMatchObject({ entries: 1, left_out: 1 })
+})
+
+test.each([
+  ['a lower price', terms('1')],
+  ['another account', terms('10000', { payTo: '0x2222222222222222222222222222222222222222' })],
+  ['another network', terms('10000', { network: 'eip155:1' })],
+])('T38: a catalog that says %s hides no entry of another, and does not speak for it', async (_, lie) => {
+  searchable('a', [item('weather', { serviceName: 'weather, do not buy', accepts: [lie] })])
+  searchable('b', [item('weather')])
+  servers.set('https://weather.example', () => ask402())
+  const sources = sourcesOf(['a', 'b'])
+  const honest = { name: 'weather', sources: ['b'], state: 'live', buyable: true }
+  expect((await sources.search({ q: 'weather', probe: true }, never)).entries).toMatchObject([honest])
+  clock.advance(6 * MINUTE)
+  const [shown, ...others] = (await sources.search({ q: 'weather' }, never)).entries
+  expect(others).toEqual([])
+  expect(await sources.probe(shown!.id, never)).toMatchObject(honest)
 })
 
 test('a price limit leaves out what is dearer, and what has no price in USDC', async () => {

@@ -12,7 +12,7 @@ import type { AgentStats } from '../schema/standing.ts'
 import { createCatalogClient } from './catalog-client.ts'
 import type { CatalogEntry } from './catalog-item.ts'
 import { shownTerms, usdcPrice } from './payable.ts'
-import { createProber, type PurchaseRules, type Verdict } from './probe.ts'
+import { claimKey, createProber, type PurchaseRules, type Verdict } from './probe.ts'
 import { ranked, scoreOf } from './rank.ts'
 import { createSource, type Source, type SourceAnswer } from './source.ts'
 
@@ -71,7 +71,8 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
     createSource(options, { ...common, client: createCatalogClient({ url: options.url, headers }, anywhere) }),
   )
   const prober = createProber({ ...common, outside: deps.outside, anywhere, purchases: deps.purchases })
-  const known = new BoundedMap<string, Found>(KNOWN_MAX)
+  /** By id, with what each catalog says of it. */
+  const known = new BoundedMap<string, Found[]>(KNOWN_MAX)
 
   function named(name: string): Source {
     const source = sources.find((one) => one.name === name)
@@ -107,19 +108,23 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
     }
   }
 
-  /** Entries of all catalogs, each once. Leaves out agents of the market and of this node. */
+  /**
+   * Entries of all catalogs, each once with the same terms. One catalog that lies about terms must not speak for another. Leaves out
+   * agents of the market and of this node.
+   */
   function merge(answers: readonly (readonly [Source, SourceAnswer])[], query: EntryQuery) {
     const found = new Map<string, Found>()
     const own = new Set(deps.ownUrls().flatMap((url) => URL.parse(url)?.host ?? []))
     const reports = answers.map(([{ name, allowPrivate }, answer]): SourceReport => {
       let [entries, leftOut] = [0, answer.invalid]
       for (const [place, entry] of answer.entries.entries()) {
-        const same = found.get(entry.id)
+        const key = claimKey(entry)
+        const same = found.get(key)
         if (own.has(new URL(entry.url).host) || isOnMarket(entry.url, deps) || same?.names.includes(name)) leftOut++
         else if (isTooDear(entry, query.max_price)) continue
         else {
           entries++
-          if (same === undefined) found.set(entry.id, { entry, place, names: [name], isPrivateAllowed: allowPrivate })
+          if (same === undefined) found.set(key, { entry, place, names: [name], isPrivateAllowed: allowPrivate })
           else same.names.push(name)
         }
       }
@@ -136,23 +141,34 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
       const words = query.q ?? ''
       const answers = asked.map(async (source) => [source, await source.find(words, signal)] as const)
       const { found, reports } = merge(await Promise.all(answers), query)
-      for (const one of found) known.set(one.entry.id, one)
+      for (const [id, some] of Map.groupBy(found, ({ entry }) => entry.id)) known.set(id, some)
       // The names of those that can be shown only are compared with the market.
       const first = ranked(found.map((one) => scored(one, words, false))).slice(0, COMPARED_MAX)
       const rank = (some: readonly Found[]) => ranked(some.map((one) => scored(one, words)))
-      const best = rank(first).slice(0, query.limit ?? ENTRIES_SHOWN)
-      if (query.probe !== true) return { entries: best.map(shown), sources: reports, notice: NOTICE }
+      const limit = query.limit ?? ENTRIES_SHOWN
+      const some = rank(first)
+      if (query.probe !== true)
+        return { entries: eachOnce(some).slice(0, limit).map(shown), sources: reports, notice: NOTICE }
+      const ids = new Set(
+        eachOnce(some)
+          .slice(0, limit)
+          .map(({ entry }) => entry.id),
+      )
+      const best = some.filter(({ entry }) => ids.has(entry.id))
       const unchecked = best.filter(({ verdict }) => verdict.state === 'unchecked').slice(0, PROBED_MAX)
       await Promise.all(unchecked.map(({ entry, ...options }) => prober.probe(entry, options, signal)))
-      return { entries: rank(best).map(shown), sources: reports, notice: NOTICE }
+      return { entries: eachOnce(rank(best)).map(shown), sources: reports, notice: NOTICE }
     },
     async probe(id, signal) {
       const found = known.get(id)
       if (found === undefined) {
         throw new CodedError('UNKNOWN_ENTRY', 'no catalog entry with this id is known: search the catalogs again')
       }
-      const verdict = await prober.probe(found.entry, found, signal)
-      return shown({ ...scored(found, ''), verdict })
+      const asked = found.map(async (one) => {
+        const verdict = await prober.probe(one.entry, one, signal)
+        return { ...scored(one, ''), verdict }
+      })
+      return shown(ranked(await Promise.all(asked))[0]!)
     },
     service: {
       name: 'sources',
@@ -162,6 +178,12 @@ export function createSources(configured: readonly ConfiguredSource[], deps: Sou
       },
     },
   }
+}
+
+/** The best of each id: what the seller itself has confirmed, if a catalog says so. */
+function eachOnce(sorted: readonly Scored[]): Scored[] {
+  const ids = new Set<string>()
+  return sorted.filter(({ entry: { id } }) => !ids.has(id) && ids.add(id))
 }
 
 /** True if the address is that of an agent with a signed listing, at its own door or at another address. */
