@@ -145,6 +145,20 @@ describe('T13: a chain that takes back what it has shown', () => {
     expect(await buyer.spent()).toBe(0n)
   })
 
+  test('and shows it in another transaction then: the payment names that one', async () => {
+    const { buyer, clock, settlement, authorization, view, now, sweepAt, orderId } = await bought(delivered())
+    settlement.pay(authorization)
+    await sweepAt(-20_000, async () => (await view()).settlement === 'settled')
+    settlement.setUse(authorization.from, authorization.nonce, { state: 'unused' })
+    // Its seller settles it again.
+    const again = settlement.pay(authorization)
+    clock.set((await now()).reservation!.validBeforeSeconds * 1000 + 61_000)
+    buyer.recovery.soon()
+    await until(() => dueAt(buyer, orderId) === null)
+    expect(await view()).toMatchObject({ settlement: 'settled', tx_hash: again })
+    expect(await buyer.spent()).toBe(10_000n)
+  })
+
   test('is asked once at a depth, and what it still shows is final', async () => {
     const { buyer, clock, settlement, authorization, view, now, sweepAt, orderId } = await bought(delivered())
     settlement.pay(authorization)

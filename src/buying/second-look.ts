@@ -44,7 +44,7 @@ export async function lookAgainWhereDue(network: string, deps: PaymentCheckDeps)
  *
  * An RPC node may lag and report "not charged", and a reorganization can take a transfer back. A released payment that
  * was charged after all counts as spent again, and the seller is asked for the result. A payment that the chain no
- * longer shows rests on the seller's claim again.
+ * longer shows rests on the seller's claim again. Its seller may have settled it again, in another transaction.
  */
 export async function lookAgain(reservation: StoredReservation, deps: PaymentCheckDeps): Promise<void> {
   const { clock, logger, purchases, chain, changed } = deps
@@ -61,6 +61,11 @@ export async function lookAgain(reservation: StoredReservation, deps: PaymentChe
     return purchases.lookAt(reservation, now > endMs + LIMIT_MS ? undefined : now + UNKNOWN_WAIT_MS)
   }
   const isPaid = verdict.kind === 'paid'
+  const isElsewhere = isPaid && state === 'spent' && verdict.txHash !== txHash
+  if (isElsewhere && (await purchases.moved(reservation, verdict.txHash, now)) !== undefined) {
+    logger.warn({ ...ids, tx_hash: verdict.txHash }, 'a payment is on the chain in another transaction than before')
+    changed(orderId)
+  }
   if (isPaid === (state === 'spent')) {
     const finalMs = endMs + (isPaid ? PAID_FINAL_MS : RELEASED_FINAL_MS)
     return purchases.lookAt(reservation, now >= finalMs ? undefined : finalMs)

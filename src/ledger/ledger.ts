@@ -209,6 +209,7 @@ function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesO
     confirm: async (...change) => changed(await purchases.confirm(...change), ['spent', 'spent'], { isShown: true }),
     unconfirm: async (...change) =>
       changed(await purchases.unconfirm(...change), ['spent', 'spent'], { isShown: false }),
+    moved: async (...change) => changed(await purchases.moved(...change), ['spent', 'spent']),
     giveBack: async (...change) => changed(await purchases.giveBack(...change), ['spent', 'released']),
     takeBack: async (...change) =>
       changed(orderChanged(await purchases.takeBack(...change)), ['released', 'spent'], { isShown: true }),

@@ -37,6 +37,12 @@ export interface PurchaseLooks {
    * @returns the id of the order; undefined if nothing changed
    */
   unconfirm(of: ReservationOf, now: UnixMs): Promise<string | undefined>
+  /**
+   * Notes that the chain shows a confirmed transfer in another transaction than it did.
+   *
+   * @returns the id of the order; undefined if nothing changed
+   */
+  moved(of: ReservationOf, txHash: Hex, now: UnixMs): Promise<string | undefined>
 }
 
 const LOOK_MS = 60_000
@@ -54,6 +60,9 @@ const TELL_ORDER = "UPDATE orders SET error = ?, updated_at = ? WHERE no = ? AND
 const UNCONFIRM = `
   UPDATE authorizations SET confirmed_at = NULL, look_at = NULL, updated_at = ?
   WHERE ${ofOrder()} AND state = 'spent' AND confirmed_at IS NOT NULL RETURNING ${CHANGED}`
+const MOVED = `
+  UPDATE authorizations SET tx_hash = ?1, updated_at = ?2
+  WHERE ${ofOrder('?3')} AND state = 'spent' AND confirmed_at IS NOT NULL AND tx_hash <> ?1 RETURNING ${CHANGED}`
 
 export function purchaseLooks(
   database: LedgerDatabase,
@@ -82,5 +91,12 @@ export function purchaseLooks(
       const [, row] = await database.commit(together(noteRevision(), unconfirmed), { record: 'purchase', id: orderId })
       return row?.order_id
     },
+    moved: async ({ orderId }, txHash, now) =>
+      (
+        await database.commit(one<ChangedRow>(MOVED, toBytes(txHash), now, orderId), {
+          record: 'purchase',
+          id: orderId,
+        })
+      )?.order_id,
   }
 }
