@@ -13,6 +13,8 @@ export type DepositUnderWay = {
   signature: Hex
   /** The channel's balance on the chain before it. */
   balanceBefore: bigint
+  /** The chain has shown it once, and a reorganization took it back. */
+  isUndone?: true
 }
 
 /** A channel on the chain, as it was read. `initiatedAt`: block time in Unix seconds. */
@@ -25,7 +27,7 @@ type OnChain = {
 type EarlyCharge = Charge & { call: string }
 
 /** A deposit that the chain has shown. It can be sent until `validBefore`, in Unix seconds, and happens once. */
-type LandedDeposit = Pick<DepositUnderWay, 'amount' | 'salt' | 'validBefore'>
+export type LandedDeposit = Pick<DepositUnderWay, 'amount' | 'salt' | 'validBefore'>
 /**
  * Money of a channel by this node's own count: what it has put in, and what the log of the chain shows to have left.
  * `deposits`: the latest that were put in. A reorganization may take one back.

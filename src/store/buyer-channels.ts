@@ -3,6 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import {
   type BuyerChannelRow,
   type ChannelSums,
+  type DepositUnderWay,
   earlyText,
   type InFlightRow,
   type LoadedChannel,
@@ -22,6 +23,7 @@ import { all, lock, one, type Query, run, steps, together } from './query.ts'
 export type {
   ChannelSums,
   DepositUnderWay,
+  LandedDeposit,
   LoadedChannel,
   Moved,
   SeenChannel,
@@ -48,6 +50,12 @@ export interface BuyerChannels {
   seen(id: Hex, seen: SeenChannel, now: UnixMs): Promise<unknown>
   /** The same, when the deposit under way has landed or can never happen. */
   depositEnded(id: Hex, seen: SeenChannel, now: UnixMs): Promise<unknown>
+  /**
+   * Stores that a deposit which had landed is under way again, with what money counts by then.
+   *
+   * @returns false if another is under way, or the channel is left
+   */
+  depositAgain(id: Hex, again: SeenChannel & { deposit: DepositUnderWay }, now: UnixMs): Promise<boolean>
   /** Signs no more on a channel. The first reason stays. */
   stop(id: Hex, why: string, now: UnixMs): Promise<unknown>
   /**
@@ -90,6 +98,9 @@ const MARK = `
   WHERE id = ?2 AND (length(mark) < length(CAST(?1 AS TEXT)) OR (length(mark) = length(CAST(?1 AS TEXT)) AND mark < ?1))`
 const SEEN = 'UPDATE buyer_channels SET on_chain = ?, moved = ?, updated_at = ? WHERE id = ?'
 const DEPOSIT_ENDED = 'UPDATE buyer_channels SET on_chain = ?, moved = ?, updated_at = ?, deposit = NULL WHERE id = ?'
+const DEPOSIT_AGAIN = `
+  UPDATE buyer_channels SET on_chain = ?, moved = ?, updated_at = ?, deposit = ?
+  WHERE id = ? AND deposit IS NULL AND leaving IS NULL`
 const STOP = 'UPDATE buyer_channels SET stopped = coalesce(stopped, ?), updated_at = ? WHERE id = ?'
 const ADOPT = `
   UPDATE buyer_channels SET charged = ?, seq = ?, stated_seq = ?, early = ?, stopped = coalesce(stopped, ?) WHERE id = ?`
@@ -147,6 +158,14 @@ export function createBuyerChannels(database: LedgerDatabase): BuyerChannels {
     seen: (id, { onChain, moved }, now) => database.commit(run(SEEN, textOf(onChain), textOf(moved), now, id)),
     depositEnded: (id, { onChain, moved }, now) =>
       database.commit(run(DEPOSIT_ENDED, textOf(onChain), textOf(moved), now, id)),
+    depositAgain: (id, { onChain, moved, deposit }, now) =>
+      database.commit(
+        steps(function* () {
+          yield* lock('channel deposits')
+          const changed = yield* run(DEPOSIT_AGAIN, textOf(onChain), textOf(moved), now, textOf(deposit), id)
+          return changed > 0
+        }),
+      ),
     stop: (id, why, now) => database.commit(run(STOP, why, now, id)),
     adopt: (id, take) =>
       database.commit(

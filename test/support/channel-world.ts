@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Devnet } from '../../devnet/devnet.ts'
 import { createChannels } from '../../src/buying/channels/channels.ts'
 import { lockedIn } from '../../src/buying/channels/deposits.ts'
-import { channelCalls } from '../../src/chain/batch-settlement.ts'
+import { batchSettlementAddress, channelCalls } from '../../src/chain/batch-settlement.ts'
 import { findTakenOut } from '../../src/chain/channel-outflow.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { NodeStopping } from '../../src/listings/market-error.ts'
@@ -285,11 +285,15 @@ export class ChannelWorld {
     return (await this.#bought()).flatMap(({ id }) => this.buyer.deps.channels!.line(id) ?? [])
   }
 
-  /** What the buyer has put in and has not seen leave, and what its node last read in its channel. */
-  async held(): Promise<{ locked: bigint; shown: bigint }> {
-    const [channel] = await this.#bought()
-    return { locked: lockedIn([channel!], CHANNEL_ASSET.network), shown: channel!.onChain.balance }
+  /** What the buyer has put in and has not seen leave, what its node last read in its channel, and whether it sends a deposit. */
+  async held(): Promise<{ locked: bigint; shown: bigint; sends: boolean }> {
+    const channel = (await this.#bought())[0]!
+    const locked = lockedIn([channel], CHANNEL_ASSET.network)
+    return { locked, shown: channel.onChain.balance, sends: channel.deposit !== undefined }
   }
+
+  /** What lies in the contract. */
+  escrow = () => this.#chain.balanceOf(batchSettlementAddress)
 
   /** Lets time pass for all, and on the chain. */
   async pass(ms: number): Promise<void> {

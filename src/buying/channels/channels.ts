@@ -28,6 +28,7 @@ import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './of
 import { PayeeCalls } from './payee-calls.ts'
 import { type AskedDeposit, type CallPayer, type LockRules, placeDeposit } from './place-deposit.ts'
 import { ChannelReadings } from './readings.ts'
+import { mayComeBack } from './undone.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
@@ -144,7 +145,8 @@ class ChannelBook implements Channels {
     // A quarter is left.
     const isLow = best === undefined || best.free * 4n < usualDeposit(offer, depositMax)
     const isWanted = mode === 'always' || wish === 'always'
-    const isDue = isLow && best?.deposit === undefined
+    const isUnderWay = best !== undefined && (best.deposit !== undefined || mayComeBack(best, this.#deps.clock.now()))
+    const isDue = isLow && !isUnderWay
     if (isDue && need !== 'again') this.#calls.note(terms.listed.payTo, monotonicOf(this.#deps.clock))
     const reason = isDue ? this.#reasonFor(terms, { isKnown: isWanted || best !== undefined, need }) : undefined
     const by = isWanted || need !== undefined ? 'wish' : 'rule'

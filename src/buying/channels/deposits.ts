@@ -5,12 +5,13 @@ import { largest, smallest } from '../../lib/bigints.ts'
 import type { Clock, UnixMs } from '../../lib/clock.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { depositNonce } from '../../payments/channel-digests.ts'
-import { heldIn } from '../../payments/channels/moved.ts'
+import { heldIn, missingIn } from '../../payments/channels/moved.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { DepositUnderWay, SeenChannel, StoredChannel } from '../../store/buyer-channels.ts'
+import type { DepositUnderWay, LandedDeposit, Moved, SeenChannel, StoredChannel } from '../../store/buyer-channels.ts'
 import { type FundsDeps, sendFunds } from './ask-funds.ts'
 import type { ChannelLine } from './channel-line.ts'
+import { countedOf } from './missing.ts'
 
 /** How long a deposit may be sent. */
 const WINDOW_SECONDS = 600n
@@ -28,10 +29,23 @@ export function signedDeposit(
   { id, amount, balanceBefore, now }: { id: Hex; amount: bigint; balanceBefore: bigint; now: UnixMs },
   wallet: Pick<Wallet, 'signDeposit'>,
 ): DepositUnderWay {
-  const seconds = BigInt(Math.floor(now / 1000))
   const salt: Hex = `0x${randomBytes(32).toString('hex')}`
-  const terms = { amount, validAfter: seconds - BACKDATE_SECONDS, validBefore: seconds + WINDOW_SECONDS, salt }
+  const validBefore = BigInt(Math.floor(now / 1000)) + WINDOW_SECONDS
+  return signedUntil({ id, amount, salt, validBefore, balanceBefore }, wallet)
+}
+
+/** The same salt gives the same authorization: it happens once, however often it is signed. */
+export function signedUntil(
+  { id, amount, salt, validBefore, balanceBefore }: LandedDeposit & { id: Hex; balanceBefore: bigint },
+  wallet: Pick<Wallet, 'signDeposit'>,
+): DepositUnderWay {
+  const terms = { amount, validAfter: validBefore - WINDOW_SECONDS - BACKDATE_SECONDS, validBefore, salt }
   return { ...terms, signature: wallet.signDeposit({ channelId: id, ...terms }), balanceBefore }
+}
+
+/** True while a seller has time to send a deposit. */
+export function canBeSent({ validBefore }: Pick<DepositUnderWay, 'validBefore'>, now: UnixMs): boolean {
+  return now < Number(validBefore - MARGIN_SECONDS) * 1000
 }
 
 /**
@@ -73,28 +87,34 @@ export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promi
   if (deposit === undefined) return undefined
   const { wallet, chain, reader, clock } = deps
   const read = async () => (await reader.channels([line.id]))[0]!
-  const landed = (onChain: ChannelState): DepositEnd => {
+  const counted = (): Moved => {
     const { amount, salt, validBefore } = deposit
     const deposits = [...(line.moved.deposits ?? []), { amount, salt, validBefore }].slice(-LANDED_KEPT)
-    const moved = { ...line.moved, in: line.moved.in + amount, deposits }
-    return { onChain, moved, hasLanded: true }
+    return { ...line.moved, in: line.moved.in + amount, deposits }
   }
+  const landed = (onChain: ChannelState): DepositEnd => ({ onChain, moved: counted(), hasLanded: true })
   const isShown = ({ balance }: ChannelState) => balance >= deposit.balanceBefore + deposit.amount
   const onChain = await read()
   if (isShown(onChain)) return landed(onChain)
   const untilMs = Number(deposit.validBefore) * 1000
+  const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
+  const ask = () => chain.authorizationAt(wallet.asset.address, wallet.address, nonce)
   // A channel that is left gets no more money. Its seller may still send what it has got before.
-  if (line.leaving === undefined && clock.now() < untilMs - Number(MARGIN_SECONDS) * 1000) {
+  if (line.leaving === undefined && canBeSent(deposit, clock.now())) {
     await sendDeposit(line, deposit, deps)
     const after = await read()
-    return isShown(after) ? landed(after) : undefined
+    if (isShown(after)) return landed(after)
+    // If some of what lay there before is missing, the balance may never show this deposit.
+    const isUsed = missingIn(countedOf(line)) > 0n && (await ask()).use.state === 'used'
+    return isUsed ? landed(await read()) : undefined
   }
-  const nonce = depositNonce({ channelId: line.id, salt: deposit.salt })
-  const { use, timeMs } = await chain.authorizationAt(wallet.asset.address, wallet.address, nonce)
+  const { use, timeMs } = await ask()
   // Some of it may have left the channel again since, so the balance alone does not tell.
   if (use.state === 'used') return landed(await read())
   const isDead = use.state === 'canceled' || timeMs > untilMs + FINAL_MARGIN_MS
-  return isDead ? { onChain, moved: line.moved, hasLanded: false } : undefined
+  // What was taken back once may come back once more: it counts for as long as missing.ts says.
+  const moved = deposit.isUndone && use.state === 'unused' ? counted() : line.moved
+  return isDead ? { onChain, moved, hasLanded: false } : undefined
 }
 
 async function sendDeposit(line: ChannelLine, deposit: DepositUnderWay, deps: DepositDeps): Promise<void> {

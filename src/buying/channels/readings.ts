@@ -1,19 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import { monotonicOf } from '../../lib/clock.ts'
-import type { Logger } from '../../lib/logger.ts'
 import { missingIn } from '../../payments/channels/moved.ts'
 import { usdc } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { ChannelLine } from './channel-line.ts'
 import { countedOf, lookForMissing, type MissingDeps } from './missing.ts'
+import { bringBack, type UndoneDeps } from './undone.ts'
 
 /** How often all channels are read. */
 const REFRESH_MS = 60_000
 /** How often the log is searched for money that stays missing. */
 const SEARCH_MS = 15 * 60_000
 
-type ReadingDeps = MissingDeps & { logger: Logger; reader: Pick<ChannelReader, 'channels'> }
+type ReadingDeps = MissingDeps & UndoneDeps & { reader: Pick<ChannelReader, 'channels'> }
 
 /** Reads the channels again from time to time: a seller gives back, and a withdrawal takes out. */
 export class ChannelReadings {
@@ -42,7 +42,7 @@ export class ChannelReadings {
       }
       // Also what is not new: a call that covered a claim may have ended since, and have cost nothing.
       line.seen(onChain)
-      await this.#search(line, now)
+      if (!(await bringBack(line, this.#deps))) await this.#search(line, now)
     }
   }
 
