@@ -5,13 +5,12 @@ import { largest, smallest } from '../../lib/bigints.ts'
 import type { Clock, UnixMs } from '../../lib/clock.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import { depositNonce } from '../../payments/channel-digests.ts'
-import { heldIn, missingIn } from '../../payments/channels/moved.ts'
+import { heldIn } from '../../payments/channels/moved.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { DepositUnderWay, LandedDeposit, Moved, SeenChannel, StoredChannel } from '../../store/buyer-channels.ts'
 import { type FundsDeps, sendFunds } from './ask-funds.ts'
 import type { ChannelLine } from './channel-line.ts'
-import { countedOf } from './missing.ts'
 
 /** How long a deposit may be sent. */
 const WINDOW_SECONDS = 600n
@@ -19,6 +18,8 @@ const WINDOW_SECONDS = 600n
 const BACKDATE_SECONDS = 60n
 /** A seller needs some time to send a deposit, so it is not sent later than this before its end. */
 const MARGIN_SECONDS = 30n
+/** By then the balance shows a deposit, also at an RPC that lags. */
+const SHOWN_SECONDS = 15n
 /** A block this far past the window shows that the deposit will never happen. */
 const FINAL_MARGIN_MS = 30_000
 /** Deposits of a channel that are remembered: more than a reorganization takes back. */
@@ -104,9 +105,9 @@ export async function lookAtDeposit(line: ChannelLine, deps: DepositDeps): Promi
     await sendDeposit(line, deposit, deps)
     const after = await read()
     if (isShown(after)) return landed(after)
-    // If some of what lay there before is missing, the balance may never show this deposit.
-    const isUsed = missingIn(countedOf(line)) > 0n && (await ask()).use.state === 'used'
-    return isUsed ? landed(await read()) : undefined
+    // If a reorganization takes back what lay there before, the balance never shows this deposit.
+    const isLate = clock.now() >= untilMs - Number(WINDOW_SECONDS - SHOWN_SECONDS) * 1000
+    return isLate && (await ask()).use.state === 'used' ? landed(await read()) : undefined
   }
   const { use, timeMs } = await ask()
   // Some of it may have left the channel again since, so the balance alone does not tell.

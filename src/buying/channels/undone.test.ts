@@ -69,10 +69,30 @@ test('a deposit that nobody can send any more is replaced, and the channel pays 
   buyer.clock.advance(11 * MINUTE_MS)
   await takeBack()
   await buyer.execute().catch(() => {})
+  await until(() => signed() === 2)
+  buyer.clock.advance(15_000)
   await until(landed)
-  // Nobody turned the clock: no window had to end.
+  // No window had to end.
   expect(signed()).toBe(2)
   expect(await buyer.execute()).toMatchObject({ payment: { channel_id: (await stored()).id } })
+})
+
+test('a deposit that fills a channel up is seen although the one before it was taken back, and both lie there in the end', async () => {
+  const { buyer, seller, signed, stored, held } = await marketOf()
+  seller.isSlow = true
+  for (let calls = 0; calls < 17; calls++) await buyer.execute()
+  await until(async () => (await stored()).deposit !== undefined)
+  // The chain takes the first one back, and shows the second.
+  seller.chain.clear()
+  seller.isSlow = false
+  buyer.clock.advance(15_000)
+  await until(async () => (await stored()).deposit === undefined)
+  expect([signed(), (await stored()).onChain.balance, await held()]).toEqual([2, 20n * PRICE, 40n * PRICE])
+  // Then the first one is sent again.
+  seller.isSlow = true
+  buyer.clock.advance(MINUTE_MS)
+  await until(async () => (await stored()).deposit !== undefined)
+  expect([signed(), await held()]).toEqual([2, 40n * PRICE])
 })
 
 test('a deposit that was sent again in vain counts an hour longer', async () => {
