@@ -104,7 +104,7 @@ function readAmount(text: string, decimals: number): bigint {
   } catch (error) {
     throw refused(`amount: ${(error as RangeError).message}`)
   }
-  if (atomic === 0n) throw refused('amount: is nothing')
+  if (atomic === 0n) throw refused('amount: must be above 0')
   return atomic
 }
 
