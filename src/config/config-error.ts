@@ -19,7 +19,9 @@ export class ConfigError extends CodedError<'CONFIG_INVALID'> {
  */
 export function describeRefusal(source: string, given: unknown, issue: z.core.$ZodIssue): string {
   const part = issue.code === 'custom' ? issue.params?.part : undefined
-  const shown = given === undefined ? 'the value' : quote(typeof part === 'string' ? part : given)
+  const [place] = issue.path
+  const one = Array.isArray(given) && typeof place === 'number' ? given[place] : given
+  const shown = given === undefined ? 'the value' : quote(typeof part === 'string' ? part : one)
   return `${source}: ${shown} is not valid: expected ${issue.message}`
 }
 

@@ -143,7 +143,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       const of = async () => (await list({ dismissed: true })).find((alarm) => alarm.id === id)
       const alarm = await of()
       if (alarm === undefined) {
-        throw new MarketError('UNKNOWN_ALARM', 'no alarm has this id: GET /alarms lists the alarms')
+        throw new MarketError('UNKNOWN_ALARM', 'no alarm has this id: see GET /alarms or stoa alarms list')
       }
       if (alarm.dismissed_at !== undefined) return alarm
       const at = clock.now()

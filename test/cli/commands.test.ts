@@ -320,5 +320,9 @@ test('events prints one unbreakable line per event (T10), or JSON', async () => 
     'reset',
     '',
   ])
-  expect(await cli(['events', '--type', 'x'], { dataDir: dataDir(), parts })).toMatchObject({ code: 2 })
+  const refused = await cli(['events', '--type', 'order', '--type', 'x'], { dataDir: dataDir(), parts })
+  expect(refused).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--type: "x" is not valid: expected one of'),
+  })
 })

@@ -79,6 +79,9 @@ test('a result cannot control the terminal; a pipe gets it unchanged (T10)', asy
 
 test.each([
   ['UNKNOWN_AGENT', 404, 3],
+  ['AMBIGUOUS_AGENT', 409, 2],
+  ['TOKEN_WRONG', 401, 4],
+  ['TOKEN_REQUIRED', 401, 4],
   ['OVER_PRICE', 402, 4],
   ['OVER_BUDGET', 402, 4],
   ['LISTING_MISMATCH', 402, 4],
