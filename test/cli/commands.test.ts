@@ -113,7 +113,7 @@ test('a node that does not take the change is said to sell as before, and the co
   const run = await cli([...add, '--model', 'builtin/echo'], { dataDir: dataDir(), parts })
   expect(run).toMatchObject({ code: 2, stdout: expect.stringContaining('added Echo') })
   expect(run.stderr).toBe(
-    `the running node did not take the change, and sells as before: ${problem}\nThen run stoa agent reload\n`,
+    `the running node did not take the change, and sells as before: ${problem}\nCorrect agents.yaml, then run stoa agent reload\n`,
   )
   const json = await cli([...add, '--json'], { dataDir: dataDir(), parts })
   expect(json.code).toBe(2)
