@@ -160,3 +160,14 @@ test('a sample is made of examples alone, and a task is described', () => {
   expect(taskText(input_schema)).toBe('The task is a JSON object with "id" (integer): The id; "q" (a | b, optional).')
   expect(sampleTask(found({ parameters: [id] }).input_schema)).toBeUndefined()
 })
+
+test('T7 a document that refers to a large part again and again is not read without end', () => {
+  const parameters = Array.from({ length: 20_000 }, (_, at) => ({ name: `p${at % 8}`, in: 'query', schema: {} }))
+  const paths = Object.fromEntries(
+    Array.from({ length: 400 }, (_, at) => [`/p${at}`, { $ref: '#/components/pathItems/a' }]),
+  )
+  const components = { pathItems: { a: { get: {}, parameters } } }
+  const found = apiOperations({ openapi: '3.1.0', paths, components }, 'https://a.example/').map((one) => one.found)
+  expect(found[0]).toMatchObject({ operation: { method: 'GET' } })
+  expect(found.at(-1)).toEqual({ problem: expect.stringContaining('refers to large parts too often') })
+})

@@ -1,10 +1,19 @@
 import { isTaskHeader, type Operation, type OperationParameter, operationMethods } from '../../schema/agent-service.ts'
-import { isObject, type JsonObject, resolvePointer, SchemaError, storedSchema, wordsOnly } from './plain-schema.ts'
+import {
+  countRead,
+  isObject,
+  type JsonObject,
+  resolvePointer,
+  SchemaError,
+  storedSchema,
+  wordsOnly,
+} from './plain-schema.ts'
 
 /** Operations of one document that are read. */
 const OPERATIONS_MAX = 1_000
 const TEXT_LENGTH_MAX = 2_000
 const PARAMETERS_MAX = 64
+const TAGS_READ_MAX = 64
 
 /** One operation of a document, as it could be sold. */
 export type ApiOperation = {
@@ -71,7 +80,10 @@ function read(found: Found): ApiOperation {
     path: place,
     title: text(operation.summary, 80) || id || place,
     description: sentences(text(operation.summary), text(operation.description)) || place,
-    tags: (Array.isArray(operation.tags) ? operation.tags : []).flatMap((tag) => text(tag, 32) || []).slice(0, 4),
+    tags: (Array.isArray(operation.tags) ? operation.tags : [])
+      .slice(0, TAGS_READ_MAX)
+      .flatMap((tag) => text(tag, 32) || [])
+      .slice(0, 4),
     server: serverOf([operation.servers, item.servers, document.servers], from),
     needsKey: false,
   }
@@ -92,6 +104,7 @@ function sentences(one: string, other: string): string {
 function operationOf({ document, item, path, method, operation }: Found, key: Key | undefined) {
   if (/[?#]/.test(path) || !path.startsWith('/')) throw new SchemaError('its path is not a plain path')
   const all = [item.parameters, operation.parameters].flatMap((list) => (Array.isArray(list) ? list : []))
+  countRead(document, all.length)
   const given = all.map((one) => resolved(document, one)).filter(isObject)
   // The operation's own parameter replaces the path's.
   const merged = [...new Map(given.map((one) => [`${one.in} ${one.name}`, one])).values()]
@@ -174,6 +187,7 @@ function bodyOf(document: JsonObject, given: unknown) {
   const body = resolved(document, given)
   if (!isObject(body) || !isObject(body.content)) return undefined
   const types = Object.entries(body.content)
+  countRead(document, types.length)
   const kinds = [
     ['json', /^application\/(?:json|[\w.+-]*\+json|\*)|^\*\/\*/i],
     ['form', /^application\/x-www-form-urlencoded/i],
@@ -196,6 +210,7 @@ type Key = { use: NonNullable<Operation['key']> | undefined }
 /** Where the key goes. Undefined: it needs none. @throws SchemaError if one key in one place is not enough */
 function keyOf(document: JsonObject, security: unknown): Key | undefined {
   if (!Array.isArray(security) || security.length === 0) return undefined
+  countRead(document, security.length)
   const ways = security.filter(isObject).map((one) => Object.keys(one))
   if (ways.some((names) => names.length === 0)) return undefined
   const components = isObject(document.components) ? document.components : {}

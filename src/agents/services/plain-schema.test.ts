@@ -99,3 +99,11 @@ test('T10 words of others have no controls of a terminal or of the direction of 
   expect(wordsOnly('\u001b]0;title\u0007after', 80)).not.toMatch(/\p{Cc}/u)
   expect(wordsOnly('x'.repeat(100), 10)).toBe(`${'x'.repeat(9)}…`)
 })
+
+test('T7 a level with more names than any tool needs allows anything, and a value that leads to itself is no example', () => {
+  const wide = Object.fromEntries(Array.from({ length: 2_001 }, (_, at) => [`p${at}`, {}]))
+  const circle: unknown[] = []
+  circle.push(circle)
+  const schema = { properties: { a: { properties: wide, additionalProperties: false }, b: { example: circle } } }
+  expect(plainSchema(schema)).toEqual({ properties: { a: {}, b: {} } })
+})

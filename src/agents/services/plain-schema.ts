@@ -9,6 +9,11 @@ const DEPTH_MAX = 16
 /** Values of an `enum`, and characters of a description or an example that are kept. */
 const ENUM_MAX = 200
 const KEPT_LENGTH_MAX = 200
+/** Characters of a reference. */
+const REFERENCE_LENGTH_MAX = 1_000
+/** Subschemas that are read of one document, however often it refers to them, and names that are read as quickly as one. */
+const READ_MAX = 3_000_000
+const NAMES_PER_READ = 10
 
 const types = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
 const counts = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'] as const
@@ -17,6 +22,17 @@ const bounds = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'] as
 /** A schema that no agent can be made of, and why. */
 export class SchemaError extends Error {
   override name = 'SchemaError'
+}
+
+/** What was read of a document so far. A few references to a large part make a document of gigabytes. */
+const read = new WeakMap<object, number>()
+
+/** Counts what is read of a document. @throws SchemaError beyond the limit */
+export function countRead(document: unknown, count: number): void {
+  if (typeof document !== 'object' || document === null) return
+  const all = (read.get(document) ?? 0) + count
+  read.set(document, all)
+  if (all > READ_MAX) throw new SchemaError('the document refers to large parts too often to read it all')
 }
 
 /**
@@ -38,6 +54,9 @@ export function plainSchema(schema: unknown, root: unknown = schema, { depthMax 
       const target = resolvePointer(root, given.$ref)
       return trail.includes(target) ? {} : plain(target, depth, [...trail, target])
     }
+    const width = widthOf(given)
+    countRead(root, 1 + width / NAMES_PER_READ)
+    if (width > NODES_MAX) return types.has(given.type as string) ? { type: given.type } : {}
     const out = plainValues(given)
     const inner = (value: unknown) => plain(value, depth + 1, trail)
     for (const name of ['allOf', 'anyOf', 'oneOf'] as const) {
@@ -62,6 +81,12 @@ export function plainSchema(schema: unknown, root: unknown = schema, { depthMax 
   return plain(schema, 0, [])
 }
 
+/** How many names and values one level of a schema has. */
+function widthOf({ properties, required, type, examples }: JsonObject): number {
+  const lists = [required, type, examples].map((list) => (Array.isArray(list) ? list.length : 0))
+  return Math.max(...lists, isObject(properties) ? Object.keys(properties).length : 0)
+}
+
 /** The schema of a task as it is stored: as deep as its length allows. @throws SchemaError */
 export function storedSchema(schema: unknown, root: unknown = schema): JsonObject {
   for (const depthMax of [DEPTH_MAX, 6, 4, 3, 2]) {
@@ -77,6 +102,7 @@ export function resolvePointer(root: unknown, reference: string): unknown {
     const shown = stripVTControlCharacters(reference).slice(0, 80)
     throw new SchemaError(`it refers to ${shown}, outside of the document, and nothing else is read: bundle it first`)
   }
+  if (reference.length > REFERENCE_LENGTH_MAX) throw new SchemaError('it has a reference that is too long')
   let at = root
   for (const part of reference === '#' ? [] : reference.slice(2).split('/')) {
     const name = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
@@ -147,11 +173,23 @@ export function wordsOnly(text: string, lengthMax: number): string {
 const isReadOnly = (schema: unknown) => isObject(schema) && schema.readOnly === true
 const isSchema = (value: unknown) => typeof value === 'boolean' || isObject(value)
 const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0
-const isSmall = (value: unknown, lengthMax = KEPT_LENGTH_MAX) => {
+/** Values that are long as JSON. Documents may refer to one again and again. */
+const large = new WeakSet<object>()
+
+function isSmall(value: unknown, lengthMax = KEPT_LENGTH_MAX): boolean {
+  const isPart = typeof value === 'object' && value !== null
+  if (isPart && large.has(value)) return false
+  const isShort = jsonLength(value) <= lengthMax
+  if (isPart && !isShort) large.add(value)
+  return isShort
+}
+
+/** Endless for a value that leads to itself, or that is too deep. */
+function jsonLength(value: unknown): number {
   try {
-    return JSON.stringify(value).length <= lengthMax
+    return JSON.stringify(value).length
   } catch {
-    return false
+    return Number.POSITIVE_INFINITY
   }
 }
 
