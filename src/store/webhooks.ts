@@ -23,7 +23,8 @@ export interface WebhookStore {
   /** Removes a webhook and its waiting messages. */
   remove(id: string): Promise<void>
   /**
-   * Queues messages, up to `waitingMax` per webhook: beyond it the oldest are dropped. @returns how many were dropped
+   * Queues messages, up to `waitingMax` per webhook: beyond it the oldest are dropped, those about listings before all others.
+   * @returns how many were dropped
    */
   enqueue(deliveries: readonly NewDelivery[], waitingMax: number): Promise<Map<string, number>>
   /**
@@ -56,9 +57,15 @@ const ADD = `
 const insertAt = (now: string) => `
   INSERT INTO webhook_deliveries (id, webhook_id, body, event, next_attempt_at) VALUES (?1, ?2, ?3, ?4, ${now})
   ON CONFLICT (webhook_id, event) DO NOTHING`
+/**
+ * Messages about listings go first: strangers bring as many of them about as they like. The order is read only beyond the limit,
+ * and not from long messages, which SQLite would read whole.
+ */
 const DROP_OLDEST = `
-  DELETE FROM webhook_deliveries WHERE webhook_id = ?1 AND no <=
-    (SELECT no FROM webhook_deliveries WHERE webhook_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ?2)`
+  DELETE FROM webhook_deliveries WHERE no IN (
+    SELECT no FROM webhook_deliveries WHERE webhook_id = ?1
+    ORDER BY CASE WHEN octet_length(body) < 32768 AND substr(body, 1, 16) = '{"type":"listing' THEN 0 ELSE 1 END, no
+    LIMIT (SELECT CASE WHEN count(*) > ?2 THEN count(*) - ?2 ELSE 0 END FROM webhook_deliveries WHERE webhook_id = ?1))`
 /** The condition on the time is checked again after a wait for another process that takes the same message. */
 const takeAt = (now: string) => `
   UPDATE webhook_deliveries SET next_attempt_at = ${now} + ?1, leased_until = ${now} + ?1

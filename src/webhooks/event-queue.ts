@@ -11,7 +11,7 @@ import type { StoredWebhook, WebhookStore } from '../store/webhooks.ts'
 import { readEvent } from './read-event.ts'
 import { isWanted } from './webhook-message.ts'
 
-/** Messages that wait per webhook. Beyond it the oldest are dropped. */
+/** Messages that wait per webhook. Beyond it the oldest are dropped, those about listings first. */
 const WAITING_MAX = 1_000
 /** Pauses before an event is read or stored again. */
 const QUEUE_AGAIN = { firstMs: 500, mostMs: 5_000 }

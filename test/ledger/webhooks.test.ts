@@ -40,6 +40,28 @@ onBothEngines((open, openTwo) => {
     expect(added.sort()).toEqual([false, true])
   })
 
+  test('T19: a market that changes a lot drops no message of another kind', async () => {
+    const told = (type: string, no: number) => ({ ...message('a', now + no), body: JSON.stringify({ type, no }) })
+    const messages = [
+      told('payment.settled', 0),
+      ...Array.from({ length: 4 }, (_, at) => told('listing.updated', at + 1)),
+      told('order.failed', 5),
+      told('listing.listed', 6),
+      told('approval.pending', 7),
+      told('payment.failed', 8),
+    ]
+    let dropped = 0
+    for (const one of messages) dropped += (await webhooks.enqueue([one], 3)).get('a') ?? 0
+    const left: unknown[] = []
+    for (let due = await webhooks.take('a', lease(now + 10)); due !== undefined; ) {
+      left.push(JSON.parse(due.body).type)
+      await webhooks.done(due.no)
+      due = await webhooks.take('a', lease(now + 10))
+    }
+    // Without a listing among them, the oldest goes.
+    expect([dropped, left]).toEqual([6, ['order.failed', 'approval.pending', 'payment.failed']])
+  })
+
   test('a message is due in its turn, and not before its time', async () => {
     const [one, two] = [message('a', now + 5), message('a', now)]
     await webhooks.enqueue([one, two, message('b')], 10)
