@@ -156,8 +156,10 @@ test('10,000 unpaid requests, from another address, keep no honest client out, a
   const call = async () => honest.add((await buy(at('one'), { task: 'honest' })).status)
   const flood = async () => {
     const statuses = await unpaidFlood(at('one'), 10_000)
-    expect(Object.keys(statuses).toSorted()).toEqual(['402', '429'])
-    expect(statuses['402']! + statuses['429']!).toBe(10_000)
+    // A busy machine asks more slowly than the limit allows.
+    const { 402: asked = 0, 429: refused = 0, ...others } = statuses
+    expect(others).toEqual({})
+    expect(asked + refused).toBe(10_000)
   }
   await expectBearable(call, flood, { calls: 50 })
   expect([...honest]).toEqual([200])

@@ -17,16 +17,31 @@ test('T36 a site has a rate for requests without a payment, and another for thos
 })
 
 test('T36 requests at once are limited for a site and for all, and a request that ends makes room', () => {
-  const one = limits({ atOncePerSite: 2, atOnce: 3 })
+  const one = limits({ atOncePerSite: 2, atOnce: 5 })
   const first = one.enter('a', false) as Hold
   one.enter('a', false)
   expect(one.enter('a', false)).toBe('each')
-  one.enter('b', false)
-  expect(one.enter('c', false)).toBe('all')
+  for (const site of ['b', 'c', 'd']) one.enter(site, false)
+  expect(one.enter('e', false)).toBe('all')
   first[Symbol.dispose]()
   first[Symbol.dispose]()
-  expect(one.enter('c', false)).toBeInstanceOf(Hold)
-  expect(one.enter('d', false)).toBe('all')
+  expect(one.enter('e', false)).toBeInstanceOf(Hold)
+  expect(one.enter('f', false)).toBe('all')
+})
+
+test('T36 sites that take all they can get leave places and room to those that come later', () => {
+  const one = limits()
+  const sites = Array.from({ length: 64 }, (_, index) => `site ${index}`)
+  for (let asked = 0; asked < publicLimits.atOncePerSite; asked++) {
+    for (const site of sites) {
+      one.enter(site, false)
+      one.hold(site, 256 * 1024)
+    }
+  }
+  expect(one.enter('later', false)).toBeInstanceOf(Hold)
+  expect(one.hold('later', 256 * 1024)).toBeInstanceOf(Hold)
+  // A site that has much already gets no more of it.
+  expect(one.enter('site 0', false)).toBe('all')
 })
 
 test('T36 bodies take room before they are read, and one large body is let in where nothing else is', () => {

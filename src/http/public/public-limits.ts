@@ -43,13 +43,20 @@ export class PublicLimits {
     this.#clock = clock
     this.#asks = new TokenBuckets({ ...options.asks, keysMax: SITES_MAX })
     this.#payments = new TokenBuckets({ ...options.payments, keysMax: SITES_MAX })
-    this.#requests = new Shares({ each: options.atOncePerSite, all: options.atOnce })
-    this.#bytes = new Shares({ each: options.bytesPerSite, all: options.bytes })
+    const { atOncePerSite, atOnce, bytesPerSite, bytes } = options
+    // Eight sites at their limits would else keep out everybody.
+    this.#requests = new Shares({ each: atOncePerSite, all: atOnce, leavesHalf: true })
+    this.#bytes = new Shares({ each: bytesPerSite, all: bytes, leavesHalf: true })
   }
 
-  /** Admits a request. Paid requests have a rate of their own, so that unpaid ones of a shared address keep none out. */
-  enter(site: string, isPaid: boolean): Hold | Refusal {
+  /**
+   * Admits a request. Paid requests have a rate of their own, so that unpaid ones of a shared address keep none out.
+   *
+   * @param makeRoom called if no place is left for a site that has none
+   */
+  enter(site: string, isPaid: boolean, makeRoom = () => {}): Hold | Refusal {
     if (!(isPaid ? this.#payments : this.#asks).take(site, 1, this.#clock.now())) return 'each'
+    if (this.#requests.isShutOut(site)) makeRoom()
     return this.#requests.take(site)
   }
 

@@ -2,15 +2,13 @@ import type { Server as HttpServer } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
-import { Hold } from '../../lib/hold.ts'
 import type { Service } from '../../lib/lifecycle.ts'
-import { Shares } from '../../lib/shares.ts'
 import { within } from '../../lib/wait.ts'
 import type { DoorSales } from '../../protocols/doors/door-sales.ts'
 import { urlHost } from '../server/host-name.ts'
 import { listenAt } from '../server/listen-at.ts'
 import type { RequestHandler } from '../server/listener.ts'
-import type { SiteReader } from './client-site.ts'
+import { limitConnections } from './limit-connections.ts'
 import { rawPublicError } from './public-error.ts'
 import { createPublicServer, type PublicServer, type PublicServerDeps } from './public-server.ts'
 import type { PublicTls, TlsState } from './public-tls.ts'
@@ -25,6 +23,8 @@ export type PublicListenerOptions = {
   tls?: PublicTls | undefined
   /** Time limits of requests. Default: `TIMING`. */
   timing?: Partial<typeof TIMING>
+  /** Default: `CONNECTIONS_MAX`. */
+  connectionsMax?: typeof CONNECTIONS_MAX
   /** How long sales under way may go on when the node stops. */
   drainMs: number
 }
@@ -44,8 +44,7 @@ const { createServer: createTlsServer } = process.getBuiltinModule('node:https')
 /** Bytes of a request's headers. A payment with the extensions that clients echo takes 4 KiB. */
 const HEAD_BYTES_MAX = 16 * 1024
 /** Open connections, of one address and of all. Beyond it new ones are closed: each takes a file descriptor. */
-const CONNECTIONS_MAX = 2_048
-const CONNECTIONS_PER_ADDRESS = 128
+const CONNECTIONS_MAX = { each: 128, all: 2_048 }
 /**
  * Time limits for a request's head and for the whole request to arrive, and for a client that reads nothing of its answer. The
  * run limits how long an answer takes.
@@ -75,7 +74,8 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
   }
   const secured = tls && createTlsServer({ ...limits, minVersion: 'TLSv1.2', handshakeTimeout: timing.headMs })
   const listener: HttpServer | HttpsServer = secured ?? createServer(limits)
-  limitConnections(listener, deps.sites)
+  listener.maxHeadersCount = HEADERS_MAX
+  limitConnections(listener, deps.sites, options.connectionsMax ?? CONNECTIONS_MAX)
   const sockets = new Set<Socket>()
   const keep = (socket: Socket) => {
     sockets.add(socket)
@@ -137,18 +137,6 @@ export function createPublicListener(options: PublicListenerOptions, deps: Publi
     },
     tls: () => tls?.state(),
   }
-}
-
-function limitConnections(listener: HttpServer | HttpsServer, sites: SiteReader): void {
-  listener.maxConnections = CONNECTIONS_MAX
-  listener.maxHeadersCount = HEADERS_MAX
-  const open = new Shares({ each: CONNECTIONS_PER_ADDRESS })
-  listener.on('connection', (socket: Socket) => {
-    if (sites.isProxy(socket.remoteAddress)) return
-    const place = open.take(sites.siteOf({ socket, headers: {} }))
-    if (!(place instanceof Hold)) return void socket.destroy()
-    socket.once('close', () => place[Symbol.dispose]())
-  })
 }
 
 /** Ends connections whose clients do not read their answers. An unread answer stays in memory. */

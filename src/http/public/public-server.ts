@@ -10,6 +10,7 @@ import { AgentId } from '../../schema/primitives.ts'
 import type { RequestHandler } from '../server/listener.ts'
 import { wholeBody } from '../server/whole-body.ts'
 import type { AgentSale } from './agent-sale.ts'
+import { Arriving } from './arriving.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
 import { isMuchUnread, LateRefusals } from './late-refusals.ts'
@@ -66,6 +67,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   const { logger, meters, limits, sites, agentSale } = deps
   const held = new WeakMap<IncomingMessage, Held>()
   const late = new LateRefusals({ meters })
+  const arriving = new Arriving()
   let stopping = false
 
   const app = fastify(optionsOf((handler) => deps.adopt(limited(handler)), sendError))
@@ -146,11 +148,17 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   function limited(handler: RequestHandler): RequestHandler {
     return (request: IncomingMessage, response: ServerResponse) => {
       const site = sites.siteOf(request)
-      const entered = stopping ? undefined : limits.enter(site, isPaid(request))
+      const entered = stopping ? undefined : limits.enter(site, isPaid(request), () => arriving.endOldest())
       if (entered === 'each') return void late.refuse(site, request, response)
       const own: Held = { site, holds: [], isAtWork: false, isClosed: false }
       if (entered === 'all') own.refusal = entered
-      else if (entered !== undefined) own.holds.push(entered)
+      else if (entered !== undefined) {
+        own.holds.push(entered)
+        arriving.add(request, response, () => {
+          own.isClosed = true
+          release(own)
+        })
+      }
       held.set(request, own)
       bodyInRoom(request, lengthOf(request) ?? BODY_BYTES_MAX, (bytes) => take(own, limits.hold(site, bytes)))
       answerInRoom(request, response, { take: (bytes) => limits.hold(site, bytes), refusal: noRoom })
