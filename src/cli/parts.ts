@@ -17,6 +17,7 @@ import type { ExecutionResult, NodeStatus } from '../schema/api.ts'
 import type { ChannelWish } from '../schema/channel.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { OrderRecord } from '../schema/order.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -56,8 +57,9 @@ export interface OwnNode {
     keep(definition: AgentDefinition, options: { stored: boolean }): Promise<Pick<OwnAgent, 'sold_elsewhere'>>
     reload(): Promise<unknown>
   }
-  execute(request: ExecuteRequest): Promise<ExecutionResult>
+  execute(request: ExecuteRequest & { idempotencyKey?: string }): Promise<ExecutionResult>
   buyUrl(request: BuyUrlRequest): Promise<ExecutionResult>
+  readonly orders: { list(query: { idempotencyKey: string; limit: number }): Promise<Page<OrderRecord>> }
 }
 
 /** What commands need of a node in another process: its HTTP API. */

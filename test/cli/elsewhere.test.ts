@@ -43,7 +43,7 @@ test('the flag overrides the variable, and errors of both are reported', async (
   expect(await run(['status', '--json'], environment)).toMatchObject({ code: 6 })
   expect(await run(['status', '--json', '--api-url', node.apiUrl!], environment)).toMatchObject({ code: 0 })
   const wrong = await run(['status', '--api-url', node.apiUrl!, '--token', 'wrong-token-0123456789'])
-  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('token') })
+  expect(wrong).toMatchObject({ code: 4, stderr: expect.stringContaining('token') })
   expect(wrong.stderr).not.toContain('wrong-token-0123456789')
   expect(await run(['status', '--token', token])).toMatchObject({
     code: 2,
@@ -55,7 +55,7 @@ test('the flag overrides the variable, and errors of both are reported', async (
 test('a refused token is no silent node, also on the directory of the node', async () => {
   const environment = { NODE_API_TOKEN: 'wrong-token-0123456789' }
   const wrong = await cli(['status'], { dataDir: node.dataDir, parts: systemParts, environment })
-  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('the token is not the one') })
+  expect(wrong).toMatchObject({ code: 4, stderr: expect.stringContaining('the token is not the one') })
   expect(wrong.stderr).not.toContain('does not answer')
 })
 

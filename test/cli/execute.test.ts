@@ -191,6 +191,28 @@ test.each([
   },
 )
 
+test('after Ctrl-C a call of a temporary node whose payment is signed waits for the next node, and the command says so', async () => {
+  const stop = new AbortController()
+  const keys: unknown[] = []
+  const { parts } = fakeNode({
+    execute: ({ idempotencyKey }) => {
+      keys.push(idempotencyKey)
+      stop.abort()
+      return never()
+    },
+    orders: {
+      list: async (query) => {
+        keys.push(query.idempotencyKey)
+        return { items: [{ id: 'order-1', status: 'executing', payment: {} }] as never, next: undefined }
+      },
+    },
+  })
+  const run = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts, signal: stop.signal })
+  expect(run).toMatchObject({ code: 130, stdout: '' })
+  expect(run.stderr).toContain('stoa start, then stoa order show order-1 --wait')
+  expect(keys).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), keys[0]])
+})
+
 test('--timeout limits the whole command, with exit status 6', async () => {
   const { parts } = fakeNode({ execute: never })
   const run = await cli(execute('--task', 'x', '--timeout', '1'), { dataDir: dataDir(), parts })

@@ -208,6 +208,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
       find: (agentId) => node.listings().find(({ id }) => id === agentId),
     },
     sources: { search: async () => foundEntries },
+    orders: { list: async () => ({ items: [], next: undefined }) },
     async registerAgent(definition) {
       seen.calls.push('register')
       seen.registered.push(definition)

@@ -127,7 +127,10 @@ async function execute(
       }
       spinner?.update(`${printableLine(listing.name, 40)} was asked`)
       if (request.onProgress !== undefined) spinner?.stop()
-      return await orAborted(own.execute({ ...request, agentId: listing.id }), signal)
+      const ledger = { orders: own.orders.list.bind(own.orders) }
+      return await orTellOrder(context, ledger, { ...request, spinner, isOwn: true }, (idempotencyKey) =>
+        orAborted(own.execute({ ...request, agentId: listing.id, idempotencyKey }), signal),
+      )
     })
   } finally {
     spinner?.stop()

@@ -86,7 +86,9 @@ export function sayTold(context: Context, told: Told): void {
       .split('\n')
       .map((line) => printableLine(line, 400))
       .join('\n')
-    warn(`the running node did not take the change, and sells as before: ${reason}\nCorrect agents.yaml, then run stoa agent reload`)
+    warn(
+      `the running node did not take the change, and sells as before: ${reason}\nCorrect agents.yaml, then run stoa agent reload`,
+    )
   }
 }
 

@@ -108,7 +108,12 @@ async function buyFrom(
       )
     }
     spinner?.update('no node is running: starting a temporary node')
-    return await withOwnNode(context, node, (own) => orAborted(own.buyUrl(request), signal))
+    return await withOwnNode(context, node, (own) => {
+      const ledger = { orders: own.orders.list.bind(own.orders) }
+      return orTellOrder(context, ledger, { ...request, spinner, isOwn: true }, (idempotencyKey) =>
+        orAborted(own.buyUrl({ ...request, idempotencyKey }), signal),
+      )
+    })
   } finally {
     spinner?.stop()
   }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from '../command.ts'
-import type { RemoteNode } from '../parts.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 /** How long a command that ends before the answer looks for its order. */
@@ -10,16 +9,26 @@ type LeftOptions = {
   idempotencyKey?: string | undefined
   signal: AbortSignal
   spinner: { stop(): void } | undefined
+  /** True if the node of this call ends with the command. */
+  isOwn?: boolean
+}
+
+/** Where the orders are: a running node, or the node of the command. */
+type Orders = {
+  orders(
+    query: { idempotencyKey: string; limit: number },
+    options: { signal: AbortSignal },
+  ): Promise<{ items: readonly { id: string; payment?: unknown }[] }>
 }
 
 /**
  * Makes a call that spends, with a key that names it. If the command ends before the answer, by Ctrl-C or its time limit,
- * and the payment is signed, the node goes on with the call: then this says where the result will be.
+ * and the payment is signed, a node goes on with the call: then this says where the result will be.
  */
 export async function orTellOrder<T>(
   { tell, json }: Context,
-  node: Pick<RemoteNode, 'orders'>,
-  { idempotencyKey = randomUUID(), signal, spinner }: LeftOptions,
+  node: Orders,
+  { idempotencyKey = randomUUID(), signal, spinner, isOwn = false }: LeftOptions,
   call: (idempotencyKey: string) => Promise<T>,
 ): Promise<T> {
   try {
@@ -32,7 +41,10 @@ export async function orTellOrder<T>(
       const [order] = found?.items ?? []
       if (order?.payment !== undefined) {
         spinner?.stop()
-        tell(`the payment is signed, so the call goes on: stoa order show ${printableLine(order.id, 64)} --wait`)
+        const goesOn = isOwn
+          ? 'and a node on this data directory gets the result: stoa start, then'
+          : 'so the call goes on:'
+        tell(`the payment is signed, ${goesOn} stoa order show ${printableLine(order.id, 64)} --wait`)
       }
     }
     throw error
