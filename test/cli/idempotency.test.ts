@@ -45,6 +45,16 @@ test.each([
   expect(await keysOf(...argv)).toEqual([undefined])
 })
 
+test('an order without a task says how to give it one', async () => {
+  const waiting = order({ status: 'pending', task: null })
+  const { parts } = await runningNode(dataDir(), {
+    createOrder: async () => waiting as never,
+    agent: async (id) => listing({ id }),
+  })
+  const run = await cli(['order', 'create', '--agent-id', 'abc', '--price', '0.05'], { dataDir: dataDir(), parts })
+  expect(run.stdout).toContain(`waits for its task: stoa order execute ${waiting.id} --task`)
+})
+
 test.each([[['--agent-id', 'a', '--agent-id', 'b']], [['--chain', 'a, b,']]])(
   'a workflow is a chain of the agents of %s, which may be names',
   async (flags) => {

@@ -59,8 +59,8 @@ function wordsOf(event: NodeEvent): string {
     case 'budget':
       return `${event.data.spent_today} of ${event.data.per_day ?? 'no limit'} spent today`
     case 'status': {
-      const { connected_peers, agents, settlement } = event.data
-      return `${connected_peers} peers, ${agents.known} agents known, ${settlement.pending} payments pending`
+      const { connected_peers: peers, agents, settlement } = event.data
+      return `${peers} ${peers === 1 ? 'peer' : 'peers'}, ${agents.known} agents known, ${settlement.pending} payments pending`
     }
   }
 }

@@ -187,7 +187,10 @@ function tell(context: Context, order: OrderRecord): number {
   return exitCodes.done
 }
 
-function summary({ id, status, error, payment, cancel_requested }: OrderRecord): string {
+function summary({ id, status, error, payment, cancel_requested, task }: OrderRecord): string {
+  if (status === 'pending' && task === null) {
+    return printableLine(`order ${id} waits for its task: stoa order execute ${id} --task "…"`, 600)
+  }
   const open = status === 'executing' && cancel_requested === true ? ', being canceled' : ''
   const why = error === undefined ? '' : `: ${error.message}`
   const paid = payment === undefined ? '' : `; ${paymentText(payment)}`
