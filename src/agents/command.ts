@@ -1,5 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { Readable } from 'node:stream'
+import { GatheredBytes } from '../lib/gathered-bytes.ts'
 import type { Logger } from '../lib/logger.ts'
 import { commandEnvironment } from './command-environment.ts'
 import { type ProcessGroup, processGroup } from './process-group.ts'
@@ -116,15 +117,15 @@ function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: A
 
 /** Collects output up to a limit. Calls `onOver` at the first byte beyond it. */
 function collect(stream: Readable, bytesMax: number, onOver: () => void) {
-  const chunks: Buffer[] = []
-  let size = 0
+  const read = new GatheredBytes()
+  let isOver = false
   stream.on('data', (chunk: Buffer) => {
-    if (size > bytesMax) return
-    size += chunk.length
-    if (size <= bytesMax) chunks.push(chunk)
-    else onOver()
+    if (isOver) return
+    isOver = read.length + chunk.length > bytesMax
+    if (isOver) onOver()
+    else read.add(chunk)
   })
-  return { isOver: () => size > bytesMax, bytes: () => Buffer.concat(chunks) }
+  return { isOver: () => isOver, bytes: () => read.bytes() }
 }
 
 /** A character may be split between two chunks. */

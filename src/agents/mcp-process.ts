@@ -1,5 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { JSONRPCMessage, MCPTransport } from '@ai-sdk/mcp'
+import { GatheredBytes } from '../lib/gathered-bytes.ts'
 import { readJson } from '../lib/json.ts'
 import { commandEnvironment } from './command-environment.ts'
 import { type ProcessGroup, processGroup } from './process-group.ts'
@@ -19,24 +20,22 @@ const STRAY_LINES_MAX = 100
 export function mcpProcess(command: readonly string[], readEnv: (name: string) => string | undefined): MCPTransport {
   let child: ChildProcessWithoutNullStreams | undefined
   let group: ProcessGroup | undefined
-  let buffered: Buffer[] = []
-  let size = 0
+  let buffered = new GatheredBytes()
   let messages = 0
   let strayLines = 0
 
   function take(chunk: Buffer): void {
     let rest = chunk
     for (let end = rest.indexOf(10); end !== -1; end = rest.indexOf(10)) {
-      const line = Buffer.concat([...buffered, rest.subarray(0, end)]).toString('utf8')
-      buffered = []
-      size = 0
+      buffered.add(rest.subarray(0, end))
+      const line = buffered.bytes().toString('utf8')
+      buffered = new GatheredBytes()
       rest = rest.subarray(end + 1)
       deliver(line)
     }
-    size += rest.length
-    if (rest.length > 0) buffered.push(rest)
-    if (size <= LINE_BYTES_MAX) return
-    buffered = []
+    buffered.add(rest)
+    if (buffered.length <= LINE_BYTES_MAX) return
+    buffered = new GatheredBytes()
     transport.onerror?.(new Error(`the server sent a line of more than ${LINE_BYTES_MAX} bytes`))
     group?.kill()
   }

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { afterEach, expect, test } from 'vitest'
+import { commandRuntime } from '../../src/agents/command.ts'
 import type { AgentSale } from '../../src/http/public/agent-sale.ts'
 import { createSiteReader } from '../../src/http/public/client-site.ts'
 import { PublicLimits, publicLimits } from '../../src/http/public/public-limits.ts'
@@ -14,13 +15,15 @@ import { silentLogger } from '../../src/lib/logger.ts'
 import { Meters } from '../../src/lib/meters.ts'
 import { pinnedHttp } from '../../src/lib/pinned-http.ts'
 import { fakeServer } from '../support/fake-api.ts'
-import { heldDuring } from '../support/held-memory.ts'
+import { heldDuring, heldNow } from '../support/held-memory.ts'
 
 /** Of an answer: pieces of one byte. */
 const ANSWER_BYTES = 500_000
 /** Of a request: about as small as many pieces may be. */
 const PIECES = 200_000
 const PIECE_BYTES = 40
+/** Of the output of a program: pieces of one byte. */
+const PROGRAM_PIECES = 60_000
 const AT_ONCE = 5_000
 const HELD_MAX = 20 * 1024 * 1024
 const LAST = '0\r\n\r\n'
@@ -72,6 +75,33 @@ test('the API of the operator holds the bytes of a body, and not its pieces', as
   expect(await heldDuring(async () => (answer = await sendPieces(port, '/execute')))).toBeLessThan(HELD_MAX)
   expect(answer).toContain('"MALFORMED_JSON"')
   expect(await sendPieces(port, '/execute', { bytes: 1 })).toContain(TOO_SMALL)
+})
+
+test('an agent that is a program holds the bytes of its output, and not its pieces', async () => {
+  // It pauses, because pieces that are not read yet come together.
+  const program = `const cell = new Int32Array(new SharedArrayBuffer(4))
+    for (let left = ${PROGRAM_PIECES}; left > 0; left--) {
+      require('fs').writeSync(1, 'a')
+      Atomics.wait(cell, 0, 0, 0.03)
+    }
+    setInterval(() => {}, 1000)`
+  const command = [process.execPath, '-e', program]
+  const agent = commandRuntime(
+    { name: 'a', command, outputBytesMax: PROGRAM_PIECES, readEnv: (name) => process.env[name] },
+    { logger: silentLogger },
+  )
+  const stop = new AbortController()
+  const before = heldNow()
+  let [shown, held] = [0, 0]
+  const onOutput = (text: string) => {
+    shown += text.length
+    if (shown < PROGRAM_PIECES) return
+    held = heldNow() - before
+    stop.abort()
+  }
+  const ended = agent.run({ input: '', callerId: 'c', history: [], signal: stop.signal, onOutput })
+  await expect(ended).rejects.toMatchObject({ code: 'AGENT_CANCELLED' })
+  expect([shown, held]).toEqual([PROGRAM_PIECES, expect.toSatisfy((bytes: number) => bytes < HELD_MAX / 3)])
 })
 
 test('what MCP, A2A and the OpenAI door read holds the bytes of a body, and not its pieces', async () => {
