@@ -27,6 +27,11 @@ export function isLedgerAway(error: unknown): boolean {
   return error instanceof StoreError && PASSING.has(error.code)
 }
 
+/** True if nothing can be written now, for example on a full disk. What was to be written is not. */
+export function isUnwritable(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'STORE_WRITE_FAILED'
+}
+
 /** True if the database does not take the data. */
 export function isRefused(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'STORE_REFUSED'

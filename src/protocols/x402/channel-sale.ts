@@ -15,7 +15,7 @@ import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
-import { isLedgerAway } from '../../store/store-error.ts'
+import { isLedgerAway, isUnwritable } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import { admit } from './admit.ts'
 import type { RunOutcome } from './agent-run.ts'
@@ -120,10 +120,10 @@ export async function sellOnChannel(
   const allowed = allowedBy(agent, call, caller)
   await refuseAhead(agent)
   using slot = admit(caller.callerDid, deps)
-  const wanted = { peerId: caller.peerId, price: allowed.asked, signal: caller.signal }
+  const wanted = { peerId: caller.peerId, payment: call.payment, asked: allowed.asked }
   // If another process has just charged this call, the channel may have no room for it. Then the call is stored.
-  const channel = await take(call, wanted, deps).catch(async (error: unknown) => {
-    if (!(await isStored())) throw error
+  const channel = await deps.channels.take(wanted, caller.signal).catch(async (error: unknown) => {
+    if (!(await isStored())) return notTaken(error)
   })
   if (channel === undefined) return undefined
   const taken: Taken = { id, asked: allowed.asked, channel }
@@ -245,13 +245,11 @@ async function charge(
   return { output, receipt, charge: charged! }
 }
 
-/** @throws PeerError; StoreError while the ledger is away */
-async function take(
-  { payment }: ChannelTask,
-  { peerId, price, signal }: { peerId: string; price: bigint; signal: AbortSignal },
-  { channels }: SaleDeps,
-): Promise<OpenChannel> {
-  return channels.take({ peerId, payment, asked: price }, signal).catch(asPeerError)
+/** Why a call was not taken. On a full disk it has not begun, and its buyer would ask for its result for minutes. */
+function notTaken(error: unknown): never {
+  if (!isUnwritable(error)) return asPeerError(error)
+  const reason = 'this seller cannot write its ledger now; nothing was charged, ask again later'
+  throw new PeerError('OVERLOADED', reason, { cause: error })
 }
 
 /** Stores how a call has ended. While the ledger is away, requests for the result wait, and then get it. */

@@ -19,7 +19,7 @@ import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Exposed } from '../../store/exposed.ts'
 import type { Claim, Payments } from '../../store/payments.ts'
-import { isRefused, StoreError } from '../../store/store-error.ts'
+import { isRefused, isUnwritable, StoreError } from '../../store/store-error.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
@@ -208,10 +208,9 @@ export async function storeClaim(claim: Claim, deps: PaidRunDeps): Promise<{ isC
   } catch (error) {
     // The claim may have been stored without an answer.
     if (error instanceof StoreError && error.code === 'STORE_IN_DOUBT') abandon(claim.id, deps)
-    const isUnwritable = error instanceof StoreError && error.code === 'STORE_WRITE_FAILED'
-    if (!isUnwritable && !isRefused(error)) throw error
+    if (!isUnwritable(error) && !isRefused(error)) throw error
     logger.error({ err: error, payment_id: claim.id }, 'a payment could not be stored: its run was refused')
-    if (isUnwritable && (claim.door ?? 'libp2p') !== 'libp2p')
+    if (isUnwritable(error) && (claim.door ?? 'libp2p') !== 'libp2p')
       throw new PeerError('OVERLOADED', 'this seller cannot store payments now: it cannot write its ledger')
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the payment; nobody was charged')
   }

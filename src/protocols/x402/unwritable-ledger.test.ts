@@ -1,7 +1,10 @@
 /** T16: a ledger that cannot be written, such as on a full disk, stores no claim. The payment buys its run when it can. */
 import { expect, onTestFinished, test } from 'vitest'
+import { ChannelBuyer, channelTerms, FakeChannels, PRICE } from '../../../test/support/channel-buyer.ts'
 import { agentId, signed } from '../../../test/support/payments.ts'
+import { until } from '../../../test/support/until.ts'
 import { TestSeller, told } from '../../../test/support/x402-seller.ts'
+import { type Database, openDatabase } from '../../store/database.ts'
 import { StoreError } from '../../store/store-error.ts'
 import { DoorSales } from '../doors/door-sales.ts'
 
@@ -39,3 +42,25 @@ test.each(['STORE_WRITE_FAILED', 'STORE_REFUSED'] as const)(
     expect(seller.runs).toHaveLength(0)
   },
 )
+
+test('a call on a channel ends at once and has not begun, and is taken when the ledger can be written', async () => {
+  const chain = new FakeChannels()
+  const real = openDatabase({ path: ':memory:' })
+  let isFull = false
+  const commit: Database['commit'] = (...change) =>
+    isFull ? Promise.reject(new StoreError('STORE_WRITE_FAILED', 'the disk is full')) : real.commit(...change)
+  const channels = { reader: chain, ...channelTerms }
+  const seller = await new TestSeller({ channels, database: { ...real, commit } }).start()
+  onTestFinished(() => seller.stop())
+  const buyer = new ChannelBuyer()
+  chain.set(buyer.id, 10n * PRICE)
+  const peer = await seller.connect()
+  const call = (calls: bigint) => buyer.call(peer, calls * PRICE).then(told)
+  expect(await call(1n)).toBe('re: task')
+  isFull = true
+  expect([await call(2n), await call(2n)]).toEqual(['OVERLOADED', 'OVERLOADED'])
+  isFull = false
+  await until(async () => (await call(2n)) === 're: task')
+  expect(seller.runs).toHaveLength(2)
+  expect((await seller.records.sellerChannels.take(buyer.id))?.channel.charged).toBe(2n * PRICE)
+})
