@@ -90,3 +90,9 @@ test.each([
     expect(String((error as Error).stack)).not.toContain(digits)
   }
 })
+
+test('T31 the keys of channels are derived once: doors ask for the address of one with each request of a stranger', () => {
+  const wallet = testWallet()
+  expect(wallet.channelSigner('claims')).toBe(wallet.channelSigner('claims'))
+  expect(wallet.channelSigner('vouchers').address).not.toBe(wallet.channelSigner('claims').address)
+})

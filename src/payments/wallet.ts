@@ -61,6 +61,7 @@ export interface Wallet {
 export function createWallet(privateKey: Hex, asset: Asset): Wallet {
   const key = Buffer.from(privateKey.slice(2), 'hex')
   const address = addressOf(key)
+  const channelSigners: Partial<Record<ChannelKeyUse, ChannelSigner>> = {}
   return {
     address,
     asset,
@@ -95,7 +96,8 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
     },
     signProbe: () => ({ digest: `0x${Buffer.from(PROBE).toString('hex')}`, signature: signDigest(PROBE, key) }),
     signDeposit: (deposit) => signDigest(depositDigest({ ...deposit, payer: address }, asset), key),
-    channelSigner: (use) => createChannelSigner(key, use),
+    // Doors ask for its address with each request, and to derive it takes ten times the CPU of the rest of an answer.
+    channelSigner: (use) => (channelSigners[use] ??= createChannelSigner(key, use)),
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
     signReceiptRoot: (root) => signDigest(receiptRootDigest(root), key),
