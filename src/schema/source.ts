@@ -28,7 +28,9 @@ export const SourceEntry = z
   .object({
     id: EntryId,
     origin: z.literal('catalog').meta({ description: 'no seller signed this entry' }),
-    sources: z.array(SourceName).meta({ description: 'the catalogs that have the entry with these terms, in the order of config.yaml' }),
+    sources: z
+      .array(SourceName)
+      .meta({ description: 'the catalogs that have the entry with these terms, in the order of config.yaml' }),
     type: z.enum(['http', 'mcp']),
     method: z.string(),
     url: z.string(),
