@@ -161,7 +161,7 @@ test('a sample is made of examples alone, and a task is described', () => {
   expect(sampleTask(found({ parameters: [id] }).input_schema)).toBeUndefined()
 })
 
-test('T7 a document that refers to a large part again and again is not read without end', () => {
+test('T7 T39 a document that refers to a large part again and again is not read without end', () => {
   const parameters = Array.from({ length: 20_000 }, (_, at) => ({ name: `p${at % 8}`, in: 'query', schema: {} }))
   const paths = Object.fromEntries(
     Array.from({ length: 400 }, (_, at) => [`/p${at}`, { $ref: '#/components/pathItems/a' }]),
