@@ -14,7 +14,7 @@ const alive = new Set<ProcessGroup>()
 
 /**
  * Manages a child's process group. No member outlives the child or this process, except one that leaves the group
- * (`setsid`): only a container can hold that.
+ * (`setsid`), and all of them if this process is killed by SIGKILL: only a container can hold these.
  * @param options.lingers keep the other members after the child has exited, until the caller calls `kill`
  */
 export function processGroup(child: ChildProcess, { lingers = false } = {}): ProcessGroup {

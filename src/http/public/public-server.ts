@@ -154,18 +154,12 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       if (entered === 'all') own.refusal = entered
       else if (entered !== undefined) {
         own.holds.push(entered)
-        arriving.add(request, response, () => {
-          own.isClosed = true
-          release(own)
-        })
+        arriving.add(request, response, () => release(own))
       }
       held.set(request, own)
       bodyInRoom(request, lengthOf(request) ?? BODY_BYTES_MAX, (bytes) => take(own, limits.hold(site, bytes)))
       answerInRoom(request, response, { take: (bytes) => limits.hold(site, bytes), refusal: noRoom })
-      response.once('close', () => {
-        own.isClosed = true
-        if (!own.isAtWork) release(own)
-      })
+      response.once('close', () => close(own))
       handler(request, response)
     }
   }
@@ -200,6 +194,12 @@ function atWork(own: Held): Hold {
     own.isAtWork = false
     if (own.isClosed) release(own)
   })
+}
+
+/** Gives back what a request holds, now or when its work ends. */
+function close(own: Held): void {
+  own.isClosed = true
+  if (!own.isAtWork) release(own)
 }
 
 function release({ holds }: Held): void {
