@@ -1,4 +1,5 @@
 /** The page of the doors: of a node that has none open, and of one that sells to strangers. */
+import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser, visit } from '../support/browser.ts'
@@ -155,6 +156,17 @@ test.each([
       for (const one of await page.getByText('2 addresses').all()) await one.click()
     }
     expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+    await close()
+  }
+})
+
+test('a person who opens the address of an agent can read the page, in both themes', async () => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const { page, close } = await visit(browser, open.publicUrl!, { colorScheme })
+    await page.goto(`${open.publicUrl}/x402/any`)
+    await page.getByRole('heading', { name: 'This address sells the work of an AI agent' }).waitFor()
+    const { violations } = await new AxeBuilder({ page }).analyze()
+    expect(violations.map(({ id }) => id).filter((id) => id === 'color-contrast')).toEqual([])
     await close()
   }
 })

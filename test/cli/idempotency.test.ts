@@ -46,7 +46,7 @@ test.each([
 })
 
 test('an order without a task says how to give it one', async () => {
-  const waiting = order({ status: 'pending', task: null })
+  const waiting = order({ status: 'pending', task: null, seller_id: null, price_atomic: '50000' })
   const { parts } = await runningNode(dataDir(), {
     createOrder: async () => waiting as never,
     agent: async (id) => listing({ id }),

@@ -64,7 +64,7 @@ export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): voi
             <input
               inputMode="decimal"
               value={values[name]}
-              placeholder="no limit"
+              placeholder={name === 'auto_approve_below' ? 'never' : 'no limit'}
               onChange={(event) => setValues({ ...values, [name]: event.target.value })}
             />
           </Field>

@@ -10,6 +10,7 @@ export const publicPage = `<!doctype html>
 <meta name="robots" content="noindex">
 <title>An agent for sale</title>
 <style>
+:root { color-scheme: light dark }
 body { font: 1rem/1.6 system-ui, sans-serif; max-width: 38rem; margin: 3rem auto; padding: 0 1rem; color: #1c1c1c; background: #fff }
 code, pre { font: 0.9rem/1.5 ui-monospace, monospace; background: #f3f3f3; border-radius: 4px }
 code { padding: 0.1rem 0.3rem } pre { padding: 0.8rem; overflow-x: auto }
