@@ -53,7 +53,7 @@ type FailureDeps = { clock: Clock; purchases: Pick<Purchases, 'finish' | 'stopAs
 const NOT_TAKEN = 'the call was interrupted before its seller took it'
 /** What became of the money of a call that its seller did not take. */
 const MONEY = {
-  held: 'nothing is charged so far, and its amount stays held until the signed payment has expired without a charge',
+  held: 'nothing is charged so far, and the amount stays held until the signed payment has expired without a charge',
   free: 'nothing was charged',
 } as const
 

@@ -105,7 +105,7 @@ describe('after a restart, while the payment can be settled', () => {
 
   test.each([
     ['the run failed', 'EXECUTION_FAILED', false, 'no'],
-    ['the payment never arrived', 'PAYMENT_REQUIRED', true, 'nothing is charged so far, and its amount stays held'],
+    ['the payment never arrived', 'PAYMENT_REQUIRED', true, 'nothing is charged so far, and the amount stays held'],
   ])(
     'and answers that %s, the order fails and the reservation stays until it is certain',
     async (_what, name, retryable, told) => {
