@@ -51,7 +51,10 @@ export const agentDiscover = command({
     maxPrice: option('--max-price <usdc>', 'only agents that cost at most this', UsdcText),
     free: flag('--free', 'only free agents'),
     online: flag('--online', 'only agents whose seller is known to be online'),
-    anyNetwork: flag('--any-network', 'also agents that are sold on another network; this node cannot buy them'),
+    anyNetwork: flag(
+      '--any-network',
+      'also agents that are sold on another network; this node cannot buy them. A list without words always has them',
+    ),
     tags: repeated('--tag <tag>', 'only agents with this tag; may be repeated', TagTexts),
     seller: option('--seller <peer id>', 'only agents of this seller', SellerText),
     sort: option('--sort <order>', `${agentSorts.join(', ')} (default: rank)`, oneOf(agentSorts)),
