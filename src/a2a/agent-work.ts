@@ -103,6 +103,7 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   const { payment } = submission
   const other = otherPurpose(submission, requirements, turn.url)
   if (other !== undefined) return refusedBy(other, payment, ask)
+  using checking = await turn.check?.turn()
   const proved = await proofOf(payment, ask).catch(notBegun)
   if (proved !== undefined && 'kind' in proved) return proved
   const place = proved && ask.payers?.enter(proved.payer)
@@ -111,6 +112,7 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   let claimed: { id: Hex; settlesFirst: boolean } | undefined
   const onClaimed = (payment: { id: Hex; settlesFirst: boolean }) => {
     claimed = payment
+    checking?.[Symbol.dispose]()
     // A payment that settles before the run cannot be canceled. Without a secret, nobody can prove that a paid task is theirs.
     const isNobodys = turn.caller.tokenId === STRANGER.tokenId
     turn.running.canCancel = !payment.settlesFirst && !isNobodys
@@ -124,12 +126,14 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   try {
     const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed, onLate }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
+      checking?.[Symbol.dispose]()
       // A task that was canceled before its payment was sent to settle pays nothing.
       const settling = turn.running.isCanceled ? undefined : claimed
       if (settling?.settlesFirst === true) return whenSettled(settling.id, error, callerOf(turn), ask)
       if (isLedgerAway(error)) return whenKnown(payment, error, callerOf(turn), ask)
       throw error
     })
+    if (claimed !== undefined && result.txHash !== undefined) turn.check?.paid()
     const receipt = {
       network: requirements.network,
       payer: payment.payer,

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { PaymentCheck } from '../protocols/doors/payment-check.ts'
 import type { Caller } from '../schema/caller.ts'
 
 /** A request under `/a2a` that the API has admitted. Its body is unread. */
@@ -12,4 +13,6 @@ export type A2aCall = {
   readonly caller: Caller
   /** Called for a payment that buys nothing. */
   onRefused?(): void
+  /** Undefined: a payment is checked at once. */
+  readonly check?: PaymentCheck
 }

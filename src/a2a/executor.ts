@@ -4,6 +4,7 @@ import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestCon
 import type { OnOutput } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { PaymentCheck } from '../protocols/doors/payment-check.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { SentMessageStore, TaskWait } from '../store/sent-messages.ts'
 import { isLedgerAway } from '../store/store-error.ts'
@@ -39,6 +40,7 @@ export type Turn = {
   running: RunningTask
   /** Called for a payment that buys nothing. */
   onRefused?: (() => void) | undefined
+  check?: PaymentCheck | undefined
   /** Set if the caller watches the agent's output. */
   onOutput?: OnOutput
 }
@@ -52,6 +54,8 @@ const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 export const URL_KEY = 'stoa.url'
 /** Context key of the function that hears of payments that buy nothing. */
 export const REFUSED_KEY = 'stoa.refused'
+/** Context key of what a payment waits for before it is checked. */
+export const CHECK_KEY = 'stoa.check'
 /** Context key of the function that receives the task's id before the task runs. */
 export const BEGUN_KEY = 'stoa.begun'
 type Begin = (task: TaskIds) => Promise<boolean>
@@ -142,6 +146,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
         ...{ running, onRefused: context.state.get(REFUSED_KEY) as Turn['onRefused'] },
+        check: context.state.get(CHECK_KEY) as Turn['check'],
         ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }

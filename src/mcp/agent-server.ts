@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import * as z from 'zod'
 import type { Logger } from '../lib/logger.ts'
+import type { PaymentCheck } from '../protocols/doors/payment-check.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { AgentTools } from './agent-tools.ts'
 import { readMessage } from './message-body.ts'
@@ -21,7 +22,7 @@ export type AgentMcp = {
 }
 
 /** `onRefused`: called for a payment that buys nothing. */
-type McpCall = { request: IncomingMessage; response: ServerResponse; onRefused(): void }
+type McpCall = { request: IncomingMessage; response: ServerResponse; onRefused(): void; check: PaymentCheck }
 
 /** The extension for payments, as clients declare it. */
 const EXTENSION = 'org.x402/payment'
@@ -53,7 +54,7 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const { tools } = deps
   const logger = deps.logger.child({ part: 'mcp' })
   /** The request for which a server is made, and its message. */
-  const asked = new AsyncLocalStorage<Pick<McpCall, 'onRefused'> & { message: unknown }>()
+  const asked = new AsyncLocalStorage<Pick<McpCall, 'onRefused' | 'check'> & { message: unknown }>()
 
   /** A new server for each request, with the agents that are for sale then, and the one that the request has paid for before. */
   async function createServer(): Promise<McpServer> {
@@ -84,8 +85,15 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   async function answer(tool: Parameters<AgentTools['call']>[0], task: string, { mcpReq }: ServerContext) {
     const envelope = mcpReq.envelope as { [CLIENT_CAPABILITIES_META_KEY]?: ClientCapabilities } | undefined
     const declared = envelope?.[CLIENT_CAPABILITIES_META_KEY]?.extensions?.[EXTENSION]
-    const onRefused = asked.getStore()?.onRefused
-    const call = { task, meta: mcpReq._meta, isExtended: declared !== undefined, signal: mcpReq.signal, onRefused }
+    const { onRefused, check } = asked.getStore() ?? {}
+    const call = {
+      task,
+      meta: mcpReq._meta,
+      isExtended: declared !== undefined,
+      signal: mcpReq.signal,
+      onRefused,
+      check,
+    }
     try {
       return await tools.call(tool, call)
     } catch (error) {
@@ -99,14 +107,14 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const handler = createMcpHandler(createServer, { ...limits, responseMode: 'sse' })
   const handle = toNodeHandler({ fetch: (request, more) => handler.fetch(request, more) }, limits)
   return {
-    async handle({ request, response, onRefused }) {
+    async handle({ request, response, onRefused, check }) {
       // The SDK reads a URL from these two, and fails if they make none. No answer depends on them.
       request.headers.host = 'localhost'
       request.url = '/mcp'
       const message = await readMessage(request, response, { isAlone: true })
       if (message.isRefused) return
       const { value } = message
-      await asked.run({ message: value, onRefused }, () =>
+      await asked.run({ message: value, onRefused, check }, () =>
         handle(request as Parameters<typeof handle>[0], response, value),
       )
     },

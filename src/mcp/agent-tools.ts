@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto'
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { authorizationDigest, paymentIdOf } from '../payments/authorization.ts'
 import type { ReceiptSigner } from '../payments/receipt-signer.ts'
-import { type DoorAnswer, type DoorSales, freeCaller } from '../protocols/doors/door-sales.ts'
+import type { DoorAnswer } from '../protocols/doors/door-answers.ts'
+import { type DoorSales, freeCaller } from '../protocols/doors/door-sales.ts'
+import type { PaymentCheck } from '../protocols/doors/payment-check.ts'
 import { readPayment, readPaymentHeader, type SentPayment } from '../protocols/doors/payment-header.ts'
 import { failedText, waitText } from '../protocols/doors/refusal-texts.ts'
 import { responseOf, settledResponse, unsettledResponse } from '../protocols/doors/settle-response.ts'
@@ -24,6 +26,7 @@ export type AgentToolCall = {
   signal: AbortSignal
   /** Called for a payment that buys nothing. */
   onRefused?: (() => void) | undefined
+  check?: PaymentCheck | undefined
 }
 
 export type AgentToolsDeps = {
@@ -120,7 +123,7 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
     const boundTo = createHash('sha256').update(`MCP\n${asked.tool.agentId}\n`).update(asking.task).digest()
     const request = { door: 'mcp', agentId: asked.tool.agentId, input: asking.task, payment, boundTo } as const
     const mismatch = terms.mismatch(sent, asked.resource, asked.offer)
-    const answer = await doorSales.sell({ ...request, mismatch })
+    const answer = await doorSales.sell({ ...request, mismatch, check: asking.check })
     if (answer.kind === 'refused') {
       asking.onRefused?.()
       return askFor(asked, answer.reason, asking)

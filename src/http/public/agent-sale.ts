@@ -2,7 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import type { ChannelAnswer } from '../../protocols/doors/channel-answers.ts'
 import type { ChannelDoor } from '../../protocols/doors/channel-door.ts'
-import type { DoorAnswer, DoorSales } from '../../protocols/doors/door-sales.ts'
+import type { DoorAnswer } from '../../protocols/doors/door-answers.ts'
+import type { DoorSales } from '../../protocols/doors/door-sales.ts'
+import type { PaymentCheck } from '../../protocols/doors/payment-check.ts'
 import { encodeHeader, type SentPayment } from '../../protocols/doors/payment-header.ts'
 import {
   responseOf,
@@ -37,7 +39,8 @@ type AgentSaleDeps = {
   textOf(agentId: string): AgentText | undefined
 }
 
-type Body = { bytes: Buffer; form: TaskForm }
+/** `check`: what the payment waits for before it is checked. */
+type Body = { bytes: Buffer; form: TaskForm; check?: PaymentCheck }
 
 /** Stands for all callers of this door where only the door counts. */
 const ANYBODY = doorCaller('http', '')
@@ -115,7 +118,8 @@ export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, 
     const { payment } = sent
     const mismatch = terms.mismatch(sent, asked.resource, asked.offer)
     const boundTo = requestDigest(asked.path, body.form, body.bytes)
-    const request = { door: 'http', agentId: asked.agentId, input, payment, boundTo, mismatch } as const
+    const { check } = body
+    const request = { door: 'http', agentId: asked.agentId, input, payment, boundTo, mismatch, check } as const
     if (asked.isStreamed) return sellShown(asked, request, reply, { doorSales, refuse, tellSettled, settledOf })
     const answer = await doorSales.sell(request)
     if (answer.kind !== 'result') refuse(answer, asked, reply)

@@ -1,5 +1,5 @@
 import { CodedError } from '../../lib/errors.ts'
-import type { Settlement } from '../../protocols/doors/door-sales.ts'
+import type { Settlement } from '../../protocols/doors/door-answers.ts'
 
 /** The refusals of the public listener, and their status. */
 const statuses = {

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { CodedError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
+import type { PaymentCheck } from '../../protocols/doors/payment-check.ts'
 import { PublicError, refusalOf } from './public-error.ts'
 
 /** A path whose requests another protocol answers: it reads bodies, within a limit, and writes answers on its own. */
@@ -14,6 +15,7 @@ export type PublicMount = {
     rest: string
     /** Called for a payment in the body that buys nothing. */
     onRefused(): void
+    check: PaymentCheck
   }): Promise<void>
   stop(): Promise<void>
 }
@@ -25,6 +27,7 @@ type PublicMountDeps = {
   /** Keeps what the request has taken until the end of the block. */
   atWork(request: FastifyRequest): Disposable
   onRefused(request: FastifyRequest): void
+  checkOf(request: FastifyRequest): PaymentCheck
 }
 
 /** The routes of a mount, in a Fastify context of their own, which leaves bodies unread. */
@@ -46,7 +49,7 @@ async function answer(
   mount: PublicMount,
   request: FastifyRequest,
   reply: FastifyReply,
-  { logger, atWork, onRefused }: PublicMountDeps,
+  { logger, atWork, onRefused, checkOf }: PublicMountDeps,
 ): Promise<void> {
   using _work = atWork(request)
   const { raw } = request
@@ -55,7 +58,8 @@ async function answer(
   for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
   try {
     const rest = raw.url!.slice(mount.path.length)
-    await mount.handle({ request: raw, response: reply.raw, rest, onRefused: () => onRefused(request) })
+    const told = { onRefused: () => onRefused(request), check: checkOf(request) }
+    await mount.handle({ request: raw, response: reply.raw, rest, ...told })
   } catch (error) {
     if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
     const refusal = refusalOf(error) ?? codedRefusal(error)

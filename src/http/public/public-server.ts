@@ -14,6 +14,7 @@ import { Arriving } from './arriving.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
 import { isMuchUnread, LateRefusals } from './late-refusals.ts'
+import { PaymentChecks } from './payment-checks.ts'
 import { PublicError, refusalOf, tooManyRequests } from './public-error.ts'
 import { baseHeaders } from './public-headers.ts'
 import type { PublicLimits, Refusal } from './public-limits.ts'
@@ -68,6 +69,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   const held = new WeakMap<IncomingMessage, Held>()
   const late = new LateRefusals({ meters })
   const arriving = new Arriving()
+  const checks = new PaymentChecks()
   let stopping = false
 
   const app = fastify(optionsOf((handler) => deps.adopt(limited(handler)), sendError))
@@ -116,6 +118,7 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   })
 
   const blame = ({ site }: Held, kind: string | undefined) => {
+    if (kind === 'refused' || kind === 'unsettled') checks.blame(site)
     if (kind === 'refused') limits.blame(site)
   }
   const sellAt = (url: string, { isStreamed }: { isStreamed: boolean }) => ({
@@ -132,14 +135,20 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       const own = held.get(request.raw)!
       using _work = atWork(own)
       const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-      blame(own, await agentSale.sell(own.asked!, { bytes, form: own.form! }, reply))
+      const body = { bytes, form: own.form!, check: checks.of(own.site) }
+      blame(own, await agentSale.sell(own.asked!, body, reply))
       return reply
     },
   })
   for (const mount of deps.mounts ?? []) {
     const work = (request: FastifyRequest) => atWork(held.get(request.raw)!)
-    const onRefused = ({ raw }: FastifyRequest) => limits.blame(held.get(raw)!.site, isPaid(raw))
-    app.register(publicMount(mount, { logger, enter: checkLength, atWork: work, onRefused }))
+    const onRefused = ({ raw }: FastifyRequest) => {
+      const { site } = held.get(raw)!
+      checks.blame(site)
+      limits.blame(site, isPaid(raw))
+    }
+    const checkOf = ({ raw }: FastifyRequest) => checks.of(held.get(raw)!.site)
+    app.register(publicMount(mount, { logger, enter: checkLength, atWork: work, onRefused, checkOf }))
   }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))

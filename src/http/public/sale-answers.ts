@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import type { DoorAnswer, Settlement } from '../../protocols/doors/door-sales.ts'
+import type { DoorAnswer, Settlement } from '../../protocols/doors/door-answers.ts'
 import { encodeHeader, type X402Version } from '../../protocols/doors/payment-header.ts'
 import { failedText, waitText } from '../../protocols/doors/refusal-texts.ts'
 import { PAYMENT_REQUIRED, type Terms } from '../../protocols/doors/terms.ts'

@@ -3,7 +3,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { ChannelPayload } from '../../schema/x402-http.ts'
 import { type ChannelExtra, channelExtra, correctionOf } from './channel-extra.ts'
-import type { DoorAnswer, Settlement } from './door-sales.ts'
+import type { DoorAnswer, Settlement } from './door-answers.ts'
 
 /** How a request with a voucher ends. */
 export type ChannelAnswer =

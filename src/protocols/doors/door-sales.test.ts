@@ -51,6 +51,35 @@ test('T42 a payment that was never made here, and is over, takes no place of its
   expect(await sell(signed(seller.clock.now()), 'work')).toMatchObject({ kind: 'result' })
 })
 
+test('T31 a payment has its turn until it is claimed or refused, and not while its agent runs', async () => {
+  seller = await new TestSeller().start()
+  const sales = new DoorSales(seller.deps)
+  let checking = 0
+  let paid = 0
+  const check = {
+    turn: async () => {
+      checking++
+      return new Hold(() => void checking--)
+    },
+    paid: () => void paid++,
+  }
+  const atRun: number[] = []
+  seller.work = async () => {
+    atRun.push(checking)
+    return 'done'
+  }
+  const request = { door: 'http' as const, agentId, input: 'work', boundTo: Buffer.from('work'), check }
+  const payment = signed(seller.clock.now()).envelope
+  const both = [sales.sell({ ...request, payment }), sales.sell({ ...request, payment })]
+  expect(await Promise.all(both)).toMatchObject([{ kind: 'result' }, { kind: 'result' }])
+  // A payment that is sent again says nothing new of its sender.
+  expect(await sales.sell({ ...request, payment })).toMatchObject({ kind: 'result' })
+  expect(await sales.sell({ ...request, payment, boundTo: Buffer.from('other') })).toMatchObject({ kind: 'used' })
+  const late = signed(seller.clock.now()).envelope
+  expect(await sales.sell({ ...request, payment: late, mismatch: 'other terms' })).toMatchObject({ kind: 'refused' })
+  expect({ atRun, checking, paid }).toEqual({ atRun: [0], checking: 0, paid: 1 })
+})
+
 test('each sale has a caller of its own, and their names rise with time', async () => {
   seller = await new TestSeller().start()
   const sales = new DoorSales(seller.deps)

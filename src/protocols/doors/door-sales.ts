@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { OnOutput } from '../../agents/runtime.ts'
+import type { Hold } from '../../lib/hold.ts'
 import { Lanes } from '../../lib/lane.ts'
 import { pooledBytes } from '../../lib/pooled-bytes.ts'
 import { doubledMs } from '../../lib/retry.ts'
@@ -12,14 +13,15 @@ import { proveSigner, type VerifiedPayment } from '../../payments/verify.ts'
 import { type Door, doorCaller } from '../../schema/door.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { isLedgerAway } from '../../store/store-error.ts'
 import { PeerError } from '../peer-error.ts'
 import type { Caller, PaidResult, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
 import { runPaid } from '../x402/sale.ts'
+import { busy, type DoorAnswer, pending, refused, settlementOf, unsettled, used } from './door-answers.ts'
 import { PayerLimits } from './payer-limits.ts'
+import type { PaymentCheck } from './payment-check.ts'
 
 /** One paid request. `boundTo`: a digest of what the payment pays for: method, path and body. */
 type DoorRequest = {
@@ -32,31 +34,11 @@ type DoorRequest = {
   isUpfront?: boolean
   /** Why the buyer says that it pays for something else, or for other terms. A payment that was claimed is not asked. */
   mismatch?: string | undefined
+  check?: PaymentCheck | undefined
   onOutput?: OnOutput
   /** Called before the agent runs, if this request has it run, and its payment has settled by then. */
   onSettled?(txHash: Hex): void
 }
-
-/** Where the money is: nothing moved, nobody knows yet, or it was paid. */
-export type Settlement = 'none' | 'unknown' | 'settled'
-
-/** How a paid request ends. Every answer says what became of the money. */
-export type DoorAnswer =
-  | { kind: 'result'; id: Hex; output: string; txHash: Hex; payer: Hex; receipt: SignedReceipt | undefined; at: number }
-  /** The payment is not as asked: the buyer may sign another. */
-  | { kind: 'refused'; reason: string }
-  /** The work was done, and its payment can never settle: the result is kept back. */
-  | { kind: 'unsettled'; reason: string; payer: Hex }
-  /** The payment was used before, for something else. */
-  | { kind: 'used'; reason: string }
-  /** Whether the payment settles is not known yet. The same request gets the result once it has. */
-  | { kind: 'pending'; reason: string }
-  | { kind: 'failed'; reason: string; settlement: Settlement }
-  /** The result was dropped, or its payment was paid back. */
-  | { kind: 'gone'; reason: string; settlement: Settlement }
-  | { kind: 'busy'; reason: string; settlement: Settlement }
-  | { kind: 'limited'; reason: string; settlement: Settlement }
-  | { kind: 'unknown'; reason: string }
 
 /** Requests of all payers at once. */
 const OPEN_MAX = 1_024
@@ -98,6 +80,7 @@ export class DoorSales {
     const to = payment.payload?.authorization.to
     if (payment.network !== asset.network) return refused(`the network must be ${asset.network}`)
     if (to === undefined || !sameAddress(to, payTo)) return refused(`the authorization must pay ${payTo}`)
+    using checking = await request.check?.turn()
     await doorSignatureTurn()
     const proof = proveSigner(payment, asset)
     if (!proof.ok) return refused(proof.reason)
@@ -105,9 +88,9 @@ export class DoorSales {
     const open = this.#open.get(id)
     if (open !== undefined) return isSame(open.boundTo, request.boundTo) ? open.answer : used()
     if (this.#open.size >= OPEN_MAX) return busy('this seller answers too many paid requests now', 'unknown')
-    const answer = this.#answer(proof.payment, request).finally(() => this.#open.delete(id))
+    const answer = this.#answer(proof.payment, request, checking).finally(() => this.#open.delete(id))
     this.#open.set(id, { boundTo: request.boundTo, answer })
-    return answer
+    return await answer
   }
 
   /** Resolves when nothing is sold. */
@@ -121,7 +104,7 @@ export class DoorSales {
   }
 
   /** From `sell` to the claim no other request of this process gets here with the same payment. Never throws. */
-  async #answer(proved: VerifiedPayment, request: DoorRequest): Promise<DoorAnswer> {
+  async #answer(proved: VerifiedPayment, request: DoorRequest, checking?: Hold): Promise<DoorAnswer> {
     const { paymentId: id, payer, signed } = proved
     const { payments, clock } = this.#deps
     const caller = this.#callerOf(payer, request)
@@ -136,9 +119,11 @@ export class DoorSales {
         return { kind: 'limited', reason: place, settlement: settlementOf(stored) }
       }
       using _place = place
-      if (stored !== undefined) return await this.#taken(stored, request, caller)
-      return await this.#sell(request, proved, caller)
+      if (stored === undefined) return await this.#sell(request, proved, caller, checking)
+      checking?.[Symbol.dispose]()
+      return await this.#taken(stored, request, caller)
     } catch (error) {
+      checking?.[Symbol.dispose]()
       const claimed = isUsed(error) ? await this.#claimedElsewhere(id) : undefined
       if (claimed !== undefined) return this.#taken(claimed, request, caller)
       return this.#failure(id, payer, error)
@@ -150,17 +135,34 @@ export class DoorSales {
     return this.#deps.payments.get(id).catch(() => undefined)
   }
 
-  async #sell(request: DoorRequest, proved: VerifiedPayment, caller: Caller): Promise<DoorAnswer> {
+  async #sell(
+    request: DoorRequest,
+    proved: VerifiedPayment,
+    caller: Caller,
+    checking: Hold | undefined,
+  ): Promise<DoorAnswer> {
     const { payment, input, door, boundTo, agentId, isUpfront = false, mismatch, onSettled } = request
     if (mismatch !== undefined) return refused(mismatch)
     const agent = this.#deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'unknown', reason: `this seller has no agent ${agentId}` }
-    const task = { payment, proved, input, challenge: undefined, door, boundTo, ...(onSettled && { onSettled }) }
+    const onClaimed = () => checking?.[Symbol.dispose]()
+    const task = {
+      payment,
+      proved,
+      input,
+      challenge: undefined,
+      door,
+      boundTo,
+      onClaimed,
+      ...(onSettled && { onSettled }),
+    }
     const result = await runPaid(agent, task, caller, {
       ...this.#deps,
       settleFirst: this.#deps.settleFirst || isUpfront,
     })
-    return this.#delivered(result.id, payment.payer, result)
+    const answer = await this.#delivered(result.id, payment.payer, result)
+    if (answer.kind === 'result') request.check?.paid()
+    return answer
   }
 
   /** The answer to a payment that was claimed before. Only the same request gets its result. Never throws. */
@@ -249,16 +251,6 @@ export class DoorSales {
 
 const NOT_SETTLED = 'the payment is not settled yet'
 
-function settlementOf(stored: StoredPayment | undefined): Settlement {
-  if (stored?.state === 'settled') return 'settled'
-  return stored?.state === 'owed' ? 'unknown' : 'none'
-}
-
-function unsettled({ error, signed }: StoredPayment): DoorAnswer {
-  const reason = `the payment could not be settled: ${error ?? 'no reason known'}`
-  return { kind: 'unsettled', reason, payer: signed.authorization.from }
-}
-
 function isSame(one: Uint8Array | undefined, other: Uint8Array): boolean {
   return one !== undefined && Buffer.compare(one, other) === 0
 }
@@ -270,25 +262,6 @@ function isFor(stored: StoredPayment, { door, boundTo }: DoorRequest): boolean {
 
 function isUsed(error: unknown): boolean {
   return error instanceof PeerError && error.code === 'PAYMENT_NONCE_USED'
-}
-
-function used(): DoorAnswer {
-  const reason =
-    'this authorization was used before, for another request or at another door: it buys nothing here. Sign a new one'
-  return { kind: 'used', reason }
-}
-
-function pending(reason: string): DoorAnswer {
-  const advice = 'Do not sign another payment: send the same request with the same payment again to get the result'
-  return { kind: 'pending', reason: `${reason}. ${advice}` }
-}
-
-function refused(reason: string): DoorAnswer {
-  return { kind: 'refused', reason }
-}
-
-function busy(reason: string, settlement: Settlement): DoorAnswer {
-  return { kind: 'busy', reason, settlement }
 }
 
 /** The caller of a free agent, who proves no identity. */

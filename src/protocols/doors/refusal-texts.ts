@@ -1,4 +1,4 @@
-import type { Settlement } from './door-sales.ts'
+import type { Settlement } from './door-answers.ts'
 
 /** A payment that was claimed before may have settled: its buyer must not sign another because it has to wait. */
 export function waitText(reason: string, settlement: Settlement): string {

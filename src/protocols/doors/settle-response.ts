@@ -2,7 +2,7 @@ import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
 import { x402ReceiptOf } from '../../payments/x402-receipt.ts'
 import { v1NetworkName } from '../../schema/x402-http.ts'
 import type { ChannelAnswer } from './channel-answers.ts'
-import type { DoorAnswer } from './door-sales.ts'
+import type { DoorAnswer } from './door-answers.ts'
 import type { X402Version } from './payment-header.ts'
 
 type Bought = { agentId: string; network: string; resourceUrl: string }
