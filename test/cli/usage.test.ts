@@ -20,6 +20,7 @@ test.each([
   [['agent', 'discver'], /^error: unknown command 'discver' \(Did you mean discover\?\)$/],
   [['start', '--prot', '4001'], /^error: unknown option '--prot' \(Did you mean --port\?\)$/],
   [['start', '--port'], /^error: option '-p, --port <port>' argument missing \(see: stoa start --help\)$/],
+  [['buy', 'foo', '--task', 'x'], /^error: "foo" is not a URL such as https:/],
   [['start', 'now'], /^error: too many arguments for 'start'.* \(see: stoa start --help\)$/],
   [['start', '--port', '65536'], /^error: --port: "65536" is not valid: expected a port, 0 to 65535/],
   [['start', '--api-port', 'x'], /^error: --api-port: "x" is not valid: expected a port/],

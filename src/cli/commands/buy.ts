@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { quote } from '../../config/config-error.ts'
 import { UsdcText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import { orAborted } from '../../lib/wait.ts'
@@ -65,6 +66,7 @@ export const buy = command({
     url,
   ) {
     const { idempotencyKey, ...flags } = rest
+    if (!URL.canParse(url)) throw new UsageError(`${quote(url)} is not a URL such as https://api.example.com/run`)
     const isTask = task !== undefined || input !== undefined
     if (!isTask && body === undefined && method === undefined) {
       throw new UsageError(
