@@ -145,8 +145,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         url: String(context.state.get(URL_KEY) ?? ''),
         caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
-        ...{ running, onRefused: context.state.get(REFUSED_KEY) as Turn['onRefused'] },
-        check: context.state.get(CHECK_KEY) as Turn['check'],
+        ...{ running, ...paymentsOf(context) },
         ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }
@@ -227,4 +226,12 @@ export function textOf({ parts }: Pick<RequestContext['userMessage'], 'parts'>):
     return content?.$case === 'data' ? JSON.stringify(content.value) : ''
   })
   return texts.join('\n')
+}
+
+/** How payments in a call are checked, and who hears of it. */
+function paymentsOf({ state }: RequestContext['context']): Pick<Turn, 'onRefused' | 'check'> {
+  return {
+    onRefused: state.get(REFUSED_KEY) as Turn['onRefused'],
+    check: state.get(CHECK_KEY) as Turn['check'],
+  }
 }

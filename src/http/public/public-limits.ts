@@ -2,6 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Hold } from '../../lib/hold.ts'
 import { Shares } from '../../lib/shares.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
+import { PaymentChecks } from './payment-checks.ts'
 
 export type PublicLimitsOptions = {
   /** Requests of one site at once, and of all. */
@@ -38,6 +39,7 @@ export class PublicLimits {
   readonly #payments: TokenBuckets
   readonly #requests: Shares
   readonly #bytes: Shares
+  readonly checks = new PaymentChecks()
 
   constructor(options: PublicLimitsOptions, { clock }: { clock: Clock }) {
     this.#clock = clock
@@ -71,6 +73,7 @@ export class PublicLimits {
    * @param isPaid false if the payment came in the body of a request, which was admitted as one without a payment
    */
   blame(site: string, isPaid = true): void {
+    this.checks.blame(site)
     const rate = isPaid ? this.#payments : this.#asks
     for (let taken = 0; taken < FAULT_PAYMENTS; taken++) {
       if (!rate.take(site, 1, this.#clock.now())) return

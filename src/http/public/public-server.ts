@@ -14,7 +14,6 @@ import { Arriving } from './arriving.ts'
 import type { Asked } from './asked.ts'
 import type { SiteReader } from './client-site.ts'
 import { isMuchUnread, LateRefusals } from './late-refusals.ts'
-import { PaymentChecks } from './payment-checks.ts'
 import { PublicError, refusalOf, tooManyRequests } from './public-error.ts'
 import { baseHeaders } from './public-headers.ts'
 import type { PublicLimits, Refusal } from './public-limits.ts'
@@ -69,7 +68,6 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   const held = new WeakMap<IncomingMessage, Held>()
   const late = new LateRefusals({ meters })
   const arriving = new Arriving()
-  const checks = new PaymentChecks()
   let stopping = false
 
   const app = fastify(optionsOf((handler) => deps.adopt(limited(handler)), sendError))
@@ -118,8 +116,8 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   })
 
   const blame = ({ site }: Held, kind: string | undefined) => {
-    if (kind === 'refused' || kind === 'unsettled') checks.blame(site)
     if (kind === 'refused') limits.blame(site)
+    else if (kind === 'unsettled') limits.checks.blame(site)
   }
   const sellAt = (url: string, { isStreamed }: { isStreamed: boolean }) => ({
     method: 'POST' as const,
@@ -134,21 +132,18 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const own = held.get(request.raw)!
       using _work = atWork(own)
-      const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-      const body = { bytes, form: own.form!, check: checks.of(own.site) }
+      const body = { bytes: bytesIn(request), form: own.form!, check: limits.checks.of(own.site) }
       blame(own, await agentSale.sell(own.asked!, body, reply))
       return reply
     },
   })
   for (const mount of deps.mounts ?? []) {
-    const work = (request: FastifyRequest) => atWork(held.get(request.raw)!)
-    const onRefused = ({ raw }: FastifyRequest) => {
-      const { site } = held.get(raw)!
-      checks.blame(site)
-      limits.blame(site, isPaid(raw))
+    const told = {
+      atWork: ({ raw }: FastifyRequest) => atWork(held.get(raw)!),
+      onRefused: ({ raw }: FastifyRequest) => limits.blame(held.get(raw)!.site, isPaid(raw)),
+      checkOf: ({ raw }: FastifyRequest) => limits.checks.of(held.get(raw)!.site),
     }
-    const checkOf = ({ raw }: FastifyRequest) => checks.of(held.get(raw)!.site)
-    app.register(publicMount(mount, { logger, enter: checkLength, atWork: work, onRefused, checkOf }))
+    app.register(publicMount(mount, { logger, enter: checkLength, ...told }))
   }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))
@@ -161,14 +156,12 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
       if (entered === 'each') return void late.refuse(site, request, response)
       const own: Held = { site, holds: [], isAtWork: false, isClosed: false }
       if (entered === 'all') own.refusal = entered
-      else if (entered !== undefined) {
-        own.holds.push(entered)
-        arriving.add(request, response, () => release(own))
-      }
+      else if (entered !== undefined) own.holds.push(entered)
+      if (own.holds.length > 0) arriving.add(request, response, () => giveUp(own))
       held.set(request, own)
       bodyInRoom(request, lengthOf(request) ?? BODY_BYTES_MAX, (bytes) => take(own, limits.hold(site, bytes)))
       answerInRoom(request, response, { take: (bytes) => limits.hold(site, bytes), refusal: noRoom })
-      response.once('close', () => close(own))
+      response.once('close', () => leave(own))
       handler(request, response)
     }
   }
@@ -205,10 +198,16 @@ function atWork(own: Held): Hold {
   })
 }
 
-/** Gives back what a request holds, now or when its work ends. */
-function close(own: Held): void {
+/** The client has left. The work for it may go on. */
+function leave(own: Held): void {
   own.isClosed = true
   if (!own.isAtWork) release(own)
+}
+
+/** The client is sent away before all of its request has come. */
+function giveUp(own: Held): void {
+  own.isClosed = true
+  release(own)
 }
 
 function release({ holds }: Held): void {
@@ -253,6 +252,10 @@ function noRoom(): PublicError {
 
 function isPaid({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['payment-signature'] !== undefined || headers['x-payment'] !== undefined
+}
+
+function bytesIn({ body }: FastifyRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
 }
 
 function isBrowser({ headers }: FastifyRequest): boolean {
