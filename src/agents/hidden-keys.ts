@@ -21,7 +21,7 @@ export function withoutKeys(runtime: AgentRuntime, keys: readonly string[], logg
       isTold = true
       logger.warn(
         { model: runtime.model },
-        'what answers for an agent sends its key along: the key is removed from results',
+        'a service of this agent repeats the key that it got: the key is removed from results',
       )
     }
     return cleaned

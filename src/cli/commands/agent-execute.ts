@@ -18,7 +18,7 @@ import { settlementText, withDeadline, writeResult } from '../text/market-text.t
 import { showProgress } from '../text/show-progress.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
-import { orTellOrder } from './left-order.ts'
+import { orTellOrder, ownOrders } from './left-order.ts'
 import { channelOptions, channelWish, keyOption, readTask, taskOptions, WAIT_SECONDS, waitOptions } from './task.ts'
 
 /** How long a short-lived node searches for the agent. */
@@ -127,8 +127,7 @@ async function execute(
       }
       spinner?.update(`${printableLine(listing.name, 40)} was asked`)
       if (request.onProgress !== undefined) spinner?.stop()
-      const ledger = { orders: own.orders.list.bind(own.orders) }
-      return await orTellOrder(context, ledger, { ...request, spinner, isOwn: true }, (idempotencyKey) =>
+      return await orTellOrder(context, ownOrders(own), { ...request, spinner }, (idempotencyKey) =>
         orAborted(own.execute({ ...request, agentId: listing.id, idempotencyKey }), signal),
       )
     })

@@ -15,7 +15,7 @@ import { oneOf, withDeadline, writeResult } from '../text/market-text.ts'
 import { startSpinner } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { tellCost } from './agent-execute.ts'
-import { orTellOrder } from './left-order.ts'
+import { orTellOrder, ownOrders } from './left-order.ts'
 import { keyOption, readTask, taskOptions, WAIT_SECONDS, waitOptions } from './task.ts'
 
 export const buy = command({
@@ -110,12 +110,11 @@ async function buyFrom(
       )
     }
     spinner?.update('no node is running: starting a temporary node')
-    return await withOwnNode(context, node, (own) => {
-      const ledger = { orders: own.orders.list.bind(own.orders) }
-      return orTellOrder(context, ledger, { ...request, spinner, isOwn: true }, (idempotencyKey) =>
+    return await withOwnNode(context, node, (own) =>
+      orTellOrder(context, ownOrders(own), { ...request, spinner }, (idempotencyKey) =>
         orAborted(own.buyUrl({ ...request, idempotencyKey }), signal),
-      )
-    })
+      ),
+    )
   } finally {
     spinner?.stop()
   }

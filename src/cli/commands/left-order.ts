@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from '../command.ts'
+import type { OwnNode } from '../parts.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 /** How long a command that ends before the answer looks for its order. */
@@ -9,8 +10,6 @@ type LeftOptions = {
   idempotencyKey?: string | undefined
   signal: AbortSignal
   spinner: { stop(): void } | undefined
-  /** True if the node of this call ends with the command. */
-  isOwn?: boolean
 }
 
 /** Where the orders are: a running node, or the node of the command. */
@@ -19,6 +18,13 @@ type Orders = {
     query: { idempotencyKey: string; limit: number },
     options: { signal: AbortSignal },
   ): Promise<{ items: readonly { id: string; payment?: unknown }[] }>
+  /** True if the node ends with the command. */
+  readonly isOwn?: true
+}
+
+/** The orders of the node of a command. */
+export function ownOrders({ orders }: Pick<OwnNode, 'orders'>): Orders {
+  return { orders: (query) => orders.list(query), isOwn: true }
 }
 
 /**
@@ -28,7 +34,7 @@ type Orders = {
 export async function orTellOrder<T>(
   { tell, json }: Context,
   node: Orders,
-  { idempotencyKey = randomUUID(), signal, spinner, isOwn = false }: LeftOptions,
+  { idempotencyKey = randomUUID(), signal, spinner }: LeftOptions,
   call: (idempotencyKey: string) => Promise<T>,
 ): Promise<T> {
   try {
@@ -41,7 +47,7 @@ export async function orTellOrder<T>(
       const [order] = found?.items ?? []
       if (order?.payment !== undefined) {
         spinner?.stop()
-        const goesOn = isOwn
+        const goesOn = node.isOwn
           ? 'and a node on this data directory gets the result: stoa start, then'
           : 'so the call goes on:'
         tell(`the payment is signed, ${goesOn} stoa order show ${printableLine(order.id, 64)} --wait`)
