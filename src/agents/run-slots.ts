@@ -1,3 +1,5 @@
+import { FairQueue } from '../lib/fair-queue.ts'
+
 export class RunSlotsFull extends Error {
   override name = 'RunSlotsFull'
 }
@@ -41,8 +43,7 @@ export class RunSlots {
   readonly #insideOf = new Map<string, number>()
   #running = 0
   readonly #runningOf = new Map<string, number>()
-  /** Waiting calls by caller, the next caller first. Calls of one caller are in order of arrival. */
-  readonly #waiting = new Map<string, Waiting[]>()
+  readonly #waiting = new FairQueue<Waiting>()
   #whenIdle: (() => void)[] = []
 
   constructor(options: RunSlotsOptions) {
@@ -118,13 +119,7 @@ export class RunSlots {
   }
 
   #turn(caller: string, run: Run): Promise<void> {
-    if (!this.#mayRun(run)) {
-      return new Promise((start) => {
-        const waiting = this.#waiting.get(caller)
-        if (waiting === undefined) this.#waiting.set(caller, [{ ...run, start }])
-        else waiting.push({ ...run, start })
-      })
-    }
+    if (!this.#mayRun(run)) return new Promise((start) => this.#waiting.add(caller, { ...run, start }))
     this.#begin(run)
     return Promise.resolve()
   }
@@ -151,19 +146,13 @@ export class RunSlots {
     this.#startNext()
   }
 
-  /** Starts the first call that may run. Its caller then goes to the end of the queue. */
+  /** Starts the first call that may run. @returns false if there is none */
   #startNext(): boolean {
-    for (const [caller, waiting] of this.#waiting) {
-      const at = waiting.findIndex((run) => this.#mayRun(run))
-      if (at < 0) continue
-      const [next] = waiting.splice(at, 1)
-      this.#waiting.delete(caller)
-      if (waiting.length > 0) this.#waiting.set(caller, waiting)
-      this.#begin(next!)
-      next!.start()
-      return true
-    }
-    return false
+    const next = this.#waiting.next((run) => this.#mayRun(run))
+    if (next === undefined) return false
+    this.#begin(next)
+    next.start()
+    return true
   }
 }
 

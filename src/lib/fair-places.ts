@@ -1,3 +1,4 @@
+import { FairQueue } from './fair-queue.ts'
 import { Hold } from './hold.ts'
 
 /**
@@ -6,8 +7,7 @@ import { Hold } from './hold.ts'
  */
 export class FairPlaces {
   #free: number
-  /** By holder, the next one first. What one holder wants is in order of arrival. */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new FairQueue<() => void>()
 
   constructor(places: number) {
     this.#free = places
@@ -16,25 +16,13 @@ export class FairPlaces {
   /** Resolves when a place is free. The end of the block gives it back. */
   async take(holder: string): Promise<Hold> {
     if (this.#free > 0) this.#free--
-    else {
-      await new Promise<void>((begin) => {
-        const waiting = this.#waiting.get(holder)
-        if (waiting === undefined) this.#waiting.set(holder, [begin])
-        else waiting.push(begin)
-      })
-    }
+    else await new Promise<void>((begin) => this.#waiting.add(holder, begin))
     return new Hold(() => this.#giveNext())
   }
 
   #giveNext(): void {
-    const [next] = this.#waiting
-    if (next === undefined) {
-      this.#free++
-      return
-    }
-    const [holder, [begin, ...rest]] = next
-    this.#waiting.delete(holder)
-    if (rest.length > 0) this.#waiting.set(holder, rest)
-    begin!()
+    const begin = this.#waiting.next()
+    if (begin === undefined) this.#free++
+    else begin()
   }
 }
