@@ -1,6 +1,7 @@
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { payingTurn } from '../../test/support/a2a-turn.ts'
 import { failNext } from '../../test/support/fail-next.ts'
+import { notedCheck } from '../../test/support/noted-check.ts'
 import { agentId, requirements, signed } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { RunSlotsFull } from '../agents/run-slots.ts'
@@ -173,15 +174,24 @@ test('T5 who sends the used payment of another while the ledger is away gets not
 })
 
 test('T36 the limits of an address hear of a payment that is refused, and of no other', async () => {
-  const onRefused = vi.fn<() => void>()
+  const check = notedCheck()
   seller = await new TestSeller({ blocked: [signed(0).envelope.payer] }).start()
-  const work = (turn = paying()) => agentWork(agentId, 'd', seller.deps)({ ...turn, onRefused }, { working: () => {} })
+  const work = (turn = paying()) => agentWork(agentId, 'd', seller.deps)({ ...turn, check }, { working: () => {} })
   expect(await work()).toMatchObject({ kind: 'failed', text: expect.stringContaining('refused') })
-  expect(onRefused).toHaveBeenCalledTimes(1)
+  expect(check.heard).toEqual(['refused'])
   await seller.stop()
   seller = await new TestSeller().start()
   const turn = paying()
   expect(await work(turn)).toMatchObject({ kind: 'completed' })
   expect(await work(turn)).toMatchObject({ kind: 'failed' })
-  expect(onRefused).toHaveBeenCalledTimes(1)
+  expect(check.heard).toEqual(['refused', 'paid'])
+})
+
+test('T36 the limits of an address hear of a payment that never settles, and not as one that buys nothing', async () => {
+  const check = notedCheck()
+  seller = await new TestSeller({ settleFirst: true }).start()
+  seller.settlement.usual = { moves: false, answer: { kind: 'refused', reason: 'no money' } }
+  const work = agentWork(agentId, 'd', seller.deps)
+  expect(await work({ ...paying(), check }, { working: () => {} })).toMatchObject({ kind: 'failed' })
+  expect(check.heard).toEqual(['unsettled'])
 })

@@ -67,7 +67,7 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
     if (agent.isOnChannelsOnly)
       return { kind: 'rejected', text: 'this agent is sold on payment channels only: call it through a Stoa node' }
     const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })
-    const ask = { ...deps, agent, requirements, description, onRefused: turn.onRefused }
+    const ask = { ...deps, agent, requirements, description, check: turn.check }
     const submission = readSubmission(turn.metadata)
     switch (submission.kind) {
       case 'submitted':
@@ -83,7 +83,7 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
 }
 
 type PaymentRequest = AgentWorkDeps &
-  Pick<Turn, 'onRefused'> & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+  Pick<Turn, 'check'> & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
 
 /** Payments that bought something, here or before. */
 const boughtCodes: ReadonlySet<string> = new Set(['SETTLEMENT_FAILED', 'PAYMENT_NONCE_USED'])
@@ -212,7 +212,8 @@ export function notBegun(error: unknown): Outcome {
 }
 
 function refusedBy(error: PeerError, payment: PaymentEnvelope, ask: PaymentRequest): Outcome {
-  if (!boughtCodes.has(error.code)) ask.onRefused?.()
+  if (error.code === 'SETTLEMENT_FAILED' && !error.retryable) ask.check?.unsettled()
+  else if (!boughtCodes.has(error.code)) ask.check?.refused()
   return refused(errorCodeOf(error, payment, ask.requirements, ask.clock.now()), error.message, ask)
 }
 

@@ -2,7 +2,7 @@ import { HTTP_EXTENSION_HEADER } from '@a2a-js/sdk'
 import { LEGACY_HTTP_EXTENSION_HEADER } from '@a2a-js/sdk/compat/v0_3'
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import type { A2aCall } from './call.ts'
-import { CHECK_KEY, REFUSED_KEY, URL_KEY } from './executor.ts'
+import { CHECK_KEY, URL_KEY } from './executor.ts'
 import { CALLER_KEY } from './tasks.ts'
 
 /** Extensions read from the headers of one request. */
@@ -15,7 +15,7 @@ export function isUnguessable(id: string): boolean {
 
 /** Builds the SDK's context of a call. Both versions accept both names of the extension header. */
 export function callContext(
-  { request: { headers }, url, rest, caller, onRefused, check }: A2aCall,
+  { request: { headers }, url, rest, caller, check }: A2aCall,
   requestedVersion: string,
 ): ServerCallContext {
   const named = [HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER].map((name) => headers[name.toLowerCase()])
@@ -29,7 +29,6 @@ export function callContext(
   const state = new Map<string, unknown>([
     [URL_KEY, url + agentPath],
     [CALLER_KEY, caller],
-    [REFUSED_KEY, onRefused],
     [CHECK_KEY, check],
   ])
   return new ServerCallContext({ requestedExtensions, requestedVersion, state })

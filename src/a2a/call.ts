@@ -11,8 +11,6 @@ export type A2aCall = {
   /** The address of `/a2a` as the caller used it: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
   readonly caller: Caller
-  /** Called for a payment that buys nothing. */
-  onRefused?(): void
   /** Undefined: a payment is checked at once. */
   readonly check?: PaymentCheck
 }

@@ -38,8 +38,6 @@ export type Turn = {
   caller: Caller
   signal: AbortSignal
   running: RunningTask
-  /** Called for a payment that buys nothing. */
-  onRefused?: (() => void) | undefined
   check?: PaymentCheck | undefined
   /** Set if the caller watches the agent's output. */
   onOutput?: OnOutput
@@ -52,9 +50,7 @@ export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 /** Context key under which the request handler stores the URL that the caller used. */
 export const URL_KEY = 'stoa.url'
-/** Context key of the function that hears of payments that buy nothing. */
-export const REFUSED_KEY = 'stoa.refused'
-/** Context key of what a payment waits for before it is checked. */
+/** Context key of how a payment is checked. */
 export const CHECK_KEY = 'stoa.check'
 /** Context key of the function that receives the task's id before the task runs. */
 export const BEGUN_KEY = 'stoa.begun'
@@ -145,7 +141,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         url: String(context.state.get(URL_KEY) ?? ''),
         caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
-        ...{ running, ...paymentsOf(context) },
+        ...{ running, check: context.state.get(CHECK_KEY) as Turn['check'] },
         ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = { working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }) }
@@ -226,12 +222,4 @@ export function textOf({ parts }: Pick<RequestContext['userMessage'], 'parts'>):
     return content?.$case === 'data' ? JSON.stringify(content.value) : ''
   })
   return texts.join('\n')
-}
-
-/** How payments in a call are checked, and who hears of it. */
-function paymentsOf({ state }: RequestContext['context']): Pick<Turn, 'onRefused' | 'check'> {
-  return {
-    onRefused: state.get(REFUSED_KEY) as Turn['onRefused'],
-    check: state.get(CHECK_KEY) as Turn['check'],
-  }
 }

@@ -21,8 +21,7 @@ export type AgentMcp = {
   stop(): Promise<void>
 }
 
-/** `onRefused`: called for a payment that buys nothing. */
-type McpCall = { request: IncomingMessage; response: ServerResponse; onRefused(): void; check: PaymentCheck }
+type McpCall = { request: IncomingMessage; response: ServerResponse; check: PaymentCheck }
 
 /** The extension for payments, as clients declare it. */
 const EXTENSION = 'org.x402/payment'
@@ -54,7 +53,7 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const { tools } = deps
   const logger = deps.logger.child({ part: 'mcp' })
   /** The request for which a server is made, and its message. */
-  const asked = new AsyncLocalStorage<Pick<McpCall, 'onRefused' | 'check'> & { message: unknown }>()
+  const asked = new AsyncLocalStorage<Pick<McpCall, 'check'> & { message: unknown }>()
 
   /** A new server for each request, with the agents that are for sale then, and the one that the request has paid for before. */
   async function createServer(): Promise<McpServer> {
@@ -85,14 +84,12 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   async function answer(tool: Parameters<AgentTools['call']>[0], task: string, { mcpReq }: ServerContext) {
     const envelope = mcpReq.envelope as { [CLIENT_CAPABILITIES_META_KEY]?: ClientCapabilities } | undefined
     const declared = envelope?.[CLIENT_CAPABILITIES_META_KEY]?.extensions?.[EXTENSION]
-    const { onRefused, check } = asked.getStore() ?? {}
     const call = {
       task,
       meta: mcpReq._meta,
       isExtended: declared !== undefined,
       signal: mcpReq.signal,
-      onRefused,
-      check,
+      check: asked.getStore()?.check,
     }
     try {
       return await tools.call(tool, call)
@@ -107,16 +104,14 @@ export function createAgentMcp(options: { version: string }, deps: { tools: Agen
   const handler = createMcpHandler(createServer, { ...limits, responseMode: 'sse' })
   const handle = toNodeHandler({ fetch: (request, more) => handler.fetch(request, more) }, limits)
   return {
-    async handle({ request, response, onRefused, check }) {
+    async handle({ request, response, check }) {
       // The SDK reads a URL from these two, and fails if they make none. No answer depends on them.
       request.headers.host = 'localhost'
       request.url = '/mcp'
       const message = await readMessage(request, response, { isAlone: true })
       if (message.isRefused) return
       const { value } = message
-      await asked.run({ message: value, onRefused, check }, () =>
-        handle(request as Parameters<typeof handle>[0], response, value),
-      )
+      await asked.run({ message: value, check }, () => handle(request as Parameters<typeof handle>[0], response, value))
     },
     stop: () => handler.close(),
   }

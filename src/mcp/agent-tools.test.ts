@@ -1,7 +1,9 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
+import { notedCheck } from '../../test/support/noted-check.ts'
 import { agentId, payTo, signed, usdc } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { DoorSales } from '../protocols/doors/door-sales.ts'
+import type { PaymentCheck } from '../protocols/doors/payment-check.ts'
 import { DoorTerms } from '../protocols/doors/terms.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { PaidRunDeps } from '../protocols/x402/exchange.ts'
@@ -23,9 +25,9 @@ function paidTool(sales: PaidRunDeps) {
   const [tool] = tools.list()
   const { payload } = PaymentEnvelope.encode(signed(seller.clock.now()).envelope)
   const payment = { x402Version: 1, scheme: 'exact', network: 'base-sepolia', payload }
-  return (task: string, onRefused?: () => void) =>
+  return (task: string, check?: PaymentCheck) =>
     tools.call(tool!, {
-      ...{ task, onRefused },
+      ...{ task, check },
       meta: { 'x402/payment': payment },
       isExtended: false,
       signal: new AbortController().signal,
@@ -77,14 +79,14 @@ test('hazard 7.13: a run that failed before its payment settled says that nothin
 })
 
 test('T36 the limits of an address hear of a payment that is refused, and of no other', async () => {
-  const onRefused = vi.fn<() => void>()
+  const check = notedCheck()
   seller = await new TestSeller({ blocked: [signed(0).envelope.payer] }).start()
-  expect(await paidTool(seller.deps)('work', onRefused)).toMatchObject({ isError: true })
-  expect(onRefused).toHaveBeenCalledTimes(1)
+  expect(await paidTool(seller.deps)('work', check)).toMatchObject({ isError: true })
+  expect(check.heard).toEqual(['refused'])
   await seller.stop()
   seller = await new TestSeller().start()
   const call = paidTool(seller.deps)
-  expect(await call('work', onRefused)).toMatchObject({ content: [{ text: 're: work' }] })
-  expect(await call('other', onRefused)).toMatchObject({ isError: true })
-  expect(onRefused).toHaveBeenCalledTimes(1)
+  expect(await call('work', check)).toMatchObject({ content: [{ text: 're: work' }] })
+  expect(await call('other', check)).toMatchObject({ isError: true })
+  expect(check.heard).toEqual(['refused', 'paid'])
 })

@@ -24,8 +24,6 @@ export type AgentToolCall = {
   /** True if the client has declared the extension for payments. */
   isExtended: boolean
   signal: AbortSignal
-  /** Called for a payment that buys nothing. */
-  onRefused?: (() => void) | undefined
   check?: PaymentCheck | undefined
 }
 
@@ -124,10 +122,7 @@ export function createAgentTools({ sales, doorSales, terms, signer, endpoint, ag
     const request = { door: 'mcp', agentId: asked.tool.agentId, input: asking.task, payment, boundTo } as const
     const mismatch = terms.mismatch(sent, asked.resource, asked.offer)
     const answer = await doorSales.sell({ ...request, mismatch, check: asking.check })
-    if (answer.kind === 'refused') {
-      asking.onRefused?.()
-      return askFor(asked, answer.reason, asking)
-    }
+    if (answer.kind === 'refused') return askFor(asked, answer.reason, asking)
     if (answer.kind === 'unsettled') {
       const response = responseOf(version, unsettledResponse(answer, sales.asset.network))
       return { ...askFor(asked, answer.reason, asking), _meta: { [RESPONSE]: response } }

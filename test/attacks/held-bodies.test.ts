@@ -10,6 +10,7 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { readBytes } from '../../src/lib/json-body.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { Meters } from '../../src/lib/meters.ts'
+import type { PaymentCheck } from '../../src/protocols/doors/payment-check.ts'
 import { BODY_BYTES_MAX } from '../../src/schema/limits.ts'
 import { send } from '../support/public-seller.ts'
 
@@ -32,8 +33,8 @@ async function start(limits: Partial<typeof publicLimits>, agentSale = {} as Age
       mounts: [
         {
           path: MOUNT,
-          async handle({ request, response, onRefused }) {
-            if (request.headers['x-bad-payment'] !== undefined) onRefused()
+          async handle({ request, response, check }) {
+            if (request.headers['x-bad-payment'] !== undefined) check.refused()
             response.end(String((await readBytes(request, BODY_BYTES_MAX)).length))
           },
           stop: async () => {},
@@ -99,9 +100,9 @@ test('while bodies fill all room, a short one is read all the same', async () =>
 test('made-up refunds of payment channels, which clients ask for by GET, slow their address down', async () => {
   const agentSale = {
     find: () => ({ agentId: 'a', resource: { url: '' } }),
-    async answerGet(_asked: unknown, _body: object, reply: FastifyReply) {
+    async answerGet(_asked: unknown, { check }: { check: PaymentCheck }, reply: FastifyReply) {
+      check.refused()
       reply.code(402).send('{}')
-      return 'refused'
     },
   } as unknown as AgentSale
   await start({ payments: { burst: 22, perSecond: 0 } }, agentSale)

@@ -1,6 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
-import type { ChannelAnswer } from '../../protocols/doors/channel-answers.ts'
 import type { ChannelDoor } from '../../protocols/doors/channel-door.ts'
 import type { DoorAnswer } from '../../protocols/doors/door-answers.ts'
 import type { DoorSales } from '../../protocols/doors/door-sales.ts'
@@ -39,8 +38,7 @@ type AgentSaleDeps = {
   textOf(agentId: string): AgentText | undefined
 }
 
-/** `check`: what the payment waits for before it is checked. */
-type Body = { bytes: Buffer; form: TaskForm; check?: PaymentCheck }
+type Body = { bytes: Buffer; form: TaskForm; check: PaymentCheck }
 
 /** Stands for all callers of this door where only the door counts. */
 const ANYBODY = doorCaller('http', '')
@@ -99,20 +97,16 @@ export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, 
     return true
   }
 
-  /** @returns the kind of the answer, for the limits. @throws PublicError */
-  async function sell(
-    asked: Asked,
-    body: Body,
-    reply: FastifyReply,
-  ): Promise<DoorAnswer['kind'] | ChannelAnswer['kind']> {
+  /** @throws PublicError */
+  async function sell(asked: Asked, body: Body, reply: FastifyReply): Promise<void> {
     const { offer, sent } = asked
     if (sent?.kind === 'channel' && channelSale.isOpen && offer?.agent.amount !== 0n) {
       return channelSale.sell(asked, body, reply)
     }
     const input = readTask(body.bytes, body.form)
     if (offer?.agent.amount === 0n) {
-      await answerForNothing({ agent: offer.agent, input, isStreamed: asked.isStreamed, form: body.form }, reply, sales)
-      return 'result'
+      const free = { agent: offer.agent, input, isStreamed: asked.isStreamed, form: body.form }
+      return answerForNothing(free, reply, sales)
     }
     if (sent?.kind !== 'exact') throw notSold()
     const { payment } = sent
@@ -127,7 +121,6 @@ export function createAgentSale({ sales, doorSales, terms, signer, channelDoor, 
       tellSettled(asked, settledOf(asked, answer), reply)
       sendResult(answer.output, body.form, reply)
     }
-    return answer.kind
   }
 
   function settledOf({ agentId, resource }: Asked, answer: Extract<DoorAnswer, { kind: 'result' }>) {
@@ -161,7 +154,7 @@ async function sellShown(
   request: Parameters<DoorSales['sell']>[0],
   reply: FastifyReply,
   { doorSales, refuse, tellSettled, settledOf }: StreamSaleDeps,
-): Promise<DoorAnswer['kind']> {
+): Promise<void> {
   const shown = new ShownOutput()
   const { promise: settled, resolve: onSettled } = Promise.withResolvers<Hex>()
   const payer = request.payment.payer
@@ -170,8 +163,7 @@ async function sellShown(
     .finally(() => shown.end())
   const first = await Promise.race([settled, sold])
   if (typeof first !== 'string' && first.kind !== 'result') {
-    refuse(first, asked, reply)
-    return first.kind
+    return refuse(first, asked, reply)
   }
   const { network } = request.payment
   const begun = { success: true, transaction: first as string, network, payer }
@@ -183,7 +175,6 @@ async function sellShown(
     return kinds ? new PublicError('AGENT_FAILED', answer.reason, { settlement: 'none' }) : errorOf(answer)
   }
   await sendShown(shown, end, reply)
-  return (await sold).kind
 }
 
 export type AgentSale = ReturnType<typeof createAgentSale>

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { ReceiptSigner } from '../../payments/receipt-signer.ts'
-import type { ChannelAnswer } from '../../protocols/doors/channel-answers.ts'
 import type { ChannelDoor } from '../../protocols/doors/channel-door.ts'
+import type { PaymentCheck } from '../../protocols/doors/payment-check.ts'
 import { encodeHeader } from '../../protocols/doors/payment-header.ts'
 import { channelResponse } from '../../protocols/doors/settle-response.ts'
 import type { DoorTerms } from '../../protocols/doors/terms.ts'
@@ -22,12 +22,12 @@ type ChannelSaleDeps = {
 
 /** Sells agents on payment channels over HTTP. */
 export function createChannelSale({ door, sales, signer, terms, ask }: ChannelSaleDeps) {
-  /** @returns the kind of the answer, for the limits. @throws PublicError */
+  /** @throws PublicError */
   async function sell(
     asked: Asked,
-    { bytes, form }: { bytes: Buffer; form: TaskForm },
+    { bytes, form, check }: { bytes: Buffer; form: TaskForm; check: PaymentCheck },
     reply: FastifyReply,
-  ): Promise<ChannelAnswer['kind']> {
+  ): Promise<void> {
     const { sent, agentId, resource } = asked
     if (sent?.kind !== 'channel' || door === undefined) throw new Error('this payment is on no channel')
     const { payload } = sent
@@ -50,33 +50,28 @@ export function createChannelSale({ door, sales, signer, terms, ask }: ChannelSa
         ask(asked, answer.reason, reply, answer.correction)
         break
       case 'refused':
+        check.refused()
         ask(asked, answer.reason, reply)
         break
       default:
         throw errorOf(answer)
     }
-    return answer.kind
   }
 
-  /**
-   * A request without a task: clients of channels ask by GET for the terms, and for refunds.
-   *
-   * @returns the kind of the answer to a refund, for the limits. @throws PublicError
-   */
+  /** A request without a task: clients of channels ask by GET for the terms, and for refunds. @throws PublicError */
   async function answerGet(
     asked: Asked,
-    body: object,
+    { about, check }: { about: object; check: PaymentCheck },
     reply: FastifyReply,
-  ): Promise<ChannelAnswer['kind'] | undefined> {
+  ): Promise<void> {
     const { offer, sent, resource } = asked
     if (sent?.kind === 'channel' && sent.payload.type === 'refund' && door !== undefined) {
-      return await sell(asked, { bytes: Buffer.alloc(0), form: 'json' }, reply)
+      return await sell(asked, { bytes: Buffer.alloc(0), form: 'json', check }, reply)
     }
     if (offer === undefined) throw notSold()
     const kept = offer.agent.amount === 0n ? undefined : terms.of(offer.agent, offer.text, resource)
     if (kept?.takesChannels === true) reply.code(402).header('payment-required', kept.header)
-    reply.type('application/json').send(JSON.stringify(body))
-    return undefined
+    reply.type('application/json').send(JSON.stringify(about))
   }
 
   return { isOpen: door !== undefined, sell, answerGet }

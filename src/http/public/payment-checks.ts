@@ -1,7 +1,6 @@
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { FairPlaces } from '../../lib/fair-places.ts'
 import { Hold } from '../../lib/hold.ts'
-import type { PaymentCheck } from '../../protocols/doors/payment-check.ts'
 
 /** Checks at once, of sites that have not paid. A check takes the CPU of a signature, and a question to the RPC. */
 const CHECKS_MAX = 16
@@ -15,11 +14,13 @@ export class PaymentChecks {
   readonly #places = new FairPlaces(CHECKS_MAX)
   readonly #paid = new BoundedMap<string, true>(SITES_MAX)
 
-  of(site: string): PaymentCheck {
-    return {
-      turn: async () => (this.#paid.has(site) ? new Hold(undefined) : this.#places.take(site)),
-      paid: () => void this.#paid.set(site, true),
-    }
+  /** The end of the block gives the turn to the next. */
+  async turn(site: string): Promise<Hold> {
+    return this.#paid.has(site) ? new Hold(undefined) : this.#places.take(site)
+  }
+
+  paid(site: string): void {
+    this.#paid.set(site, true)
   }
 
   blame(site: string): void {

@@ -59,7 +59,7 @@ test('T36 bodies take room before they are read, and one large body is let in wh
 test('T36 a payment that is of no use costs its site ten more', () => {
   const one = limits({ payments: { burst: 12, perSecond: 1 } })
   one.enter('a', true)
-  one.blame('a')
+  one.checkOf('a', true).refused()
   expect(one.enter('a', true)).toBeInstanceOf(Hold)
   expect(one.enter('a', true)).toBe('each')
 })

@@ -2,6 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Hold } from '../../lib/hold.ts'
 import { Shares } from '../../lib/shares.ts'
 import { TokenBuckets } from '../../lib/token-buckets.ts'
+import type { PaymentCheck } from '../../protocols/doors/payment-check.ts'
 import { PaymentChecks } from './payment-checks.ts'
 
 export type PublicLimitsOptions = {
@@ -39,7 +40,7 @@ export class PublicLimits {
   readonly #payments: TokenBuckets
   readonly #requests: Shares
   readonly #bytes: Shares
-  readonly checks = new PaymentChecks()
+  readonly #checks = new PaymentChecks()
 
   constructor(options: PublicLimitsOptions, { clock }: { clock: Clock }) {
     this.#clock = clock
@@ -68,12 +69,22 @@ export class PublicLimits {
   }
 
   /**
-   * Counts a useless payment that took work against its site.
+   * How a payment of this site is checked. What came of it counts for the site, or against it.
    *
-   * @param isPaid false if the payment came in the body of a request, which was admitted as one without a payment
+   * @param isPaid false if the payment comes in the body of a request, which was admitted as one without a payment
    */
-  blame(site: string, isPaid = true): void {
-    this.checks.blame(site)
+  checkOf(site: string, isPaid: boolean): PaymentCheck {
+    return {
+      turn: () => this.#checks.turn(site),
+      paid: () => this.#checks.paid(site),
+      unsettled: () => this.#checks.blame(site),
+      refused: () => this.#blame(site, isPaid),
+    }
+  }
+
+  /** Counts a useless payment that took work against its site. */
+  #blame(site: string, isPaid: boolean): void {
+    this.#checks.blame(site)
     const rate = isPaid ? this.#payments : this.#asks
     for (let taken = 0; taken < FAULT_PAYMENTS; taken++) {
       if (!rate.take(site, 1, this.#clock.now())) return

@@ -9,14 +9,7 @@ import { PublicError, refusalOf } from './public-error.ts'
 export type PublicMount = {
   path: string
   /** Answers or throws. A CodedError becomes a refusal; any other error is a fault of the node. */
-  handle(call: {
-    request: IncomingMessage
-    response: ServerResponse
-    rest: string
-    /** Called for a payment in the body that buys nothing. */
-    onRefused(): void
-    check: PaymentCheck
-  }): Promise<void>
+  handle(call: { request: IncomingMessage; response: ServerResponse; rest: string; check: PaymentCheck }): Promise<void>
   stop(): Promise<void>
 }
 
@@ -26,7 +19,6 @@ type PublicMountDeps = {
   enter(request: FastifyRequest): void
   /** Keeps what the request has taken until the end of the block. */
   atWork(request: FastifyRequest): Disposable
-  onRefused(request: FastifyRequest): void
   checkOf(request: FastifyRequest): PaymentCheck
 }
 
@@ -49,7 +41,7 @@ async function answer(
   mount: PublicMount,
   request: FastifyRequest,
   reply: FastifyReply,
-  { logger, atWork, onRefused, checkOf }: PublicMountDeps,
+  { logger, atWork, checkOf }: PublicMountDeps,
 ): Promise<void> {
   using _work = atWork(request)
   const { raw } = request
@@ -58,8 +50,7 @@ async function answer(
   for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
   try {
     const rest = raw.url!.slice(mount.path.length)
-    const told = { onRefused: () => onRefused(request), check: checkOf(request) }
-    await mount.handle({ request: raw, response: reply.raw, rest, ...told })
+    await mount.handle({ request: raw, response: reply.raw, rest, check: checkOf(request) })
   } catch (error) {
     if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
     const refusal = refusalOf(error) ?? codedRefusal(error)

@@ -109,16 +109,12 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
   app.get('/x402/:id', async (request, reply) => {
     if (isBrowser(request)) return reply.headers(pageHeaders).send(publicPage)
     const asked = agentSale.find(idIn(request), request.headers)
-    const own = held.get(request.raw)!
-    using _work = atWork(own)
-    blame(own, await agentSale.answerGet(asked, describe(asked), reply))
+    using _work = atWork(held.get(request.raw)!)
+    await agentSale.answerGet(asked, { about: describe(asked), check: checkOf(request) }, reply)
     return reply
   })
 
-  const blame = ({ site }: Held, kind: string | undefined) => {
-    if (kind === 'refused') limits.blame(site)
-    else if (kind === 'unsettled') limits.checks.blame(site)
-  }
+  const checkOf = ({ raw }: FastifyRequest) => limits.checkOf(held.get(raw)!.site, isPaid(raw))
   const sellAt = (url: string, { isStreamed }: { isStreamed: boolean }) => ({
     method: 'POST' as const,
     url,
@@ -132,18 +128,14 @@ export function createPublicServer(deps: PublicServerDeps): PublicServer {
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const own = held.get(request.raw)!
       using _work = atWork(own)
-      const body = { bytes: bytesIn(request), form: own.form!, check: limits.checks.of(own.site) }
-      blame(own, await agentSale.sell(own.asked!, body, reply))
+      const body = { bytes: bytesIn(request), form: own.form!, check: checkOf(request) }
+      await agentSale.sell(own.asked!, body, reply)
       return reply
     },
   })
   for (const mount of deps.mounts ?? []) {
-    const told = {
-      atWork: ({ raw }: FastifyRequest) => atWork(held.get(raw)!),
-      onRefused: ({ raw }: FastifyRequest) => limits.blame(held.get(raw)!.site, isPaid(raw)),
-      checkOf: ({ raw }: FastifyRequest) => limits.checks.of(held.get(raw)!.site),
-    }
-    app.register(publicMount(mount, { logger, enter: checkLength, ...told }))
+    const work = ({ raw }: FastifyRequest) => atWork(held.get(raw)!)
+    app.register(publicMount(mount, { logger, enter: checkLength, atWork: work, checkOf }))
   }
   app.route(sellAt('/x402/:id', { isStreamed: false }))
   app.route(sellAt('/x402/:id/stream', { isStreamed: true }))

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { notedCheck } from '../../../test/support/noted-check.ts'
 import { agentId, signed } from '../../../test/support/payments.ts'
 import { TestSeller } from '../../../test/support/x402-seller.ts'
 import { Hold } from '../../lib/hold.ts'
@@ -55,14 +56,12 @@ test('T31 a payment has its turn until it is claimed or refused, and not while i
   seller = await new TestSeller().start()
   const sales = new DoorSales(seller.deps)
   let checking = 0
-  let paid = 0
-  const check = {
-    turn: async () => {
-      checking++
-      return new Hold(() => void checking--)
-    },
-    paid: () => void paid++,
+  const noted = notedCheck()
+  const turn = async () => {
+    checking++
+    return new Hold(() => void checking--)
   }
+  const check = { ...noted, turn }
   const atRun: number[] = []
   seller.work = async () => {
     atRun.push(checking)
@@ -77,7 +76,8 @@ test('T31 a payment has its turn until it is claimed or refused, and not while i
   expect(await sales.sell({ ...request, payment, boundTo: Buffer.from('other') })).toMatchObject({ kind: 'used' })
   const late = signed(seller.clock.now()).envelope
   expect(await sales.sell({ ...request, payment: late, mismatch: 'other terms' })).toMatchObject({ kind: 'refused' })
-  expect({ atRun, checking, paid }).toEqual({ atRun: [0], checking: 0, paid: 1 })
+  expect({ atRun, checking }).toEqual({ atRun: [0], checking: 0 })
+  expect(noted.heard).toEqual(['paid', 'refused'])
 })
 
 test('each sale has a caller of its own, and their names rise with time', async () => {

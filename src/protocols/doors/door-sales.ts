@@ -75,6 +75,13 @@ export class DoorSales {
 
   /** Never throws. */
   async sell(request: DoorRequest): Promise<DoorAnswer> {
+    const answer = await this.#checked(request)
+    if (answer.kind === 'refused') request.check?.refused()
+    else if (answer.kind === 'unsettled') request.check?.unsettled()
+    return answer
+  }
+
+  async #checked(request: DoorRequest): Promise<DoorAnswer> {
     const { asset, payTo } = this.#deps
     const { payment } = request
     const to = payment.payload?.authorization.to
