@@ -148,16 +148,25 @@ test('what both processes of a seller refuse ends with the word of the first, an
   expect(dialed).toEqual([second])
 })
 
-test('a protocol that one process does not speak is asked of no other, and the own limit of streams is no refusal', async () => {
+test('the own limit of streams is no refusal of the peer', async () => {
   const second = '/ip4/8.8.8.8/tcp/1'
-  const addrs = [listed, second]
-  for (const name of ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']) {
-    const refuse = () => Promise.reject(Object.assign(new Error('no'), { name }))
-    const answers = { [second]: connectionWith(seller) }
-    const { connector: reach, dialed } = connector(answers, { existing: [connectionWith(seller, refuse)] })
-    await expect(reach.openStream({ peerId: seller, addrs }, PROTOCOL, never)).rejects.toBeDefined()
-    expect(dialed).toEqual([])
-  }
+  const refuse = () => Promise.reject(named('TooManyOutboundProtocolStreamsError'))
+  const answers = { [second]: connectionWith(seller) }
+  const { connector: reach, dialed } = connector(answers, { existing: [connectionWith(seller, refuse)] })
+  await expect(reach.openStream({ peerId: seller, addrs: [listed, second] }, PROTOCOL, never)).rejects.toBeDefined()
+  expect(dialed).toEqual([])
+})
+
+test('a process that starts, or is older, speaks less than the others of its seller: another one is asked', async () => {
+  const second = '/ip4/8.8.8.8/tcp/1'
+  const refuse = () => Promise.reject(named('UnsupportedProtocolError'))
+  const existing = [connectionWith(seller, refuse)]
+  const { connector: reach, dialed } = connector({ [second]: connectionWith(seller) }, { existing })
+  await reach.openStream({ peerId: seller, addrs: [listed, second] }, PROTOCOL, never)
+  expect(dialed).toEqual([second])
+  const none = connector({ [second]: connectionWith(seller, refuse) }, { existing })
+  const opening = none.connector.openStream({ peerId: seller, addrs: [listed, second] }, PROTOCOL, never)
+  await expect(opening).rejects.toMatchObject({ code: 'PROTOCOL_UNSUPPORTED' })
 })
 
 test('a seller with one process is not asked again by another way after it refused', async () => {
@@ -280,3 +289,7 @@ test('no identity of this node is dialed, at any address', async () => {
   await expect(opening).rejects.toMatchObject(unreachable)
   expect(dialed).toEqual([])
 })
+
+function named(name: string): Error {
+  return Object.assign(new Error('no'), { name })
+}

@@ -90,8 +90,8 @@ export class Connector {
   }
 
   /**
-   * Opens a stream on which both sides have agreed to speak `protocol`. If the peer ends the stream at once, another
-   * process of this peer is asked, at a given address.
+   * Opens a stream on which both sides have agreed to speak `protocol`. If the peer ends the stream at once, or does not speak
+   * the protocol, another process of this peer is asked, at a given address.
    *
    * @throws CodedError `PEER_UNREACHABLE` or `PROTOCOL_UNSUPPORTED`
    */
@@ -121,7 +121,7 @@ export class Connector {
       }
     } catch (error) {
       if (error instanceof CodedError) throw error
-      if (error instanceof Error && error.name === 'UnsupportedProtocolError') {
+      if (error instanceof StreamRefused && error.isUnspoken) {
         throw new CodedError('PROTOCOL_UNSUPPORTED', `peer ${peerId} does not speak ${protocol}`, { cause: error })
       }
       const reason = signal.aborted ? `no answer in time (${reasonOf(signal.reason)})` : reasonOf(error)

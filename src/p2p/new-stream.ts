@@ -6,18 +6,23 @@ import { orAborted } from '../lib/wait.ts'
 export const STREAMS_PER_PROTOCOL_MAX = 256
 /** Errors of a connection that is about to close and still has the status `open`. */
 const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
-/** Errors that are not the peer's answer to this one stream: another process of the peer need not be asked. */
-const NO_REFUSAL = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']
+/** This node's own limit, not the peer's answer: another process of the peer need not be asked. */
+const OWN_LIMIT = 'TooManyOutboundProtocolStreamsError'
+/** Of a process that does not speak the protocol: one that starts or stops, or another version of the node. */
+const UNSPOKEN = 'UnsupportedProtocolError'
 
 /** The process at the other end of a live connection did not open the stream, or ended it at once. Nothing was sent. */
 export class StreamRefused extends Error {
   override name = 'StreamRefused'
 
   readonly connection: Connection
+  /** True if the process does not speak the protocol. */
+  readonly isUnspoken: boolean
 
   constructor(connection: Connection, reason: string, cause?: unknown) {
     super(reason, { cause })
     this.connection = connection
+    this.isUnspoken = nameOf(cause) === UNSPOKEN
   }
 }
 
@@ -27,7 +32,7 @@ export async function newStream(connection: Connection, protocol: string, signal
   const opening = connection.newStream(protocol, { signal, ...limits })
   // QUIC waits for a free stream and ignores the signal. Close a stream that opens too late.
   const stream = await orAborted(opening, signal, (late) => late.abort(new Error('too late'))).catch((error) => {
-    const isRefused = !signal.aborted && !isClosing(connection, error) && !NO_REFUSAL.includes(nameOf(error))
+    const isRefused = !signal.aborted && !isClosing(connection, error) && nameOf(error) !== OWN_LIMIT
     if (!isRefused) throw error
     throw new StreamRefused(connection, reasonOf(error), error)
   })
