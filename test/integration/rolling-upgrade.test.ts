@@ -63,14 +63,14 @@ test.skipIf(from === undefined)(
     }
     const outcomes = await calls.end()
     const { length } = outcomes
-    const account = await fleet.account()
-    process.stdout.write(
-      `from ${from}, schema ${schema} to ${migrations.length}: ${length} calls, ${JSON.stringify(account)}\n`,
-    )
     const failed = outcomes.filter((outcome) => outcome !== 'done')
     // Versions that cannot drain give calls 2 s when they stop. What they cut off is not charged.
     const isCutOff = (reason: string) => !canDrain && /nothing is charged/.test(reason)
     expect(failed.filter((reason) => !isCutOff(reason))).toEqual([])
+    const account = await fleet.account()
+    process.stdout.write(
+      `from ${from}, schema ${schema} to ${migrations.length}: ${length} calls, ${JSON.stringify(account)}\n`,
+    )
     expect(account).toMatchObject({ different: account.runs, paid: length - failed.length })
   },
   600_000,

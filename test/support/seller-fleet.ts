@@ -19,6 +19,8 @@ const AT_ONCE = 16
 const UNSETTLED = all<{ n: number }>("SELECT count(*) AS n FROM payments WHERE state IN ('authorized', 'owed')")
 /** Starts and settlement on busy cores. */
 const WAIT = { timeoutMs: 120_000, everyMs: 50 }
+/** A payment that may or may not have settled is decided at the latest when its authorization has expired, after 240 s. */
+const DECIDED = { timeoutMs: 300_000, everyMs: 50 }
 
 /** The code that a process runs, where it is not the one of the tests. */
 type OtherCode = {
@@ -118,7 +120,7 @@ export async function openSellerFleet(
     },
     /** The runs and the money, when all is settled. `paid`: calls that the chain shows as paid, or that channels owe. */
     async account(): Promise<{ runs: number; different: number; paid: number }> {
-      await until(async () => (await askServer(database.address(), UNSETTLED))[0]!.n === 0, WAIT)
+      await until(async () => (await askServer(database.address(), UNSETTLED))[0]!.n === 0, DECIDED)
       const lines = (await readFile(runs, 'utf8').catch(() => '')).split('\n').filter(Boolean)
       const charged = (await readSellerChannels(database.address())).reduce((sum, one) => sum + one.charged, 0n)
       const { totalSettled } = await channelChain(devnet).receiver(account)
