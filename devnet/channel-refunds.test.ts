@@ -75,6 +75,15 @@ describe('a refund', () => {
     expect(seller.facilitator.calls).toEqual([])
   })
 
+  it('that was signed and never sent, because the process ended, is sent by the keeper', async () => {
+    const channel = await seller.owing(40_000n)
+    const refund = { nonce: 0n, amount: 60_000n }
+    kept.put({ ...channel, refund }, { usedAt: Date.now() - 3 * 60_000 })
+    expect(spendableOf({ ...channel, refund })).toBe(40_000n)
+    await seller.keeper(kept).turn()
+    expect(await chainOf(channel)).toMatchObject({ balance: 40_000n, totalClaimed: 40_000n, refundNonce: 1n })
+  })
+
   it('of a channel that another process has is refused here', async () => {
     const channel = kept.put(await seller.owing(10_000n), { isOwn: false })
     expect((await refund(channel.id)).kind).toBe('refused')

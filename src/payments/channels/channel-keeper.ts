@@ -14,6 +14,7 @@ import { ChannelReadings } from './channel-readings.ts'
 import type { ChannelRefunds } from './channel-refunds.ts'
 import type { ChannelRelay } from './channel-relay.ts'
 import { type ClaimsDeps, claimChannels, dueClaims, isAtRisk } from './claims.ts'
+import { GivenBack } from './given-back.ts'
 import type { KeptChannel, KeptChannels } from './kept-channels.ts'
 import { claimOf, type SellerChannel, unclaimedOf } from './seller-channel.ts'
 
@@ -27,9 +28,6 @@ const DUST = 1_000n
 const SETTLE_MIN = 100_000n
 /** What is claimed and lies at the contract, as a multiple of the claim threshold, is moved at once. */
 const SETTLE_AT_ONCE = 10n
-/** A seller gives back on its own what lies in a channel that nobody has used for this long. */
-const IDLE_MS = 30 * 24 * 60 * 60_000
-const IDLE_REFUNDS_MAX = 5
 /** How long a start waits for the first claims, and a stop for the last. */
 const START_MS = 20_000
 const STOP_MS = 15_000
@@ -77,6 +75,7 @@ export class ChannelKeeper implements Service {
   readonly #options: KeeperOptions
   readonly #deps: KeeperDeps
   readonly #readings: ChannelReadings
+  readonly #givenBack: GivenBack
   readonly #turns: Periodic
   readonly #stopping = new AbortController()
   #sight: ChannelsSight = { channels: [], chainTimeMs: 0, lagMs: 0, failing: undefined }
@@ -88,6 +87,7 @@ export class ChannelKeeper implements Service {
     this.#options = options
     this.#deps = deps
     this.#readings = new ChannelReadings({ ...deps, lagMaxMs: options.lagMaxMs })
+    this.#givenBack = new GivenBack(deps)
     this.#settledAt = monotonicOf(deps.clock)
     const everyMs = options.readEveryMs ?? READ_EVERY_MS
     this.#turns = periodic(
@@ -141,7 +141,7 @@ export class ChannelKeeper implements Service {
     await this.#claim(due, signal)
     if (!isMine) return
     await this.#settle(when, signal)
-    if (when === 'watch' && lagMs === 0) await this.#giveBack(channels, signal)
+    if (when === 'watch' && lagMs === 0) await this.#givenBack.turn(channels, signal)
   }
 
   /** The channels to claim now. A transaction that is sent anyway takes along what others owe. */
@@ -216,16 +216,6 @@ export class ChannelKeeper implements Service {
       signal.throwIfAborted()
       logger.warn({ err: error }, 'what is claimed of channels could not be settled yet: it is safe at the contract')
       this.#ended(reasonOf(error))
-    }
-  }
-
-  async #giveBack(channels: readonly KeptChannel[], signal: AbortSignal): Promise<void> {
-    const { clock, refunds, logger } = this.#deps
-    const isIdle = ({ isOwn, usedAt, channel }: KeptChannel) =>
-      isOwn && clock.now() - usedAt >= IDLE_MS && channel.onChain.balance - channel.charged >= SETTLE_MIN
-    for (const { channel } of channels.filter(isIdle).slice(0, IDLE_REFUNDS_MAX)) {
-      const outcome = await refunds.refund(channel.id, undefined, signal)
-      if (outcome.kind === 'refunded') logger.info({ channel_id: channel.id }, 'gave back what lay in an idle channel')
     }
   }
 
