@@ -1,16 +1,20 @@
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { payingTurn } from '../../test/support/a2a-turn.ts'
 import { failNext } from '../../test/support/fail-next.ts'
+import { unclear } from '../../test/support/fake-settlement.ts'
 import { notedCheck } from '../../test/support/noted-check.ts'
 import { agentId, requirements, signed } from '../../test/support/payments.ts'
+import { until } from '../../test/support/until.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
 import { RunSlotsFull } from '../agents/run-slots.ts'
 import { secp256k1 } from '../payments/secp256k1.ts'
 import { PayerLimits } from '../protocols/doors/payer-limits.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
+import { STRANGER, strangerWith } from '../schema/caller.ts'
 import { StoreError } from '../store/store-error.ts'
 import { agentWork } from './agent-work.ts'
+import type { Turn } from './executor.ts'
 
 let seller: TestSeller
 afterEach(() => seller.stop())
@@ -194,4 +198,54 @@ test('T36 the limits of an address hear of a payment that never settles, and not
   const work = agentWork(agentId, 'd', seller.deps)
   expect(await work({ ...paying(), check }, { working: () => {} })).toMatchObject({ kind: 'failed' })
   expect(check.heard).toEqual(['unsettled'])
+})
+
+/** A stranger pays, and cancels its authorization while the agent works. */
+async function cancelDuringRun(caller: Turn['caller'], more: Partial<Turn> = {}) {
+  seller = await new TestSeller().start()
+  const payment = signed(seller.clock.now())
+  const { from, nonce } = payment.envelope.payload!.authorization
+  seller.work = async ({ onOutput }) => {
+    onOutput?.('shown')
+    seller.settlement.setUse(from, nonce, { state: 'canceled' } as never)
+    return 'the result'
+  }
+  const refusal = { kind: 'refused', reason: 'authorization is used or canceled' } as const
+  seller.settlement.usual = { moves: false, answer: refusal }
+  const turn = { ...paying(payment), caller, ...more }
+  return { outcome: await agentWork(agentId, 'd', seller.deps)(turn, { working: () => {} }), payment }
+}
+
+test.each([['without a secret', STRANGER] as const, ['with one', strangerWith('ab')] as const])(
+  'T6 a stranger %s whose payment is canceled while the agent works gets no result, and is told so',
+  async (_what, stranger) => {
+    const { outcome, payment } = await cancelDuringRun(stranger)
+    expect(outcome).toMatchObject({ kind: 'failed', text: expect.stringMatching(/kept back, nothing was charged/) })
+    expect(JSON.stringify(outcome)).not.toContain('the result"')
+    expect((outcome as { metadata: object }).metadata).toMatchObject({ [keys.error]: 'SETTLEMENT_FAILED' })
+    expect((await seller.payments.get(payment.paymentId))?.state).toBe('unsettled')
+  },
+)
+
+test('T6 a stranger that watches the output pays before it sees any', async () => {
+  const shown: string[] = []
+  await cancelDuringRun(STRANGER, { onOutput: (text) => void shown.push(text) })
+  expect([shown, seller.runs.length, seller.settlement.attempts.length]).toEqual([[], 0, 1])
+})
+
+test('a stranger waits for a payment that settles slowly, and gets its result with the transaction', async () => {
+  seller = await new TestSeller().start()
+  const { usual } = seller.settlement
+  seller.settlement.usual = unclear
+  const payment = signed(seller.clock.now())
+  const outcome = agentWork(agentId, 'd', seller.deps)({ ...paying(payment), caller: STRANGER }, { working: () => {} })
+  await until(async () => (await seller.payments.get(payment.paymentId))?.state === 'owed')
+  seller.settlement.usual = usual
+  await until(async () => {
+    seller.clock.advance(500)
+    return (await seller.payments.get(payment.paymentId))?.state === 'settled'
+  })
+  expect(await outcome).toMatchObject({
+    ...{ kind: 'completed', output: 're: work', metadata: { [keys.status]: 'payment-completed' } },
+  })
 })

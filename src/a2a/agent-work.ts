@@ -10,7 +10,7 @@ import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } 
 import { runFree } from '../protocols/x402/free-run.ts'
 import { runPaid } from '../protocols/x402/sale.ts'
 import { CALLER_HEADER, HOPS_KEY } from '../schema/a2a.ts'
-import { a2aCaller, STRANGER } from '../schema/caller.ts'
+import { a2aCaller, isStranger, STRANGER } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/receipt.ts'
@@ -29,7 +29,7 @@ import {
   type Submitted,
   verified,
 } from './payment-messages.ts'
-import { WorkOwed, whenKnown, whenSettled } from './slow-payments.ts'
+import { WorkOwed, whenKnown, whenPaid, whenSettled } from './slow-payments.ts'
 
 const NOBODYS = `only a caller that begins a task with a secret in the header ${CALLER_HEADER} can cancel it once it is paid for`
 
@@ -56,7 +56,9 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
   const look = async (turn: Turn) => {
     const agent = deps.agents.find(agentId)
     const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
-    return { agent, settlesFirst: agent && agent.amount > 0n && (await willSettleFirst(agent, asking, deps)) }
+    const settleFirst = deps.settleFirst || (agent !== undefined && isShownToStranger(agent, turn))
+    const settles = () => willSettleFirst(agent!, asking, { ...deps, settleFirst })
+    return { agent, settlesFirst: agent && agent.amount > 0n && (await settles()) }
   }
   return async (turn, progress) => {
     const seen = await look(turn).catch(notBegun)
@@ -125,7 +127,9 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   }
   try {
     const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed, onLate }
-    const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
+    const settleFirst = ask.settleFirst || isShownToStranger(agent, turn)
+    const caller = callerOf(committed(turn))
+    const ran = await runPaid(agent, task, caller, { ...ask, settleFirst }).catch((error: unknown) => {
       checking?.[Symbol.dispose]()
       // A task that was canceled before its payment was sent to settle pays nothing.
       const settling = turn.running.isCanceled ? undefined : claimed
@@ -133,6 +137,9 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
       if (isLedgerAway(error)) return whenKnown(payment, error, callerOf(turn), ask)
       throw error
     })
+    const id = claimed?.id ?? proved?.paymentId
+    const isOpen = isStranger(turn.caller) && ran.txHash === undefined && id !== undefined
+    const result = isOpen ? await whenPaid(id, ran, caller, ask) : ran
     if (claimed !== undefined && result.txHash !== undefined) turn.check?.paid()
     const receipt = {
       network: requirements.network,
@@ -178,6 +185,11 @@ async function proofOf(
   await signatureTurn()
   const proof = proveSigner(payment, asset)
   return proof.ok && !(await payments.has(proof.payment.paymentId)) ? proof.payment : undefined
+}
+
+/** What is shown cannot be kept back, so a stranger that watches the output pays first (T6). */
+function isShownToStranger({ streaming }: ServedAgent, { caller, onOutput }: Turn): boolean {
+  return isStranger(caller) && onOutput !== undefined && streaming !== 'off'
 }
 
 /** A payer that has seen part of the output can no longer cancel (T6). */

@@ -22,9 +22,15 @@ export function elsewhereOf(agentId: string, tasks: A2aTasks) {
     return task?.status?.state === TaskState.TASK_STATE_WORKING
   }
 
+  /** Also a task whose run has ended, and whose result waits for its payment. */
+  async function isAtWork(id: string, context: ServerCallContext): Promise<boolean> {
+    const task = await tasks.of(agentId).load(id, context)
+    return task?.status?.state === TaskState.TASK_STATE_WORKING
+  }
+
   async function over(id: string, context: ServerCallContext): Promise<void> {
     const deadline = performance.now() + WAIT_MS
-    for (let looks = 1; await isElsewhere(id, context); looks++) {
+    for (let looks = 1; await isAtWork(id, context); looks++) {
       if (performance.now() >= deadline) return
       await pause(doubledMs(looks, PAUSE))
     }
@@ -55,7 +61,7 @@ export function elsewhereOf(agentId: string, tasks: A2aTasks) {
       }
       yield { payload: { $case: 'statusUpdate', value: { ...ids, status: task.status } } }
     },
-    /** Waits until no other process works on a task, or for some time. */
+    /** Waits until nobody works on a task, or for some time. */
     over,
     /** @throws TaskNotFoundError if the task is another caller's; UnsupportedOperationError if another process works on it */
     async refuse(id: string, context: ServerCallContext): Promise<void> {

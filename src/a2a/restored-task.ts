@@ -1,6 +1,6 @@
 import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk'
 import { paymentKeys as keys, X402_EXTENSION } from '../schema/a2a.ts'
-import { A2A_CALLER } from '../schema/caller.ts'
+import { A2A_CALLER, ownerOfCaller, STRANGER } from '../schema/caller.ts'
 import type { EndedTask, WaitingTask } from '../store/sent-messages.ts'
 import type { TaskRecord } from '../store/task-records.ts'
 import { paid, paymentFailed } from './payment-messages.ts'
@@ -9,7 +9,8 @@ import { resultArtifact, statusOf, type TaskIds, textPart } from './task-events.
 export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   if (record === undefined) return undefined
   const { taskId, input, output, error, payment } = record
-  const ids = { taskId, contextId: record.callerId.slice(A2A_CALLER.length).replace(/^.*\//, '') }
+  if (isKeptBack(record)) return restoreUnpaid(record)
+  const ids = idsOf(record)
   const metadata =
     payment === undefined
       ? undefined
@@ -26,6 +27,36 @@ export function restoreTask(record: TaskRecord | undefined): Task | undefined {
     }),
     artifacts: output === undefined ? [] : [resultArtifact(output)],
     history: [firstMessage(ids, input)],
+    metadata: undefined,
+  }
+}
+
+function idsOf({ taskId, callerId }: TaskRecord): TaskIds {
+  return { taskId, contextId: callerId.slice(A2A_CALLER.length).replace(/^.*\//, '') }
+}
+
+/** A stranger gets its result when the payment has settled (T6). */
+function isKeptBack({ output, payment, callerId }: TaskRecord): boolean {
+  const isOpen = payment !== undefined && output !== undefined && payment.txHash === undefined
+  return isOpen && ownerOfCaller(callerId) === STRANGER.tokenId
+}
+
+/** A task whose result is there, and whose payment has not settled yet, or never will. */
+function restoreUnpaid(record: TaskRecord): Task {
+  const ids = idsOf(record)
+  if (record.payment?.state !== 'unsettled') return restoreWorking(ids.taskId, ids)
+  const { network } = record.payment
+  const text = 'the payment could not be settled: the result is kept back, nothing was charged'
+  const metadata = paymentFailed('SETTLEMENT_FAILED', text, network)
+  const status = statusOf(TaskState.TASK_STATE_FAILED, ids, record.endedAt, {
+    ...{ text, metadata, extensions: [X402_EXTENSION] },
+  })
+  return {
+    ...ids,
+    id: ids.taskId,
+    status,
+    artifacts: [],
+    history: [firstMessage(ids, record.input)],
     metadata: undefined,
   }
 }
@@ -63,9 +94,11 @@ function firstMessage(ids: TaskIds, input: string): Message {
   return { ...ids, messageId: ids.taskId, role: Role.ROLE_USER, parts: [textPart(input)], ...beside }
 }
 
-/** Adds the transaction that settled the payment after the result was delivered. */
+/** Adds the transaction that settled the payment after the result was delivered, or the result that was kept back until then. */
 export async function withReceipt(task: Task, find: () => Promise<TaskRecord | undefined>): Promise<Task> {
   const metadata = task.status?.message?.metadata
+  const isFailed = task.status?.state === TaskState.TASK_STATE_FAILED
+  if (isFailed && metadata?.[keys.error] === 'SETTLEMENT_FAILED') return restoreTask(await find()) ?? task
   const isPending =
     task.status?.state === TaskState.TASK_STATE_COMPLETED && metadata?.[keys.status] === 'payment-verified'
   if (!isPending) return task

@@ -1,3 +1,4 @@
+import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { proveSigner } from '../payments/verify.ts'
 import { PeerError } from '../protocols/peer-error.ts'
@@ -12,6 +13,8 @@ import { isLedgerAway } from '../store/store-error.ts'
 
 /** Pause between two checks of a settlement that a result waits for (`--settle-first`). */
 const SETTLEMENT_LOOK_MS = 2_000
+/** Pauses between checks after a run, when the first attempt at settlement has just ended. */
+const DECIDED_PAUSE = { firstMs: 25, mostMs: SETTLEMENT_LOOK_MS }
 /** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
@@ -88,6 +91,38 @@ export async function whenKnown(
       if (!isLedgerAway(error)) throw error
     }
   }
+}
+
+/**
+ * Keeps a result back until its payment has settled (T6): the account may have been emptied while the agent worked, and a
+ * stranger has as many accounts as it likes.
+ *
+ * @throws PeerError SETTLEMENT_FAILED if it will not settle, or the node stops before
+ */
+export async function whenPaid<Result extends PaidResult>(
+  paymentId: Hex,
+  result: Result,
+  { signal }: Pick<Caller, 'signal'>,
+  { payments }: Pick<PaidRunDeps, 'payments'>,
+): Promise<Result> {
+  for (let looks = 1; ; looks++) {
+    const stored = await payments.get(paymentId).catch((error: unknown) => {
+      if (!isLedgerAway(error)) throw error
+    })
+    if (stored?.txHash !== undefined) return { ...result, txHash: stored.txHash }
+    if (stored?.state === 'unsettled') throw notSettled(stored.error)
+    if (!(await pause(doubledMs(looks, DECIDED_PAUSE), signal))) {
+      throw new PeerError(
+        'SETTLEMENT_FAILED',
+        'this node stops, and the payment is not settled yet: ask for the task later',
+      )
+    }
+  }
+}
+
+function notSettled(why = 'no reason known'): PeerError {
+  const reason = `the payment could not be settled (${why}): the result is kept back, nothing was charged`
+  return new PeerError('SETTLEMENT_FAILED', reason, { retryable: false })
 }
 
 /**

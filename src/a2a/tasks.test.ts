@@ -2,10 +2,10 @@ import { type Task, TaskState } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { message } from '../../test/support/a2a-client.ts'
 import { shortest } from '../../test/support/shortest.ts'
-import { A2A_CALLER } from '../schema/caller.ts'
+import { A2A_CALLER, a2aCaller, STRANGER, strangerWith } from '../schema/caller.ts'
 import type { TaskRecord } from '../store/task-records.ts'
 import { resultArtifact, statusOf } from './task-events.ts'
-import { A2aTasks } from './tasks.ts'
+import { A2aTasks, CALLER_KEY } from './tasks.ts'
 
 const hash = `0x${'ab'.repeat(32)}` as const
 const context = {} as never
@@ -128,6 +128,39 @@ test('a receipt comes with the transaction, however late that is', async () => {
   expect(await receipts()).toEqual([])
   settled = true
   expect(await receipts()).toMatchObject([{ transaction: hash }])
+})
+
+test.each([STRANGER, strangerWith('ab')])(
+  'T6 a stranger (%o) finds its result when its payment has settled',
+  async (stranger) => {
+    const callerId = a2aCaller(stranger.tokenId, 'c')
+    const unpaid = { ...record.payment!, txHash: undefined }
+    const found = async (payment: TaskRecord['payment']) => {
+      const tasks = new A2aTasks({ records: { find: async () => ({ ...record, callerId, payment }) } })
+      return (await tasks.of('a').load('old', { state: new Map([[CALLER_KEY, stranger]]) } as never))!
+    }
+    const waiting = await found({ ...unpaid, state: 'owed' })
+    expect([waiting.status?.state, waiting.artifacts, waiting.contextId]).toEqual([
+      TaskState.TASK_STATE_WORKING,
+      [],
+      'c',
+    ])
+    const refused = await found({ ...unpaid, state: 'unsettled' })
+    expect([refused.status?.state, refused.artifacts]).toEqual([TaskState.TASK_STATE_FAILED, []])
+    expect(refused.status?.message?.metadata).toMatchObject({ 'x402.payment.error': 'SETTLEMENT_FAILED' })
+    expect(await found(record.payment)).toMatchObject({ status: { state: TaskState.TASK_STATE_COMPLETED } })
+  },
+)
+
+test('a result that was kept back is given if its payment settles after all', async () => {
+  let settled = false
+  const tasks = new A2aTasks({ records: { find: async () => (settled ? { ...record, taskId: 't' } : undefined) } })
+  const failed = task('t', { metadata: { 'x402.payment.error': 'SETTLEMENT_FAILED' } })
+  await tasks.of('a').save({ ...failed, status: { ...failed.status!, state: TaskState.TASK_STATE_FAILED } }, context)
+  const state = async () => (await tasks.of('a').load('t', context))!.status!.state
+  expect(await state()).toBe(TaskState.TASK_STATE_FAILED)
+  settled = true
+  expect(await state()).toBe(TaskState.TASK_STATE_COMPLETED)
 })
 
 test('T31 a task whose caller talks on without end keeps its first message and the latest', async () => {
