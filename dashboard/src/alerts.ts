@@ -92,6 +92,7 @@ export function alertOf(alarm: Alarm): Alert {
     case 'processes_differ':
       return { ...about, to: '/machines', action: 'See the machines' }
     case 'trading_stopped':
+    case 'ledger_restored':
     case 'change_refused':
       return { ...about, to: '/settings', action: 'See the node' }
     default:

@@ -13,7 +13,15 @@ import type { StoredChannel } from '../store/buyer-channels.ts'
 import { channelAlarms } from './channel-alarms.ts'
 import { type Differences, namesText } from './differences.ts'
 import { exitAlarms } from './exit-alarms.ts'
-import { type AlarmStatus, changedWallet, refusedChange, sentence, stoppedTrading, unreached } from './state-alarms.ts'
+import {
+  type AlarmStatus,
+  changedWallet,
+  refusedChange,
+  restoredLedger,
+  sentence,
+  stoppedTrading,
+  unreached,
+} from './state-alarms.ts'
 
 type AlarmsDeps = {
   clock: Clock
@@ -60,7 +68,7 @@ const HELD_MS = 10 * 60_000
 /** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
 const states: readonly AlarmKind[] = [
   ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
-  ...(['change_refused', 'wallet_changed', 'unreachable', 'no_peers'] as const),
+  ...(['change_refused', 'wallet_changed', 'ledger_restored', 'unreachable', 'no_peers'] as const),
   ...([
     'channel_withdrawal',
     'channel_claim_failing',
@@ -94,6 +102,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
       ...failing,
       ...unlikeProcesses(deps.differences()),
       ...changedWallet(deps.status()),
+      ...restoredLedger(deps.status()),
       ...unreached(deps.status()),
       ...channelAlarms(deps.channels?.()),
       ...exitAlarms(paying, clock.now()),

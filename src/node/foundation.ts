@@ -21,6 +21,7 @@ import { isWalletMissing, loadOrCreateWalletKey, newWalletText, otherWalletText 
 import { dataFile } from '../store/data-dir.ts'
 import type { Databases } from '../store/databases.ts'
 import { placeOfFile } from '../store/file-place.ts'
+import { readRestored } from '../store/ledger-turn.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createTransactions } from '../store/transactions.ts'
@@ -44,6 +45,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const wallet = createWallet(key, asset)
   const before = await databases.claim({ seller: identity.peerId, wallet: wallet.address, network: config.network })
   const walletBefore = before?.wallet
+  const restoredAt = await readRestored(database)
   if (isMissing) logger.warn({ part: 'wallet' }, newWalletText(wallet.address, walletBefore))
   else if (before?.isNew) logger.warn({ part: 'wallet' }, otherWalletText(wallet.address, before.wallet))
   const datastore = new PeerDatastore({}, { database: localDatabase, logger })
@@ -73,6 +75,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
       isShared,
       wallet,
       walletBefore,
+      restoredAt,
       identity,
       version,
       pace,

@@ -2,7 +2,7 @@ import type { Registry } from '../agents/registry.ts'
 import type { Chain } from '../chain/chain.ts'
 import { etherOf } from '../chain/ether.ts'
 import type { Trading } from '../ledger/trading.ts'
-import type { Clock, UnixMs } from '../lib/clock.ts'
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { OPEN_FILES_WANTED, openFilesMax } from '../lib/open-files.ts'
 import type { Catalog } from '../listings/catalog.ts'
@@ -60,12 +60,25 @@ export function nodeCondition(
     network: Network
     walletAddress: Hex
     walletBefore: string | undefined
+    restoredAt: UnixMs | undefined
     version: string
     name: string | undefined
   },
   uptimeMs: number,
 ): NodeCondition {
-  const { host, marketHost, registry, catalog, trading, network, walletAddress, walletBefore, version, name } = deps
+  const {
+    host,
+    marketHost,
+    registry,
+    catalog,
+    trading,
+    network,
+    walletAddress,
+    walletBefore,
+    restoredAt,
+    version,
+    name,
+  } = deps
   return {
     ...(name !== undefined && { name }),
     peer_id: host.peerId,
@@ -80,6 +93,7 @@ export function nodeCondition(
     network_kind: networkKind(network),
     wallet_address: walletAddress,
     ...(walletBefore !== undefined && { wallet_before: walletBefore }),
+    ...(restoredAt !== undefined && { ledger_restored_at: isoTime(restoredAt) }),
     agents: { local: registry.list().length, known: catalog.count() },
     reachability: host.reachability(),
     search: marketHost.search(),

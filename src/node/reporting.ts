@@ -62,6 +62,7 @@ type ReportingDeps = Pick<
   | 'version'
   | 'wallet'
   | 'walletBefore'
+  | 'restoredAt'
   | 'asset'
   | 'chain'
   | 'server'

@@ -7,7 +7,14 @@ import type { NodeStatus } from '../schema/api.ts'
 type StateAlarm = Omit<AlarmRecord, 'dismissed_at'>
 export type AlarmStatus = Pick<
   NodeStatus,
-  'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading' | 'refused_change' | 'wallet_before'
+  | 'reachability'
+  | 'connected_peers'
+  | 'agents'
+  | 'search'
+  | 'trading'
+  | 'refused_change'
+  | 'wallet_before'
+  | 'ledger_restored_at'
 > &
   Partial<Pick<NodeStatus, 'wallet_address'>>
 
@@ -39,6 +46,18 @@ export function changedWallet({ wallet_address: wallet, wallet_before: before }:
   const text = `It used ${before}, and now uses ${wallet}. ${walletAdvice(before)}. If you did, dismiss this alarm.`
   const about = { id: 'wallet_changed', kind: 'wallet_changed', severity: 'warn', title, text, count: 1 } as const
   return [{ ...about, mark: `${before} ${wallet}`.toLowerCase() }]
+}
+
+/** A dismissal holds for this restore alone. */
+export function restoredLedger({ ledger_restored_at: at }: AlarmStatus): StateAlarm[] {
+  if (at === undefined) return []
+  const title = 'The ledger was restored from a backup'
+  const text =
+    `The node found an older copy of its ledger at ${at}. It does not know what was bought, sold, refunded or sent after the backup. ` +
+    'Orders without a signed payment and open workflows were ended, because they may have been bought already. Look at the wallet on ' +
+    'the chain before you refund, send or order again, and check the budget. Then dismiss this alarm.'
+  const about = { id: 'ledger_restored', kind: 'ledger_restored', severity: 'warn', title, text, count: 1 } as const
+  return [{ ...about, mark: at }]
 }
 
 export function unreached({ reachability, connected_peers: peers, agents, search }: AlarmStatus): StateAlarm[] {

@@ -19,6 +19,7 @@ export const alarmKinds = [
   'agent_failing',
   'processes_differ',
   'wallet_changed',
+  'ledger_restored',
   'unreachable',
   'no_peers',
 ] as const
@@ -28,7 +29,7 @@ const AlarmKind = z.enum(alarmKinds).meta({
     '`channel_withdrawal`: a payer takes money out of a payment channel that owes some; `channel_claim_failing`: what channels owe cannot be claimed or settled; `channel_claim_late`: a channel owes for more than a day; `channel_chain_behind`: the RPC shows an old block, so no call on a channel is taken; `channel_lost`: charges that no deposit covers any more; ' +
     '`channel_stopped`: a seller stated what cannot be true, and is not paid ahead any more; `channel_exit_failing`: money cannot be taken out of a channel; ' +
     '`channel_exit_pending`: a withdrawal of this node waits for its delay; `channel_deposit_pending`: a deposit did not reach the chain yet; ' +
-    '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `processes_differ`: the processes of this seller have other agents or budgets than one another; `wallet_changed`: the node uses another wallet than before; `unreachable`: nobody can dial this ' +
+    '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `processes_differ`: the processes of this seller have other agents or budgets than one another; `wallet_changed`: the node uses another wallet than before; `ledger_restored`: the ledger is an older copy than the node had; `unreachable`: nobody can dial this ' +
     'node; `no_peers`: the node has no connected peers',
 })
 export type AlarmKind = z.infer<typeof AlarmKind>

@@ -159,6 +159,9 @@ export const NodeStatus = z
     wallet_before: z.string().optional().meta({
       description: 'the wallet that the node used before this one, until it starts with that one again',
     }),
+    ledger_restored_at: z.string().optional().meta({
+      description: 'when the node found that its ledger is an older copy, such as a backup that was put back',
+    }),
     agents: z.object({ local: count, known: count }),
     reachability: Reachability,
     search: MarketSearch.optional(),

@@ -1,3 +1,4 @@
+import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
@@ -7,8 +8,9 @@ import { checkServerLedger } from './ledger-checks.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { readFacts } from './ledger-facts.ts'
 import { ledgerId } from './ledger-id.ts'
-import { writeMark } from './ledger-mark.ts'
+import { readMark, writeMark } from './ledger-mark.ts'
 import { claimLedger, giveLedger, type KnownOwner, type LedgerOwner } from './ledger-owner.ts'
+import { endTurn, RESTORED_TEXT, takeTurn } from './ledger-turn.ts'
 import { openLedger } from './open-ledger.ts'
 import type { FoundLedger } from './postgres/look.ts'
 import { openServerLedger, type ServerLedger, serverName, type WaitForLedger } from './server-ledger.ts'
@@ -94,15 +96,25 @@ async function openApart(
     throw error
   }
   const local = localDatabase
+  let isClaimed = false
   return {
     ...{ database, localDatabase, server, latency, isShared: true, lost },
     async claim(owner) {
       await (adopt ? giveLedger(database, owner) : claimLedger(database, owner, server))
+      const mark = await readMark(dataDir)
+      // The mark of another database says nothing of this one.
+      const marked = mark?.ledger === ledger && mark.server === server ? mark.turn : undefined
+      const { turn, restored } = await takeTurn(database, { marked, now: systemClock.now() })
+      if (restored !== undefined) logger.warn({ count: restored.ended }, RESTORED_TEXT)
       // Not before: a start that is refused must leave the directory to the ledger that it has.
-      await writeMark(dataDir, { ledger, closed: true, server })
+      await writeMark(dataDir, { ledger, closed: true, server, turn })
+      isClaimed = true
       return undefined
     },
     async close() {
+      const turn = isClaimed ? await endTurn(database) : undefined
+      // This may fail. Then the next start counts on from the mark before.
+      if (turn !== undefined) await writeMark(dataDir, { ledger, closed: true, server, turn }).catch(() => {})
       // Who takes over may be a process on the same directory.
       await local.close().finally(() => database.close())
     },

@@ -4,13 +4,10 @@ import { unfinishedError } from './copy/unfinished.ts'
 import { dataFile } from './data-dir.ts'
 import type { LedgerFacts } from './ledger-facts.ts'
 import { copiedError } from './ledger-home.ts'
-import { readMark } from './ledger-mark.ts'
+import { BOOKS, readMark } from './ledger-mark.ts'
 import { checkOwner, type KnownOwner } from './ledger-owner.ts'
 import { one } from './query.ts'
 import { openReadOnly } from './read-only.ts'
-
-/** Tables with what a new ledger would forget. */
-const BOOKS = ['payments', 'orders', 'exchanges', 'authorizations', 'chain_transactions']
 
 type User = {
   dataDir: string

@@ -8,10 +8,15 @@ const LedgerMark = z.object({
   ledger: z.string().max(100),
   /** Whether it was closed cleanly. */
   closed: z.boolean(),
+  /** How often it was opened and closed (ledger-turn.ts). Absent: by a version that did not count. */
+  turn: z.number().optional(),
   /** The PostgreSQL database that held it last, as host:port/name. Absent: the file in this directory. */
   server: z.string().max(1024).optional(),
 })
 export type LedgerMark = z.infer<typeof LedgerMark>
+
+/** Tables with what a new or older ledger would not know. */
+export const BOOKS = ['payments', 'orders', 'exchanges', 'authorizations', 'chain_transactions']
 
 /** A damaged or unreadable mark counts as none: the file holds nothing else. */
 export async function readMark(dataDir: string): Promise<LedgerMark | undefined> {

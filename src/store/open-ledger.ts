@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { isoTime } from '../lib/clock.ts'
+import { type Clock, isoTime, systemClock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { checkFinished } from './copy/unfinished.ts'
@@ -9,8 +9,10 @@ import { damagedError, newerError } from './file-errors.ts'
 import { readFacts } from './ledger-facts.ts'
 import { copiedError, homeOf, readCopied, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
 import { ledgerId } from './ledger-id.ts'
-import { type LedgerMark, readMark, writeMark } from './ledger-mark.ts'
+import { BOOKS, type LedgerMark, readMark, writeMark } from './ledger-mark.ts'
+import { endTurn, RESTORED_TEXT, readTurn, takeTurn } from './ledger-turn.ts'
 import { migrations } from './migrations.ts'
+import { one, together } from './query.ts'
 import { openReadOnly } from './read-only.ts'
 import { AT_ONCE_BYTES, checkSoundness } from './soundness.ts'
 import type { StoreError } from './store-error.ts'
@@ -22,6 +24,7 @@ type LedgerOptions = {
   adopt?: boolean
   /** The file that names the machine, if not the system's. */
   machineId?: string
+  clock?: Pick<Clock, 'now'>
 }
 
 /**
@@ -32,9 +35,10 @@ type LedgerOptions = {
  * it is a copy of a ledger that may be in use; StoreError
  */
 export async function openLedger(dataDir: string, options: LedgerOptions): Promise<Database> {
-  const { logger } = options
+  const { logger, clock = systemClock } = options
   const path = dataFile(dataDir, 'database')
   const { mark, isThere } = await checkFiles(dataDir)
+  const isLogGone = mark?.closed === false && !(await hasBytes(`${path}-wal`))
   if (!isThere && (await hasBytes(dataFile(dataDir, 'identity')))) {
     logger.warn(
       { path },
@@ -54,8 +58,11 @@ export async function openLedger(dataDir: string, options: LedgerOptions): Promi
     if (where === 'moved') logger.info({ path: here.path }, `the data directory was moved from ${last!.path}`)
     await settleIn(database, here)
     if (!whole) logger.info({ path }, 'the ledger is large: it is still being checked')
-    await writeMark(dataDir, { ledger: id, closed: false })
-    return closing(database, () => writeMark(dataDir, { ledger: id, closed: true }))
+    const isReplaced = await isOlderCopy(database, mark, isLogGone)
+    const { turn, restored } = await takeTurn(database, { marked: mark?.turn, isReplaced, now: clock.now() })
+    if (restored !== undefined) logger.warn({ path, count: restored.ended }, RESTORED_TEXT)
+    await writeMark(dataDir, { ledger: id, closed: false, turn })
+    return closing(database, (last = turn) => writeMark(dataDir, { ledger: id, closed: true, turn: last }))
   } catch (error) {
     await database.close()
     throw error
@@ -126,13 +133,28 @@ async function checkHome(database: Pick<Database, 'query'>, { dataDir, id, ...op
   return { where, here, last }
 }
 
-function closing(database: Database, closed: () => Promise<void>): Database {
+/**
+ * True if the file is an older one than the last start has used, although it has counted as far.
+ *
+ * A killed process leaves a log of latest writes beside its database. Without the log, the database was replaced. A ledger that has
+ * been used, and has no mark beside it, was put into another directory, or the operator has given up what it lacks.
+ */
+async function isOlderCopy(database: Database, mark: LedgerMark | undefined, isLogGone: boolean): Promise<boolean> {
+  const turn = await readTurn(database)
+  if (mark !== undefined) return isLogGone && mark.turn === turn
+  if (turn === 0) return false
+  const held = await database.query(together(...BOOKS.map((table) => one(`SELECT 1 AS one FROM ${table} LIMIT 1`))))
+  return held.some((row) => row !== undefined)
+}
+
+function closing(database: Database, closed: (turn: number | undefined) => Promise<void>): Database {
   return {
     ...database,
     async close() {
+      const turn = await endTurn(database)
       await database.close()
       // This may fail, for example on a full disk. The only effect: the next start checks more.
-      await closed().catch(() => {})
+      await closed(turn).catch(() => {})
     },
   }
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
+import { TURN_KEY } from '../ledger-turn.ts'
 import { all, nothing, one, type Query, run, steps, together, type Value } from '../query.ts'
 import { type LedgerTable, ledgerTables } from './ledger-tables.ts'
 import { checkFinished, isUnfinished, UNFINISHED_KEY } from './unfinished.ts'
@@ -21,10 +22,10 @@ type Summary = { rows: number; sums: string; digest: string }
 
 const BATCH_ROWS = 256
 const BATCH_BYTES = 4 * 1024 * 1024
-/** Entries of `kv` without those of the listings, and of the place where the ledger is. */
+/** Entries of `kv` without those of the listings, of the place where the ledger is, and of how often it was used. */
 const ENTRIES = `
   SELECT key, value FROM kv
-  WHERE substr(key, 1, 9) <> 'listings.' AND key NOT IN ('ledger_home', 'ledger_copied_to', '${UNFINISHED_KEY}')`
+  WHERE substr(key, 1, 9) <> 'listings.' AND key NOT IN ('ledger_home', 'ledger_copied_to', '${TURN_KEY}', '${UNFINISHED_KEY}')`
 const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
 /**

@@ -1,0 +1,93 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { IS_UNSIGNED } from './idempotency.ts'
+import type { LedgerDatabase } from './ledger-database.ts'
+import { LEFT_BEHIND } from './ownership.ts'
+import { one, type Query, run, together } from './query.ts'
+
+/*
+ * A ledger counts how often it was opened and closed, and the mark beside it (ledger-mark.ts) keeps the last count. A ledger
+ * that has counted less than its mark is an older copy: a backup was put back.
+ */
+
+export const TURN_KEY = 'ledger_turn'
+export const RESTORED_KEY = 'ledger_restored_at'
+/** A restored ledger counts on far above the marks of all processes, so that only the first one finds it restored. */
+const RESTORED_STEP = 1_000_000
+const GET = 'SELECT value FROM kv WHERE key = ?'
+const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
+const COUNT = `
+  INSERT INTO kv (key, value) VALUES (?, ?)
+  ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(kv.value AS BIGINT) + ? AS TEXT) RETURNING value`
+
+/** Nothing says whether these were bought after the backup. An order that was signed has an outcome, and asks for it. */
+const END_ORDERS = `
+  UPDATE orders SET status = 'failed', error = ?, updated_at = ?
+  WHERE status IN ('pending', 'executing') AND task IS NOT NULL AND cancel_requested_at IS NULL
+    AND ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
+const OPEN_WORKFLOWS = `status IN ('pending', 'running') AND ${LEFT_BEHIND}`
+const SKIP_STEPS = `
+  UPDATE workflow_steps SET status = 'skipped', ended_at = ?
+  WHERE status = 'pending' AND workflow_no IN (SELECT no FROM workflows WHERE ${OPEN_WORKFLOWS})`
+const END_WORKFLOWS = `
+  UPDATE workflows SET status = 'canceled', updated_at = ?, revision = revision + 1 WHERE ${OPEN_WORKFLOWS}`
+const UNSURE = JSON.stringify({
+  code: 'LEDGER_RESTORED',
+  message:
+    'the ledger was restored from a backup, and this order may have been bought after the backup was made: place it again if it was not',
+  retryable: false,
+})
+
+/** `ended`: orders and workflows of a restored ledger that were ended. */
+type Turn = { turn: number; restored?: { ended: number } }
+
+/**
+ * Counts that a ledger was opened.
+ *
+ * In a restored ledger it ends the orders that nobody has signed for, and the workflows: they would be bought again.
+ *
+ * @param marked the count that the mark has. Undefined: it has none
+ * @param isReplaced the ledger is an older copy, whatever the counts say
+ */
+export async function takeTurn(
+  database: LedgerDatabase,
+  { marked = 0, isReplaced = false, now }: { marked?: number | undefined; isReplaced?: boolean; now: UnixMs },
+): Promise<Turn> {
+  const stored = await readTurn(database)
+  if (!isReplaced && stored >= marked) return { turn: await database.commit(count(1)) }
+  const steps = Math.max(0, marked - stored) + RESTORED_STEP
+  const [turn, , orders, , workflows] = await database.commit(
+    together(
+      count(steps),
+      run(PUT, RESTORED_KEY, String(now)),
+      run(END_ORDERS, UNSURE, now),
+      run(SKIP_STEPS, now),
+      run(END_WORKFLOWS, now),
+    ),
+  )
+  return { turn, restored: { ended: orders + workflows } }
+}
+
+/** Counts that a ledger is closed. @returns undefined if it cannot be written */
+export function endTurn(database: LedgerDatabase): Promise<number | undefined> {
+  return database.commit(count(1)).catch(() => undefined)
+}
+
+/** 0: the ledger is new, or was used only by versions that did not count. */
+export async function readTurn(database: Pick<LedgerDatabase, 'query'>): Promise<number> {
+  return Number((await database.query(one<{ value: string }>(GET, TURN_KEY)))?.value ?? 0)
+}
+
+/** When this ledger was found restored the last time. */
+export async function readRestored(database: Pick<LedgerDatabase, 'query'>): Promise<UnixMs | undefined> {
+  const row = await database.query(one<{ value: string }>(GET, RESTORED_KEY))
+  return row === undefined ? undefined : Number(row.value)
+}
+
+/** For the log. */
+export const RESTORED_TEXT =
+  'the ledger was restored from a backup. It does not know what was bought, sold, refunded or sent after the backup. Orders without a ' +
+  'signed payment and open workflows were ended, because they may have been bought already'
+
+function count(steps: number): Query<number> {
+  return one<{ value: string }>(COUNT, TURN_KEY, String(steps), steps).map((row) => Number(row!.value))
+}
