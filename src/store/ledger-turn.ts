@@ -10,7 +10,7 @@ import { one, type Query, run, together } from './query.ts'
  */
 
 export const TURN_KEY = 'ledger_turn'
-export const RESTORED_KEY = 'ledger_restored_at'
+const RESTORED_KEY = 'ledger_restored_at'
 /** A restored ledger counts on far above the marks of all processes, so that only the first one finds it restored. */
 const RESTORED_STEP = 1_000_000
 const GET = 'SELECT value FROM kv WHERE key = ?'
@@ -20,16 +20,18 @@ const COUNT = `
   ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(kv.value AS BIGINT) + ? AS TEXT) RETURNING value`
 
 /** Nothing says whether these were bought after the backup. An order that was signed has an outcome, and asks for it. */
-const END_ORDERS = `
+const endOrders = (which: string) => `
   UPDATE orders SET status = 'failed', error = ?, updated_at = ?
   WHERE status IN ('pending', 'executing') AND task IS NOT NULL AND cancel_requested_at IS NULL
-    AND ${IS_UNSIGNED} AND ${LEFT_BEHIND}`
-const OPEN_WORKFLOWS = `status IN ('pending', 'running') AND ${LEFT_BEHIND}`
-const SKIP_STEPS = `
+    AND ${IS_UNSIGNED} AND ${LEFT_BEHIND}${which}`
+const openWorkflows = (which: string) => `status IN ('pending', 'running') AND ${LEFT_BEHIND}${which}`
+const skipSteps = (which: string) => `
   UPDATE workflow_steps SET status = 'skipped', ended_at = ?
-  WHERE status = 'pending' AND workflow_no IN (SELECT no FROM workflows WHERE ${OPEN_WORKFLOWS})`
-const END_WORKFLOWS = `
-  UPDATE workflows SET status = 'canceled', updated_at = ?, revision = revision + 1 WHERE ${OPEN_WORKFLOWS}`
+  WHERE status = 'pending' AND workflow_no IN (SELECT no FROM workflows WHERE ${openWorkflows(which)})`
+const endWorkflows = (which: string) => `
+  UPDATE workflows SET status = 'canceled', updated_at = ?, revision = revision + 1 WHERE ${openWorkflows(which)}`
+/** As they were in the backup. Null, so false, if the ledger was never restored. */
+const OF_BACKUP = ` AND updated_at <= (SELECT CAST(value AS BIGINT) FROM kv WHERE key = '${RESTORED_KEY}')`
 const UNSURE = JSON.stringify({
   code: 'LEDGER_RESTORED',
   message:
@@ -59,9 +61,9 @@ export async function takeTurn(
     together(
       count(steps),
       run(PUT, RESTORED_KEY, String(now)),
-      run(END_ORDERS, UNSURE, now),
-      run(SKIP_STEPS, now),
-      run(END_WORKFLOWS, now),
+      run(endOrders(''), UNSURE, now),
+      run(skipSteps(''), now),
+      run(endWorkflows(''), now),
     ),
   )
   return { turn, restored: { ended: orders + workflows } }
@@ -81,6 +83,19 @@ export async function readTurn(database: Pick<LedgerDatabase, 'query'>): Promise
 export async function readRestored(database: Pick<LedgerDatabase, 'query'>): Promise<UnixMs | undefined> {
   const row = await database.query(one<{ value: string }>(GET, RESTORED_KEY))
   return row === undefined ? undefined : Number(row.value)
+}
+
+/**
+ * Ends the orders of a backup whose process has ended. A backup in PostgreSQL may name processes that were alive when it was made:
+ * their leases have not run out when the first process finds it.
+ */
+export function endOrdersOfBackup(now: UnixMs): Query<number> {
+  return run(endOrders(OF_BACKUP), UNSURE, now)
+}
+
+/** The same for workflows. */
+export function endWorkflowsOfBackup(now: UnixMs): Query<unknown> {
+  return together(run(skipSteps(OF_BACKUP), now), run(endWorkflows(OF_BACKUP), now))
 }
 
 /** For the log. */

@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { takeOverChannels } from './buyer-channels.ts'
 import { endOrdersOfRuns, endUnattended, IS_UNSIGNED } from './idempotency.ts'
+import { endOrdersOfBackup } from './ledger-turn.ts'
 import { LEFT_BEHIND } from './ownership.ts'
 import { type Query, run, together } from './query.ts'
 
@@ -28,5 +29,7 @@ const UNNAMED_MS = 7 * 24 * 60 * 60 * 1000
 /** Takes over the orders and channels of processes that have ended. @returns how many rows each statement changed */
 export function takeOverPurchases(process: string, now: UnixMs, hasChain: boolean): Query<number[]> {
   const owned = hasChain ? run(TAKE_OVER, process, 0) : run(TAKE_OVER_UNNAMED, process, now - UNNAMED_MS)
-  return together(endUnattended(now), endOrdersOfRuns(now), run(REOPEN, now), takeOverChannels(process), owned)
+  // First: what may have been bought must not pass for an order that a crash has interrupted, whose key becomes free.
+  const ended = [endOrdersOfBackup(now), endUnattended(now), endOrdersOfRuns(now)]
+  return together(...ended, run(REOPEN, now), takeOverChannels(process), owned)
 }

@@ -3,6 +3,7 @@ import type { Page } from '../schema/page.ts'
 import type { WorkflowStatus } from '../schema/workflow.ts'
 import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
+import { endWorkflowsOfBackup } from './ledger-turn.ts'
 import { givenTerms, type LookBackQuery } from './look-back.ts'
 import { type Order, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
@@ -65,7 +66,7 @@ export interface WorkflowStore {
   /** Workflows of this process that are not final, or whose steps are still running. */
   unfinished(): Promise<string[]>
   /** Takes over what processes left that have ended. */
-  takeOver(): Promise<void>
+  takeOver(now: UnixMs): Promise<void>
   /** The ids of every order of a workflow. */
   orders(id: string): Promise<string[]>
   /** Every order of a step, oldest first. */
@@ -148,8 +149,8 @@ export function createWorkflowStore(database: LedgerDatabase): WorkflowStore {
     async unfinished() {
       return (await database.query(all<{ id: string }>(UNFINISHED, process))).map(({ id }) => id)
     },
-    async takeOver() {
-      await database.commit(takingOver(run(TAKE_OVER, process)))
+    async takeOver(now) {
+      await database.commit(takingOver(together(endWorkflowsOfBackup(now), run(TAKE_OVER, process))))
     },
     async orders(id) {
       return (await database.query(all<OrderOfStep>(ORDERS, id))).map((order) => order.id)

@@ -4,6 +4,7 @@ import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { endTurn, readRestored, readTurn, takeTurn } from '../../src/store/ledger-turn.ts'
 import { type Order, putOrder } from '../../src/store/order-row.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
+import { createPurchases } from '../../src/store/purchases.ts'
 import { all } from '../../src/store/query.ts'
 import type { StoredWorkflow } from '../../src/store/workflow-row.ts'
 import { createWorkflowStore } from '../../src/store/workflows.ts'
@@ -75,6 +76,15 @@ onBothEngines((open) => {
     const flow = await createWorkflowStore(ledger).get('flow')
     expect(flow).toMatchObject({ status: 'canceled', steps: [{ status: 'skipped' }, { status: 'skipped' }] })
     expect(await readRestored(ledger)).toBe(now + 5)
+
+    // A backup names processes that were alive when it was made. Their leases end later.
+    await put(orderOf('late', { status: 'executing', createdAt: now, updatedAt: now }), ended)
+    await createWorkflowStore(ended).create({ ...workflow, id: 'late flow' }, { all: 10, perToken: 10 })
+    await put(orderOf('after', { updatedAt: now + 6 }), ended)
+    await createPurchases(ledger).takeOver(now + 7)
+    await createWorkflowStore(ledger).takeOver(now + 7)
+    expect(await states(ledger)).toMatchObject({ late: 'failed', after: 'pending' })
+    expect((await createWorkflowStore(ended).get('late flow'))?.status).toBe('canceled')
 
     // The marks of the other processes are higher than that of the first one, and lower than the count now.
     await put(orderOf('later'), ended)

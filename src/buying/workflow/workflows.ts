@@ -111,7 +111,7 @@ export class Workflows implements Service {
 
   /** Goes on with the workflows of processes that have ended. */
   async takeOver(): Promise<void> {
-    await this.#deps.store.takeOver()
+    await this.#deps.store.takeOver(this.#deps.clock.now())
     for (const id of await this.#deps.store.unfinished()) {
       this.#unwatched.add(id)
       void this.#turn(id)
