@@ -2,6 +2,7 @@ import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase } from './database.ts'
+import { noteIdentity, otherIdentityText } from './last-identity.ts'
 import { noteWallet, type WalletBefore } from './last-wallet.ts'
 import { type LedgerLatency, measured } from './latency.ts'
 import { checkServerLedger } from './ledger-checks.ts'
@@ -30,7 +31,7 @@ export type Databases = {
   /** Aborts if others have taken over the work of this process. */
   lost: AbortSignal
   /**
-   * Notes whose ledger it is. One in PostgreSQL refuses another owner, one in SQLite tells of another wallet.
+   * Notes whose ledger it is. One in PostgreSQL refuses another owner, one in SQLite tells of another wallet or identity.
    *
    * @returns the wallet before this one, if the ledger is in SQLite and had another
    * @throws CodedError LEDGER_OF_ANOTHER
@@ -65,7 +66,11 @@ export async function openDatabases(
   return {
     ...{ database, localDatabase: database, server: undefined, isShared: false, lost: new AbortController().signal },
     latency: () => ({ read: undefined, change: undefined, refused: database.refused() }),
-    claim: ({ wallet }) => noteWallet(database, wallet),
+    async claim({ seller, wallet }) {
+      const before = await noteIdentity(database, seller)
+      if (before !== undefined) logger.warn({ peer_id: seller }, otherIdentityText(before, seller))
+      return noteWallet(database, wallet)
+    },
     close: () => database.close(),
   }
 }
