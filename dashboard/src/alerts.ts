@@ -49,7 +49,8 @@ export function alertsOf({
     const fix = 'The others have taken over its work. Start it again on its machine.'
     add('warn', what, fix, '/machines', 'See the machines')
   }
-  if (balanceError !== undefined) {
+  // An RPC of another chain has an alarm of its own.
+  if (balanceError !== undefined && status?.chain_wrong === undefined) {
     const fix = `${ended(sentence(balanceError.message))} Without the chain, the node cannot confirm payments.`
     add('warn', 'The chain does not answer', fix, '/wallet', 'See the wallet')
   } else if (balance?.balance_atomic === '0' && status?.agents.local === 0) {
@@ -94,6 +95,7 @@ export function alertOf(alarm: Alarm): Alert {
     case 'trading_stopped':
     case 'ledger_restored':
     case 'change_refused':
+    case 'chain_wrong':
       return { ...about, to: '/settings', action: 'See the node' }
     default:
       return { ...about, to: '/network', action: 'See the network' }

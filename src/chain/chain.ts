@@ -71,6 +71,8 @@ export interface Chain {
   ): Promise<boolean>
   /** Simulates the transfer at the newest block, with a call that changes nothing. */
   simulateTransfer(asset: Hex, signed: SignedAuthorization, signal?: AbortSignal): Promise<Simulation>
+  /** Why no answer of the RPC is believed: it served another chain when it was asked last. It is asked until it is right once. */
+  wrong(): string | undefined
   /** The RPC's chain id, right or wrong. */
   chainId(signal?: AbortSignal): Promise<number>
   /** Sends any call, after checking that the RPC serves the right chain. The result is untrusted. */
@@ -104,6 +106,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
   )
   const window = createLogWindow()
   let chainChecked = false
+  let wrong: string | undefined
 
   async function chainId(signal?: AbortSignal): Promise<number> {
     return parseQuantity(await rpc.call('eth_chainId', [], signal))
@@ -115,9 +118,11 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     const actual = await chainId(signal)
     if (actual !== expectedChainId) {
       const message = `the RPC is of chain ${actual}, this node's network is ${network}: check ETHEREUM_RPC_URL (--rpc-url) and NODE_NETWORK (--network)`
-      deps.logger.warn({ network }, message)
+      if (wrong !== message) deps.logger.warn({ network }, message)
+      wrong = message
       throw new ChainError('CHAIN_WRONG', message)
     }
+    wrong = undefined
     chainChecked = true
   }
 
@@ -169,6 +174,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
   return {
     network,
     chainId,
+    wrong: () => wrong,
 
     usdcBalance: (address, signal) => ask(signal, (bounded) => callUsdc(asset, encodeBalanceOf(address), bounded)),
 

@@ -153,6 +153,28 @@ test('a change that the database could not write is an alarm until the node know
   expect(await alarms.list()).toEqual([])
 })
 
+test('T15: an RPC of another chain is an alarm that comes back when it was dismissed and it happens anew', async () => {
+  let wrong: string | undefined = "the RPC is of chain 84532, this node's network is eip155:8453"
+  const { alarms } = bench(undefined, {
+    status: () => ({
+      connected_peers: 1,
+      agents: { local: 1, known: 1 },
+      reachability: { state: 'public', addresses: [], relays: [] },
+      ...(wrong !== undefined && { chain_wrong: wrong }),
+    }),
+  })
+  expect(await alarms.list()).toMatchObject([
+    {
+      id: 'chain_wrong',
+      kind: 'chain_wrong',
+      severity: 'bad',
+      text: expect.stringContaining(`The RPC is of chain 84532`),
+    },
+  ])
+  wrong = undefined
+  expect(await alarms.list()).toEqual([])
+})
+
 test('a count is read once for all who ask at the same time, and again after it could not be read', async () => {
   const store = createAlarmStore(openDatabase({ path: ':memory:' }))
   let reads = 0

@@ -21,6 +21,7 @@ import {
   sentence,
   stoppedTrading,
   unreached,
+  wrongChain,
 } from './state-alarms.ts'
 
 type AlarmsDeps = {
@@ -68,7 +69,7 @@ const HELD_MS = 10 * 60_000
 /** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
 const states: readonly AlarmKind[] = [
   ...(['trading_stopped', 'settlement_stuck', 'agent_broken', 'processes_differ'] as const),
-  ...(['change_refused', 'wallet_changed', 'ledger_restored', 'unreachable', 'no_peers'] as const),
+  ...(['change_refused', 'chain_wrong', 'wallet_changed', 'ledger_restored', 'unreachable', 'no_peers'] as const),
   ...([
     'channel_withdrawal',
     'channel_claim_failing',
@@ -96,6 +97,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
     const found = [
       ...stoppedTrading(deps.status()),
       ...refusedChange(deps.status()),
+      ...wrongChain(deps.status()),
       ...unpaid,
       ...stuck,
       ...brokenAgents(deps.agents()),

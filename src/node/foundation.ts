@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Chain } from '../chain/chain.ts'
 import { openChain } from '../chain/open-chain.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
@@ -31,6 +32,9 @@ import { createSiblings } from './siblings.ts'
 
 /** How often the node looks whether the file of its ledger is still there. */
 const FILE_MS = 5_000
+/** How long after a start, and how often, an RPC is asked for its chain. */
+const RPC_FIRST_MS = 1_000
+const RPC_MS = 30_000
 
 /** What the parts of a node share: its keys, databases, network, chain, facilitator and feed. */
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
@@ -61,6 +65,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const tail = await followShared({ isShared, database, logger })
   const trading = createTrading({ database, dataDir: config.dataDir, clock, logger })
   const looking = server === undefined ? [lookAtFile(dataFile(config.dataDir, 'database'), trading)] : []
+  const asking = chain === undefined ? [] : [askUntilRight(chain)]
   const closing = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
   return {
     ...{
@@ -93,7 +98,7 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     transactions: createTransactions(database),
     tail,
     // The tail takes its position before any other service reads the ledger.
-    services: [tail, datastore, ...looking, ...hosts, closing],
+    services: [tail, datastore, ...looking, ...asking, ...hosts, closing],
   }
 }
 
@@ -102,6 +107,23 @@ function lookAtFile(path: string, trading: Pick<Trading, 'fileIs'>): Service {
   const placeOf = placeOfFile(path)
   const work = async () => trading.fileIs(await placeOf())
   return periodic({ name: 'ledger file', firstMs: FILE_MS, everyMs: FILE_MS }, { work, onError: () => {} })
+}
+
+/** Lets the chain say that its RPC serves another chain before a payment or a call needs it. */
+function askUntilRight(chain: Pick<Chain, 'blockTimeMs'>): Service {
+  const stopping = new AbortController()
+  let isRight = false
+  const work = async () => {
+    if (isRight) return
+    await chain.blockTimeMs(stopping.signal)
+    isRight = true
+  }
+  const looks = periodic({ name: 'chain', firstMs: RPC_FIRST_MS, everyMs: RPC_MS }, { work, onError: () => {} })
+  const stop = () => {
+    stopping.abort()
+    return looks.stop()
+  }
+  return { ...looks, stop }
 }
 
 /** Follows what the other processes change in a shared ledger. A ledger that is not shared has nobody to follow. */

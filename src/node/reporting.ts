@@ -12,6 +12,7 @@ import type { ChannelsApi } from '../ledger/channels-api.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
 import type { NamesOf } from '../ledger/order-record.ts'
 import type { Earnings } from '../ledger/stats.ts'
+import { defined } from '../lib/defined.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
@@ -123,6 +124,7 @@ export function createReporting(config: Config, secrets: Secrets, deps: Reportin
     return {
       ...{ ...nodeCondition(seen, deps.uptime.ms), ...fleetStatus(deps.fleet.sight(), isShared) },
       ...(refused && { refused_change: refused.message }),
+      ...defined({ chain_wrong: chain?.wrong() }),
     }
   }
   const agents = () => deps.ownAgents.list()

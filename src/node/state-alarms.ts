@@ -15,6 +15,7 @@ export type AlarmStatus = Pick<
   | 'refused_change'
   | 'wallet_before'
   | 'ledger_restored_at'
+  | 'chain_wrong'
 > &
   Partial<Pick<NodeStatus, 'wallet_address'>>
 
@@ -37,6 +38,13 @@ export function refusedChange({ refused_change: reason }: AlarmStatus): StateAla
   return [
     { ...{ id: 'change_refused', kind: 'change_refused', severity: 'bad', title, text, count: 1 }, mark: 'holds' },
   ]
+}
+
+export function wrongChain({ chain_wrong: reason }: AlarmStatus): StateAlarm[] {
+  if (reason === undefined) return []
+  const title = 'The RPC endpoint serves another chain'
+  const text = `${sentence(reason)}. The node believes nothing that it says: balances are unknown, and payments cannot be checked or confirmed.`
+  return [{ ...{ id: 'chain_wrong', kind: 'chain_wrong', severity: 'bad', title, text, count: 1 }, mark: 'holds' }]
 }
 
 /** A dismissal holds for this change alone. */

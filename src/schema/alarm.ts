@@ -6,6 +6,7 @@ export const alarmKinds = [
   'work_unpaid',
   'settlement_stuck',
   'change_refused',
+  'chain_wrong',
   'channel_withdrawal',
   'channel_claim_failing',
   'channel_claim_late',
@@ -25,7 +26,7 @@ export const alarmKinds = [
 ] as const
 const AlarmKind = z.enum(alarmKinds).meta({
   description:
-    '`trading_stopped`: the node does not buy or sell, because another node uses its identity; `work_unpaid`: lost payments, one alarm per reason; `settlement_stuck`: owed payments whose settlement fails; `change_refused`: the database of the ledger could not write a change within the last minute; ' +
+    '`trading_stopped`: the node does not buy or sell, because another node uses its identity; `work_unpaid`: lost payments, one alarm per reason; `settlement_stuck`: owed payments whose settlement fails; `change_refused`: the database of the ledger could not write a change within the last minute; `chain_wrong`: the RPC endpoint serves another chain than the network of the node; ' +
     '`channel_withdrawal`: a payer takes money out of a payment channel that owes some; `channel_claim_failing`: what channels owe cannot be claimed or settled; `channel_claim_late`: a channel owes for more than a day; `channel_chain_behind`: the RPC shows an old block, so no call on a channel is taken; `channel_lost`: charges that no deposit covers any more; ' +
     '`channel_stopped`: a seller stated what cannot be true, and is not paid ahead any more; `channel_exit_failing`: money cannot be taken out of a channel; ' +
     '`channel_exit_pending`: a withdrawal of this node waits for its delay; `channel_deposit_pending`: a deposit did not reach the chain yet; ' +

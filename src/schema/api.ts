@@ -206,6 +206,10 @@ export const NodeStatus = z
         description:
           'present while the database of the ledger does not answer: `settlement`, `alarms`, `processes` and `workers` are as they were before',
       }),
+    chain_wrong: z.string().optional().meta({
+      description:
+        'present while the RPC endpoint serves another chain than `network`: nothing that it says is believed',
+    }),
     refused_change: z.string().optional().meta({
       description: 'present for a minute after the database of the ledger could not write a change: why',
     }),

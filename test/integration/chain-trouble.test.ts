@@ -157,9 +157,12 @@ describe('an RPC in trouble (T15)', () => {
 
   it('was down or wrong at first and is trusted once it is right', async () => {
     rpc.fault = (request, response) => result(response, request, '0x1')
+    expect(chain.wrong()).toBeUndefined()
     expect(await failure(chain.usdcBalance(payTo))).toMatchObject({ code: 'CHAIN_WRONG' })
+    expect(chain.wrong()).toMatch(/of chain 1, this node's network is eip155:84532/)
     rpc.fault = undefined
     await expect(chain.usdcBalance(payer)).resolves.toBeGreaterThan(0n)
+    expect(chain.wrong()).toBeUndefined()
   })
 
   it('limits the block range of eth_getLogs: the settlement is found all the same', async () => {

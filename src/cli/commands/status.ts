@@ -98,6 +98,7 @@ function statusLines(state: Shown, url: string, style: Style): string[] {
     ...(state.trading?.state === 'stopped'
       ? [['Trading', red(`stopped: ${state.trading.reason}. To fix this: ${state.trading.fix}`)]]
       : []),
+    ...(state.chain_wrong === undefined ? [] : [['Chain', red(printableLine(state.chain_wrong, 300))]]),
     ...openFilesRow(state, yellow),
     ...(state.database === undefined ? [] : [['Database', red(`away: ${printableLine(state.database.reason, 300)}`)]]),
     ...(state.refused_change === undefined
