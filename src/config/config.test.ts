@@ -21,6 +21,22 @@ test('a flag overrides the environment, the environment overrides config.yaml, c
   expect(await load({ apiPort: undefined }, { NODE_API_PORT: '' })).toBe(1001)
 })
 
+test.each([
+  [{ port: 8424 }, /p2p\.port and api\.port are both 8424: give each a port of its own/],
+  [{ apiPort: 9001, publicPort: 9001, publicHost: '::' }, /api\.port and public\.port are both 9001/],
+  [{ listenHosts: ['0.0.0.0'], publicPort: 4001, publicHost: '127.0.0.1' }, /p2p\.port and public\.port are both 4001/],
+])('two listeners of one node on one port are refused: %o', (settings, message) => {
+  expect(() => createConfig({ dataDir, ...settings })).toThrow(message)
+})
+
+test.each([
+  [{ port: 0, apiPort: 0, publicPort: 0 }],
+  [{ port: 8424, listenHosts: ['203.0.113.7'] }],
+  [{ port: 8424, apiEnabled: false }],
+])('listeners that do not meet may share a port: %o', (settings) => {
+  expect(createConfig({ dataDir, ...settings }).network).toBe('eip155:84532')
+})
+
 test('an error in config.yaml names the full path of the file', async () => {
   const file = join(dataDir, 'config.yaml')
   await writeFile(file, 'network: eip155:84532\napi: {port: x}\n')

@@ -8,6 +8,7 @@ import { readConfigFile } from './config-file.ts'
 import { type Env, type Environment, readEnv } from './env.ts'
 import { overKeys, readKeysFile } from './keys-file.ts'
 import { defaultListenHosts } from './listen-hosts.ts'
+import { checkPorts } from './port-clash.ts'
 import { publicSettings } from './public-settings.ts'
 import { createSecrets, type Secrets } from './secrets.ts'
 import { layered, type Settings, settingEntries } from './settings.ts'
@@ -85,7 +86,7 @@ export function createConfig(settings: Settings & { dataDir: string }) {
   const rpcUrl = settings.rpcUrl ?? rpcUrls[network]
   /** Nobody believes a deposit without reading the chain. */
   const channels = rpcUrl === undefined ? ('off' as const) : ('auto' as const)
-  return {
+  const config = {
     /** Absolute path. */
     dataDir: settings.dataDir,
     nodeName: settings.nodeName,
@@ -190,6 +191,13 @@ export function createConfig(settings: Settings & { dataDir: string }) {
     sources: settings.sources ?? [],
     log: { level: settings.logLevel ?? 'info' },
   }
+  const { p2p, api, public: door } = config
+  checkPorts([
+    { key: 'p2p.port', hosts: p2p.listenHosts, port: p2p.port },
+    { key: 'api.port', hosts: [api.host], port: api.enabled ? api.port : undefined },
+    { key: 'public.port', hosts: [door.host], port: door.port },
+  ])
+  return config
 }
 
 function settingsOf(env: Env): Settings {

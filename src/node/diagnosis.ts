@@ -78,7 +78,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['open_files', 'Open files', async () => checkOpenFiles(deps.condition().open_files?.max)],
     ['agents', 'Agents', there(async () => ofAgents(agents, await soldElsewhere(deps)))],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
-    ['public', 'Public listener', async () => checkPublicDoor(deps.publicDoor())],
+    ['public', 'Public listener', async () => checkPublicDoor(deps.publicDoor(), config.public)],
     ['addresses', 'Public addresses', async () => findingsOf(await deps.testDoors())],
     ['sources', 'Catalogs', async () => checkCatalogs(deps.catalogs())],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],

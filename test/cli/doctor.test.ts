@@ -147,16 +147,16 @@ test('finds damaged keys without showing them (T21)', async () => {
 })
 
 test('finds ports in use by another program, and accepts ports in use by the running node', async () => {
-  const other = createServer().listen(0, '127.0.0.1')
-  await once(other, 'listening')
-  const port = String((other.address() as AddressInfo).port)
-  const flags = ['--port', port, '--api-port', port]
+  const others = [createServer(), createServer()].map((server) => server.listen(0, '127.0.0.1'))
+  await Promise.all(others.map((other) => once(other, 'listening')))
+  const [port, apiPort] = others.map((other) => String((other.address() as AddressInfo).port)) as [string, string]
+  const flags = ['--port', port, '--api-port', apiPort]
   const options = { parts: world(), environment: { NODE_LISTEN_HOST: '127.0.0.1' } }
   const taken = await examine(flags, options)
   expect(taken.of('p2p_port')).toMatchObject({ state: 'fail', fix: expect.stringContaining('--port') })
   expect(taken.of('api_port')).toMatchObject({ state: 'fail', fix: expect.stringContaining('--api-port') })
-  other.close()
-  await once(other, 'close')
+  for (const other of others) other.close()
+  await Promise.all(others.map((other) => once(other, 'close')))
   expect((await examine(flags, options)).of('p2p_port')).toMatchObject({
     state: 'ok',
     text: `${port} is free, TCP and UDP`,
@@ -180,7 +180,7 @@ test('a node of this directory that does not answer is not another program', asy
     addresses: [`/ip4/127.0.0.1/tcp/${port}/p2p/${peerId}`],
   })
   const { connect } = systemParts
-  const { of } = await examine(['--port', String(port), '--api-port', String(port)], {
+  const { of } = await examine(['--port', '0', '--api-port', String(port)], {
     ...{ parts: { ...world(), connect }, environment: { NODE_LISTEN_HOST: '127.0.0.1' } },
   })
   expect(of('node')).toMatchObject({ state: 'fail', text: expect.stringContaining('does not answer') })

@@ -54,6 +54,17 @@ test('the text output is a summary with agents, prices and warnings', async () =
   expect(run.stderr).toBe('stopping\n')
 })
 
+test('T20: settings of a public listener that has no port are a warning', async () => {
+  await writeFile(
+    join(dataDir(), 'config.yaml'),
+    'public: {url: https://agents.example, trusted_proxies: [127.0.0.1]}\n',
+  )
+  const run = await startAndStop(['--no-mdns'], { parts: fakeNode().parts })
+  expect(run.stdout).toContain(
+    '! public.url, public.trusted_proxies are set and public.port is not, so nobody can buy over HTTP: set public.port',
+  )
+})
+
 test('every agent of agents.yaml is registered; flags override an agent of the same name; a broken agent stays off the market alone', async () => {
   await writeFile(
     join(dataDir(), 'agents.yaml'),

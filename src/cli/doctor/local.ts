@@ -3,6 +3,7 @@ import { isoTime } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import { type Finding, fail, ok, skip, warn } from '../../lib/finding.ts'
 import { checkOpenFiles, openFilesMax } from '../../lib/open-files.ts'
+import { checkClosedDoor } from '../../node/public-checks.ts'
 import { readWalletKey } from '../../payments/wallet-key.ts'
 import { dataFile, inspectDataDir, secretFiles } from '../../store/data-dir.ts'
 import { modeOf } from '../../store/secret-file.ts'
@@ -143,7 +144,7 @@ const publicListener: Check = {
   title: 'Public listener',
   async run({ config, parts }) {
     const { port, url, tls } = config.public
-    if (port === undefined) return skip('off: public.port in config.yaml')
+    if (port === undefined) return checkClosedDoor(config.public)
     if (tls === undefined) return skip('not known: the node does not run, and the listener has no TLS files')
     const { inspectTls } = await import('../../http/public/public-tls.ts')
     try {

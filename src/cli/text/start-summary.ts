@@ -1,4 +1,5 @@
 import type { Config } from '../../config/config.ts'
+import { checkClosedDoor } from '../../node/public-checks.ts'
 import { type AgentDefinition, priceOf } from '../../schema/agent.ts'
 import type { Listing } from '../../schema/listing.ts'
 import { networkText } from '../../schema/network-kind.ts'
@@ -46,6 +47,8 @@ export function startWarnings(
       `the API on ${config.api.host} asks for no token, so everybody who reaches it can spend from the wallet: remove --insecure-open-api`,
     )
   }
+  const closed = config.public.port === undefined ? checkClosedDoor(config.public) : undefined
+  if (closed?.state === 'warn') warnings.push(`${closed.text}: ${closed.fix}`)
   if (config.p2p.bootstrap.length === 0 && !config.p2p.mdns && !config.p2p.publicDht) {
     warnings.push(
       'this node knows no peers and does not look for any: give --bootstrap, or remove --no-mdns or --no-public-dht',
