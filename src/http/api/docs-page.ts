@@ -23,13 +23,14 @@ export const DOCS_CSP =
   `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; ` +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-export function docsPage(document: OpenApi): string {
+/** @param url the address of this node as the reader used it, for the examples */
+export function docsPage(document: OpenApi, url: string): string {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   )
   const sections = document.tags.map(({ name }) => {
     const own = operations.filter(({ operation }) => operation.tags[0] === name)
-    const articles = own.map(({ path, method, operation }) => describeOperation(method, path, operation))
+    const articles = own.map(({ path, method, operation }) => describeOperation(method, path, operation, url))
     return own.length === 0 ? '' : `<h2 id="${text(name)}">${text(name)}</h2>${articles.join('')}`
   })
   const schemas = Object.entries(document.components.schemas).map(
@@ -51,7 +52,7 @@ ${document.info.description
 `
 }
 
-function describeOperation(method: string, path: string, operation: OpenApiOperation): string {
+function describeOperation(method: string, path: string, operation: OpenApiOperation, url: string): string {
   const { operationId, summary, description, parameters = [], requestBody, responses } = operation
   const content = requestBody?.content['application/json']
   const answers = Object.entries(responses).map(([status, response]) => {
@@ -66,13 +67,13 @@ function describeOperation(method: string, path: string, operation: OpenApiOpera
 <h3><code><span class="method">${method}</span> ${text(path)}</code></h3>
 <p>${prose(summary)}.${description === undefined ? '' : ` ${prose(description)}`}</p>
 ${takes.length === 0 ? '' : `<p>Takes ${takes.join('; ')}</p>`}
-<pre>${text(curl(method, path, content?.example))}</pre>
+<pre>${text(curl(method, `${url}${path}`, content?.example))}</pre>
 <details><summary>Answers</summary><table>${answers.join('')}</table></details>
 </article>`
 }
 
-function curl(method: string, path: string, body: object | undefined): string {
-  const url = `http://127.0.0.1:8424${path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`)}`
+function curl(method: string, address: string, body: object | undefined): string {
+  const url = address.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`)
   const head = method === 'GET' ? `curl ${url}` : `curl -X ${method} ${url}`
   if (body === undefined) return head
   const json = JSON.stringify(body).replaceAll("'", "'\\''")

@@ -332,4 +332,6 @@ test('the documentation page names every operation and may load nothing', async 
     expect(body).toContain('<tr id="OVER_PRICE">')
     expect(body).toContain('&#34;max_price&#34;')
   }
+  const { body } = await app.inject({ url: '/docs', headers: { host: 'localhost:9999' } })
+  expect(body).toContain('curl http://localhost:9999/health')
 })

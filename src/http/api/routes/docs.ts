@@ -7,7 +7,8 @@ const row = { method: 'GET', tags: ['docs'], access: 'public', scope: 'read' } a
 
 /** The API's own description. `document` is built with the first call, not at start. */
 export function docsRoutes(deps: { document(): OpenApi }): Operation[] {
-  let page: string | undefined
+  /** The last page. Most readers come by one address. */
+  let page: { url: string; text: string } | undefined
   return [
     operation({
       ...row,
@@ -25,9 +26,9 @@ export function docsRoutes(deps: { document(): OpenApi }): Operation[] {
       response: z.string(),
       media: 'text/html',
       headers: { 'content-security-policy': DOCS_CSP },
-      handler() {
-        page ??= docsPage(deps.document())
-        return page
+      handler({ url }) {
+        if (page?.url !== url) page = { url, text: docsPage(deps.document(), url) }
+        return page.text
       },
     }),
   ]
