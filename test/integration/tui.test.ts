@@ -143,7 +143,7 @@ test.concurrent('says why a node could not start, and Ctrl-C stops a command bef
   const { port } = new URL(other.ready.api_url)
   const screen = await open(['tui', '--no-mdns', '--port', '0', '--api-port', port])
   await screen.shows(/error: .*in use/s)
-  await screen.shows('the node does not answer')
+  await screen.shows('● the node did not start')
   screen.type('/agent discover --wait 60\r')
   await screen.shows('Ctrl-C cancels')
   screen.type(keys.ctrlC)

@@ -62,6 +62,7 @@ export function tuiOf(table: () => readonly Command[]): Command {
       const desk = createDesk(context, { environment, table: table(), waiting })
       let node: HostedNode | undefined
       let hosting: Promise<unknown> | undefined
+      let hasStopped = false
       await runInterface({
         ...desk,
         begin(print) {
@@ -70,16 +71,23 @@ export function tuiOf(table: () => readonly Command[]): Command {
             words: startWords(flags),
             run: context.run,
             say: (line: string) => print(onlyColors(line)),
+            stopped: () => {
+              hasStopped = true
+            },
           }
           hosting = hostNode({ ...context, loadConfig: () => context.loadConfig(flags) }, host).then(
             (hosted) => {
               node = hosted
             },
-            (error: unknown) => print(`error: ${onlyColors(error instanceof Error ? error.message : String(error))}`),
+            (error: unknown) => {
+              hasStopped = true
+              print(`error: ${onlyColors(error instanceof Error ? error.message : String(error))}`)
+            },
           )
         },
         watchLog: (show, signal) => watchLog(dataFile(config.dataDir, 'log'), context, show, signal),
-        watchStatus: (show, signal) => watchStatus(context, { flags, waiting, show }, signal),
+        watchStatus: (show, signal) =>
+          watchStatus(context, { flags, waiting, show, hasStopped: () => hasStopped }, signal),
         stdin: process.stdin,
         stdout: process.stdout,
         signal: io.signal,
@@ -180,7 +188,15 @@ async function watchStatus(
     flags,
     waiting,
     show,
-  }: { flags: Flags /** Ids of pending approvals, kept up to date. */; waiting: string[]; show(panel: Panel): void },
+    hasStopped,
+  }: {
+    flags: Flags
+    /** Ids of pending approvals, kept up to date. */
+    waiting: string[]
+    show(panel: Panel): void
+    /** True after the node of this process has ended by itself, or could not start. */
+    hasStopped(): boolean
+  },
   signal: AbortSignal,
 ) {
   const { config, secrets } = await context.loadConfig(flags)
@@ -189,17 +205,19 @@ async function watchStatus(
   let node: RemoteNode | undefined
   let balance = ''
   let askedAt = Number.NEGATIVE_INFINITY
+  let hasAnswered = false
+  const absent = () => {
+    const how = hasAnswered ? 'gone' : hasStopped() ? 'refused' : 'starting'
+    return absentPanel(config.dataDir, how, style)
+  }
   while (!signal.aborted) {
     try {
       node ??= (await findRunningNode(quiet, config, secrets))?.node
       const state = await node?.status({ signal })
+      hasAnswered ||= state !== undefined
       const pending = (await node?.approvals({ status: 'pending' }, { signal })) ?? []
       waiting.splice(0, waiting.length, ...pending.map(({ id }) => id))
-      show(
-        state === undefined
-          ? absentPanel(config.dataDir, style)
-          : panelOf(state, { balance, waiting: pending.length }, style),
-      )
+      show(state === undefined ? absent() : panelOf(state, { balance, waiting: pending.length }, style))
       if (state !== undefined && performance.now() - askedAt > BALANCE_MS) {
         askedAt = performance.now()
         const found = await orAborted(node!.balance({ signal }), signal).catch(() => undefined)
@@ -208,7 +226,7 @@ async function watchStatus(
       }
     } catch {
       node = undefined
-      show(absentPanel(config.dataDir, style))
+      show(absent())
     }
     await pause(node === undefined ? LOOK_FOR_MS : LOOK_MS, signal)
   }

@@ -15,6 +15,7 @@ export const noInput: Io['stdin'] = { isTty: true, async *[Symbol.asyncIterator]
  * behavior and messages are the same.
  *
  * @param say receives the messages of the start
+ * @param stopped is told that the node has ended by itself
  */
 export async function hostNode(
   context: Context,
@@ -23,7 +24,14 @@ export async function hostNode(
     words,
     run,
     say,
-  }: { environment: Environment; words: readonly string[]; run: Context['run']; say(line: string): void },
+    stopped,
+  }: {
+    environment: Environment
+    words: readonly string[]
+    run: Context['run']
+    say(line: string): void
+    stopped(): void
+  },
 ): Promise<HostedNode> {
   const { config, secrets } = await context.loadConfig({})
   const running = await findRunningNode(context, config, secrets)
@@ -47,6 +55,7 @@ export async function hostNode(
   }
   const ended = run(['start', ...words], io).then((status) => {
     if (stop.signal.aborted) return
+    stopped()
     for (const line of complaints) say(printableLine(line, 600))
     say(`the node stopped (status ${status}): leave with /exit`)
   })

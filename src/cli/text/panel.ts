@@ -47,7 +47,16 @@ function machinesText(
   return missing === 0 ? text : yellow(`${text}, ${missing} missing: /doctor`)
 }
 
-/** No node answers: it is starting or gone. */
-export function absentPanel(dataDir: string, { bold, dim, yellow }: Style): Panel {
-  return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), yellow('● the node does not answer')], [dim(dataDir)]] }
+/** No node answers: it is starting, did not start or is gone. */
+export function absentPanel(
+  dataDir: string,
+  how: 'starting' | 'refused' | 'gone',
+  { bold, dim, red, yellow }: Style,
+): Panel {
+  const text = {
+    starting: yellow('● the node starts'),
+    refused: red('● the node did not start: see the error below'),
+    gone: yellow('● the node does not answer'),
+  }[how]
+  return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), text], [dim(dataDir)]] }
 }
