@@ -65,7 +65,16 @@ export class UsageError extends CodedError<'USAGE'> {
 }
 
 export class CliError extends CodedError<
-  'NODE_UNREACHABLE' | 'SERVICE_UNREACHABLE' | 'UNKNOWN_AGENT' | 'DEADLINE' | 'FAILED'
+  | 'NODE_UNREACHABLE'
+  | 'SERVICE_UNREACHABLE'
+  | 'UNKNOWN_AGENT'
+  | 'UNKNOWN_ORDER'
+  | 'UNKNOWN_APPROVAL'
+  | 'UNKNOWN_SESSION'
+  | 'UNKNOWN_PAYMENT'
+  | 'UNKNOWN_CHANNEL'
+  | 'DEADLINE'
+  | 'FAILED'
 > {
   override name = 'CliError'
 }

@@ -3,7 +3,7 @@ export const foreignCommands: Readonly<Record<string, string>> = {
   node: 'stoa start',
   onboard: 'stoa init',
   'agent serve': 'stoa start --name … --description … --price …',
-  'agent config delete': 'stoa agent config remove --name …',
+  'agent config delete': 'stoa agent config remove …',
   'agent config edit': 'stoa agent update …, or stoa agent config add',
   'workflow status': 'stoa workflow show <id>',
   discover: 'stoa agent discover',

@@ -49,7 +49,7 @@ test('stoa channel list shows what lies in each channel, what is free, and the c
   expect(asked).toEqual([{ role: 'buyer', limit: 2 }])
   const [head, first, second] = stdout.split('\n')
   expect(head).toMatch(/^ROLE +WITH +STATE +BALANCE +CHARGED +UNCLAIMED +FREE +CALLS +USED +CHANNEL/)
-  expect(first).toMatch(/^buyer +Ann +open +0\.1 +0\.012 +0\.002 +0\.086 +12 +5 min +0xabab/)
+  expect(first).toMatch(/^buyer +Ann +open +0\.1 USDC +0\.012 USDC +0\.002 USDC +0\.086 USDC +12 +5 min +0xabab/)
   expect(second).toMatch(/^seller +…[^ ]{8} +withdrawing \(ends in 23 h\) /)
   expect(stderr).toContain('stoa channel list --cursor 7.0x')
 })
@@ -101,7 +101,7 @@ test('stoa status tells what is locked and not claimed, if there are channels', 
 test('text that is no id, or the start of none, is refused with what to do', async () => {
   expect(await run(['channel', 'show', 'mine'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/0x and 64/) })
   const unknown = await run(['channel', 'show', '0x123456'])
-  expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('stoa channel list --json') })
+  expect(unknown).toMatchObject({ code: 3, stderr: expect.stringContaining('stoa channel list --json') })
 })
 
 test('stoa channel open, close and withdraw act on the running node, and show what the channel is then', async () => {

@@ -46,6 +46,13 @@ test('agent config add writes agents.yaml, list shows the agent, remove deletes 
       /^error: .*agents\.yaml has no agent named "Echo": stoa agent config list lists the names\n$/,
     ),
   })
+  // The name alone, as with `stoa agent remove`.
+  const remove = (...words: string[]) => cli(['agent', 'config', 'remove', ...words], options)
+  expect(await remove('Echo')).toMatchObject({ code: 3, stderr: expect.stringContaining('no agent named "Echo"') })
+  await cli(add, options)
+  expect(await remove('Echo', '--name', 'Other')).toMatchObject({ code: 2 })
+  expect(await remove('Echo')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^removed Echo/) })
+  expect(await remove()).toMatchObject({ code: 2, stderr: expect.stringContaining('stoa agent config list') })
 })
 
 test('agent config add stores full paths of files, because the node may start in another directory', async () => {

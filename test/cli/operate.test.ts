@@ -54,7 +54,7 @@ test('errors of missing or unknown agents say what to do', async () => {
   expect(await run('payment', 'show')).toMatchObject({ code: 2, stderr: expect.stringContaining('payment list') })
   expect(await run('payment', 'retry', `0x${'0'.repeat(64)}`)).toMatchObject({ code: 3 })
   expect(await run('payment', 'show', '0x0123ab…')).toMatchObject({
-    code: 2,
+    code: 3,
     stderr: expect.stringContaining('none of'),
   })
   expect(await run('payment', 'show', 'abc')).toMatchObject({ code: 2, stderr: expect.stringContaining('64 hex') })

@@ -6,7 +6,7 @@ import { formatPrice } from '../../schema/amount.ts'
 import { RUN_SECONDS_MAX } from '../../schema/limits.ts'
 import { Pricing } from '../../schema/pricing.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
-import { command, option, repeated, required } from '../command.ts'
+import { command, option, repeated } from '../command.ts'
 import { CliError, UsageError } from '../exit-code.ts'
 import { agentPriceText, columns, printableLine } from '../text/terminal-text.ts'
 import { inspectAgents } from './agent-notices.ts'
@@ -155,14 +155,19 @@ export const agentConfigRemove = command({
   name: 'agent config remove',
   local: true,
   summary: 'Remove an agent from agents.yaml',
-  examples: ['stoa agent config remove --name Translator'],
-  options: {
-    name: required(
-      option('--name <name>', 'the agent to remove (required)', Text),
-      '--name is missing: `stoa agent config list` lists the names',
-    ),
-  },
-  async run(context, { name, ...flags }) {
+  examples: ['stoa agent config remove Translator'],
+  argument: { name: 'name', isOptional: true, description: 'the agent to remove' },
+  options: { name: option('--name <name>', 'the same as <name>', Text) },
+  async run(context, { name: named, ...flags }, given) {
+    const name = given ?? named
+    if (name === undefined) {
+      throw new UsageError('the name of the agent is missing: `stoa agent config list` lists the names')
+    }
+    if (named !== undefined && named !== name) {
+      throw new UsageError(
+        `one agent at a time: --name ${printableLine(named, 80)} is another than ${printableLine(name, 80)}`,
+      )
+    }
     const { config, secrets } = await context.loadConfig(flags)
     const path = dataFile(config.dataDir, 'agents')
     if (!(await removeAgentFromFile(path, name.trim()))) {

@@ -29,6 +29,12 @@ export const agentImport = command({
     if (peer === undefined || agentId === undefined || price === undefined) {
       throw new UsageError('--peer, --agent-id and --price are required: see stoa agent import --help')
     }
+    const { peerAt } = await import('../../p2p/multiaddrs.ts')
+    if (peerAt(peer) === undefined) {
+      throw new UsageError(
+        `--peer: ${JSON.stringify(printableLine(peer, 80))} is not valid: expected a peer id, or a multiaddr that ends in /p2p/<peer id>`,
+      )
+    }
     const node = await moneyNode(context, flags)
     const agent = {
       ...{ peer, agent_id: agentId, price },

@@ -40,7 +40,7 @@ export const approvalsList = command({
         approval.status === 'pending'
           ? `${Math.max(0, Math.ceil((Date.parse(approval.expires_at) - now) / 60_000))} min`
           : '',
-        approval.budget_after?.left_today ?? 'no limit',
+        approval.budget_after?.left_today ? `${approval.budget_after.left_today} USDC` : 'no limit',
         printableLine(requesterText(approval), 24),
         printableLine(approval.agent_name, 32),
         printableLine(approval.task, TASK_LENGTH),

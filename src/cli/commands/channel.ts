@@ -24,7 +24,7 @@ export const channelList = command({
   summary: 'List the payment channels of the running node, newest first',
   details:
     'A channel pays many calls of one seller by one deposit. WITH is the other side: its name, or else an agent of the seller. ' +
-    'The amounts are in USDC. BALANCE is what was deposited and not taken out, FREE is what new calls may cost, and UNCLAIMED is ' +
+    'BALANCE is what was deposited and not taken out, FREE is what new calls may cost, and UNCLAIMED is ' +
     'charged and not claimed yet.',
   examples: ['stoa channel list', 'stoa channel list --role buyer', 'stoa channel list --json'],
   options: {
@@ -44,8 +44,8 @@ export const channelList = command({
       headings: ['ROLE', 'WITH', 'STATE', 'BALANCE', 'CHARGED', 'UNCLAIMED', 'FREE', 'CALLS', 'USED', 'CHANNEL'],
       cells: (channel) => [
         ...[channel.role, channelPeerText(channel), channelStateText(channel, now)],
-        ...[channel.balance, channel.charged, channel.unclaimed],
-        ...[channel.free, `${channel.calls}`, age(channel.used_at, now), channel.id],
+        ...[channel.balance, channel.charged, channel.unclaimed, channel.free].map(usdc),
+        ...[`${channel.calls}`, age(channel.used_at, now), channel.id],
       ],
     })
     tellMore(context, 'stoa channel list', next)
@@ -142,7 +142,7 @@ export const channelRecover = command({
     printList(context, recovered, {
       none: `no channel of this wallet is missing in the ledger: ${known} with money are known, ${empty} are empty`,
       headings: ['STATE', 'BALANCE', 'CLAIMED', 'FREE', 'CHANNEL'],
-      cells: ({ state, balance, claimed, free, id }) => [state, balance, claimed, free, id],
+      cells: ({ state, balance, claimed, free, id }) => [state, ...[balance, claimed, free].map(usdc), id],
       json: found,
     })
     if (recovered.length > 0) {
@@ -157,11 +157,13 @@ export const channelRecover = command({
   },
 })
 
+const usdc = (amount: string) => `${amount} USDC`
+
 function counted(channels: number): string {
   return channels === 1 ? '1 channel' : `${channels} channels`
 }
 
-/** Resolves a channel id, or the start of an id among the newest channels. @throws UsageError */
+/** Resolves a channel id, or the start of an id among the newest channels. @throws CliError, UsageError */
 async function channelIdOf(node: RemoteNode, given: string, { io: { signal } }: Context): Promise<string> {
   const start = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
   if (/^0x[0-9a-f]{64}$/.test(start)) return start

@@ -10,7 +10,7 @@ type Recent = () => Promise<{ items: readonly { payment_id: string }[] }>
 /**
  * Expands the start of a payment id. Lists show only the start if a line has no room for 66 characters.
  *
- * @throws UsageError if none or several of the newest payments match
+ * @throws CliError if none of the newest payments matches, UsageError if several do
  */
 export async function fullPaymentId(given: string, recent: Recent): Promise<string> {
   if (FULL.test(given)) return given

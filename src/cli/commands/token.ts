@@ -74,8 +74,10 @@ export const tokenList = command({
         token.id,
         token.scope,
         stateOf(token, now),
-        token.scope === 'spend' ? `${token.spent} of ${token.budget ?? 'no limit'}` : '',
-        token.per_day === null ? '' : `${token.spent_today} of ${token.per_day}`,
+        token.scope === 'spend'
+          ? `${token.spent} of ${token.budget === null ? 'no limit' : `${token.budget} USDC`}`
+          : '',
+        token.per_day === null ? '' : `${token.spent_today} of ${token.per_day} USDC`,
         age(token.created_at, now),
         printableLine(token.name),
       ],

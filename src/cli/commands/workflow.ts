@@ -110,8 +110,8 @@ export const workflowList = command({
         printableLine(id, 36),
         status,
         `${steps.filter((step) => step.status === 'completed').length}/${steps.length}`,
-        paid,
-        held,
+        `${paid} USDC`,
+        `${held} USDC`,
         age(updated_at, now),
         printableLine(name ?? ''),
       ],
@@ -222,7 +222,7 @@ function show(context: Context, workflow: WorkflowRecord): void {
     ['Status', error === undefined ? status : `${status}: ${error.message}`],
     [
       'Cost',
-      `${sumsText(workflow)}, estimated at ${estimate}, ${budget === undefined ? 'no budget' : `budget ${budget}`}`,
+      `${sumsText(workflow)}, estimated at ${estimate} USDC, ${budget === undefined ? 'no budget' : `budget ${budget} USDC`}`,
     ],
     ['Created', created_at],
     ['Changed', updated_at],
@@ -238,7 +238,7 @@ function show(context: Context, workflow: WorkflowRecord): void {
       ? printableLine(step.depends_on.length > 0 ? `after ${step.depends_on.join(', ')}` : '')
       : printableLine(step.error.message, ERROR_LENGTH),
   ])
-  context.print(table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context, { wraps: true }))
+  context.print(table(['STEP', 'STATUS', 'USDC', 'AGENT', ''], lines, context, { wraps: true }))
   if (workflow.output === undefined) return
   context.print()
   writeOutput(context, workflow.output)

@@ -41,7 +41,7 @@ export async function agentIdOf(
   }
 }
 
-/** Resolves an order id, or the start of an id among the newest orders. @throws UsageError */
+/** Resolves an order id, or the start of an id among the newest orders. @throws CliError, UsageError */
 export async function orderIdOf(
   node: Pick<RemoteNode, 'orders'>,
   given: string,
@@ -84,12 +84,27 @@ export async function callerIdOf(
   return found.length === 0 ? given : theOne(given, found, 'session')
 }
 
-/** @param ids the newest that start with `given` @throws UsageError for none or several */
-export function theOne(given: string, ids: readonly string[], what: string, group = what): string {
+/** What has an id of which the start is enough, and the code of the error if there is none. */
+const unknownCodes = {
+  order: 'UNKNOWN_ORDER',
+  approval: 'UNKNOWN_APPROVAL',
+  session: 'UNKNOWN_SESSION',
+  payment: 'UNKNOWN_PAYMENT',
+  channel: 'UNKNOWN_CHANNEL',
+} as const
+
+/** @param ids the newest that start with `given` @throws CliError for none, UsageError for several */
+export function theOne(
+  given: string,
+  ids: readonly string[],
+  what: keyof typeof unknownCodes,
+  group: string = what,
+): string {
   const [id, another] = [...new Set(ids)]
   if (id !== undefined && another === undefined) return id
-  const why = id === undefined ? `none of the newest ${what}s starts` : `several ${what}s start`
-  throw new UsageError(`${why} with ${printableLine(given, 64)}: stoa ${group} list --json shows the full ids`)
+  const where = `with ${printableLine(given, 64)}: stoa ${group} list --json shows the full ids`
+  if (id !== undefined) throw new UsageError(`several ${what}s start ${where}`)
+  throw new CliError(unknownCodes[what], `none of the newest ${what}s starts ${where}`)
 }
 
 function begins(id: string, given: string): boolean {

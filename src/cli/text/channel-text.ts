@@ -40,6 +40,10 @@ export function channelsText({ paying, paid }: ChannelSums): string {
   ].join('; ')
 }
 
+function callsText(count: number): string {
+  return count === 1 ? '1 call' : `${count} calls`
+}
+
 /** A channel for people: one line for each fact, money first. */
 export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
   const {
@@ -65,8 +69,8 @@ export function channelLines(channel: ChannelRecord, now: UnixMs): string[] {
     ['trouble', leaving?.trouble],
     ['closed', channel.closed_at],
     ['balance', `${channel.balance} USDC`],
-    ['charged', `${channel.charged} USDC in ${channel.calls} calls`],
-    ['under way', calls_under_way === undefined || calls_under_way === 0 ? undefined : `${calls_under_way} calls`],
+    ['charged', `${channel.charged} USDC in ${callsText(channel.calls)}`],
+    ['under way', calls_under_way === undefined || calls_under_way === 0 ? undefined : callsText(calls_under_way)],
     ['signed', `${channel.signed} USDC: ${isBuyer ? 'the seller' : 'this node'} can claim no more`],
     ['claimed', `${channel.claimed} USDC`],
     ['unclaimed', `${channel.unclaimed} USDC${owed_since === undefined ? '' : `, for ${age(owed_since, now)}`}`],
