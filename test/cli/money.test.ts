@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { PaymentRecord } from '../../src/schema/payment-record.ts'
 import { resultFixture } from '../support/fake-api.ts'
 import { address, cli, listing, result, runningNode, status, useDataDir } from './harness.ts'
 
@@ -75,4 +76,38 @@ test('stoa earnings tells of each day what was sold and what was bought', async 
   expect(stdout).toMatch(/^USDC +EARNED +PAID$/m)
   expect(stdout).toMatch(/^DAY +EARNED +PAID +CALLS +FAILED +BOUGHT$/m)
   expect(stdout).toMatch(/^2026-01-02 +0\.5 +0\.02 +7 +1 +3$/m)
+})
+
+const sold = {
+  ...{ payment_id: `0x${'a1'.repeat(32)}`, network: 'eip155:84532', asset: `0x${'1'.repeat(40)}`, amount: '0.0001' },
+  ...{ amount_atomic: '100', payer: `0x${'2'.repeat(40)}`, pay_to: `0x${'3'.repeat(40)}`, tx_hash: '', book: 'earned' },
+  ...{ units: { input_tokens: 100, output_tokens: 50 }, direction: 'in', agent_id: 'abc', agent_name: 'Writer' },
+  ...{ peer_id: 'them', state: 'settled', challenge_nonce: null, max_timeout_seconds: 240 },
+  ...{ created_at: '2026-01-02T00:00:00.000Z', updated_at: '2026-01-02T00:00:00.000Z' },
+} as PaymentRecord
+
+test('stoa payment show has the amount with its unit, and what a metered call has used', async () => {
+  const { parts } = await runningNode(dataDir(), { payment: async () => sold })
+  const { stdout } = await cli(['payment', 'show', sold.payment_id], { dataDir: dataDir(), parts })
+  expect(stdout).toMatch(/^amount +0\.0001 USDC$/m)
+  expect(stdout).toMatch(/^units +100 input tokens, 50 output tokens$/m)
+  expect(stdout).not.toMatch(/object Object|null|undefined|atomic/)
+})
+
+test('stoa payment refund says what was paid back, to whom and where, and whether it was before', async () => {
+  let refunds = 0
+  const refund_tx_hash = `0x${'b2'.repeat(32)}` as const
+  const refunded = { ...sold, book: 'refunded', refund_tx_hash } as PaymentRecord
+  const { parts } = await runningNode(dataDir(), {
+    payment: async () => (refunds === 0 ? sold : refunded),
+    refundPayment: async () => {
+      refunds++
+      return refunded
+    },
+  })
+  const refund = () => cli(['payment', 'refund', sold.payment_id, '--yes'], { dataDir: dataDir(), parts })
+  expect((await refund()).stdout).toBe(`paid back 0.0001 USDC to ${sold.payer} (transaction ${refund_tx_hash})\n`)
+  expect((await refund()).stdout).toBe(
+    `0.0001 USDC were paid back to ${sold.payer} before (transaction ${refund_tx_hash})\n`,
+  )
 })

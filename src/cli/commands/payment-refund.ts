@@ -2,7 +2,6 @@ import { command, flag } from '../command.ts'
 import { confirmed } from '../confirm.ts'
 import { exitCodes } from '../exit-code.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
-import { recordLines } from '../text/market-text.ts'
 import { waiting } from '../text/spinner.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { idOf, PAYMENT } from './payments.ts'
@@ -31,7 +30,13 @@ export const paymentRefund = command({
     }
     const refund = () => node.refundPayment(whole, { signal: io.signal })
     const refunded = await waiting(context, 'waiting for the chain', refund)
-    context.printResult(refunded, recordLines(refunded))
+    const { amount, payer, refund_tx_hash: transaction } = refunded
+    const where = transaction === undefined ? '' : ` (transaction ${transaction})`
+    const text =
+      payment.refund_tx_hash === undefined
+        ? `paid back ${amount} USDC to ${payer}${where}`
+        : `${amount} USDC were paid back to ${payer} before${where}`
+    context.printResult(refunded, printableLine(text, 400))
     return exitCodes.done
   },
 })

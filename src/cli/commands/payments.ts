@@ -6,7 +6,7 @@ import { PaymentRecord } from '../../schema/payment-record.ts'
 import { type Context, command, option } from '../command.ts'
 import { moneyNode } from '../node-access/remote-node.ts'
 import type { RemoteNode } from '../parts.ts'
-import { age, bookText, oneOf, pageOptions, printList, recordLines, table, tellMore } from '../text/market-text.ts'
+import { age, bookText, oneOf, pageOptions, paymentLines, printList, table, tellMore } from '../text/market-text.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 import { fullPaymentId } from './payment-id.ts'
 
@@ -100,18 +100,20 @@ export const earnings = command({
       ['total', earned.total, paid.total],
     ]
     context.print(columns(sums, { gap: 2 }))
-    if (owed.payments > 0) context.print(`owed: ${owed.amount} USDC waits for settlement, in ${owed.payments} payments`)
+    if (owed.payments > 0)
+      context.print(`owed: ${owed.amount} USDC waits for settlement, in ${counted(owed.payments, 'payment')}`)
     if (held.payments > 0) {
-      context.print(`held: ${held.amount} USDC may still be charged, in ${held.payments} signed payments`)
+      context.print(`held: ${held.amount} USDC may still be charged, in ${counted(held.payments, 'signed payment')}`)
     }
     if (refused.payments > 0) {
-      context.print(`refused: ${refused.payments} calls for ${refused.amount} USDC were not paid, and nothing ran`)
+      const calls = counted(refused.payments, 'call')
+      context.print(`refused: ${refused.amount} USDC for ${calls} was not paid, and nothing ran`)
     }
     if (lost.payments > 0) {
       const hint = 'stoa payment list --state failed'
       context.tell(
         context.style.stderr.yellow(
-          `lost: ${lost.amount} USDC of work was never paid, in ${lost.payments} calls: ${hint}`,
+          `lost: ${lost.amount} USDC of work was never paid, in ${counted(lost.payments, 'call')}: ${hint}`,
         ),
       )
     }
@@ -129,10 +131,14 @@ export const earnings = command({
   },
 })
 
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`
+}
+
 export function idOf(node: RemoteNode, id: string, { io: { signal } }: Context): Promise<string> {
   return fullPaymentId(id, () => node.payments({ limit: PAGE_ITEMS_MAX }, { signal }))
 }
 
 function tell(context: Context, payment: PaymentRecord): void {
-  context.printResult(payment, recordLines(payment))
+  context.printResult(payment, paymentLines(payment))
 }

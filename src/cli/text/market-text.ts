@@ -3,6 +3,7 @@ import type { UnixMs } from '../../lib/clock.ts'
 import type { Book } from '../../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import type { CallError, RecordedPayment } from '../../schema/order.ts'
+import type { PaymentRecord } from '../../schema/payment-record.ts'
 import { unitsText } from '../../schema/pricing.ts'
 import { type Context, option } from '../command.ts'
 import { CliError, exitCodeFor, exitCodes } from '../exit-code.ts'
@@ -76,9 +77,15 @@ function linesOf(text: string, room: number): string[] {
   return lines
 }
 
-export function recordLines(record: object): string[] {
-  const rows = Object.entries(record).flatMap(([name, value]) =>
-    value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
+/** A payment for people: one line for each field that says something. */
+export function paymentLines({ amount_atomic: _, amount, units, ...fields }: PaymentRecord): string[] {
+  const shown = { ...fields, ...(units !== undefined && { units: unitsText(units) }) }
+  const { payment_id, network, asset, ...rest } = shown
+  const rows = Object.entries({ payment_id, network, asset, amount: `${amount} USDC`, ...rest }).flatMap(
+    ([name, value]) =>
+      value === undefined || value === null || value === ''
+        ? []
+        : [[name.replaceAll('_', ' '), printableLine(String(value))]],
   )
   return columns(rows, { gap: GAP })
 }
