@@ -110,14 +110,15 @@ function Address({ of: { open, url, addresses = [], why, fix } }: { of: DoorView
   if (!open) return <Closed why={why} fix={fix} />
   const [shown = '', ...others] = url === undefined ? addresses : [url]
   return (
-    <>
+    // One element: on a narrow screen a cell is a grid of its name and its content.
+    <div>
       <Id value={shown} ends={0} what="address" />
       {others.length > 0 && (
         <span className="figure-note">
           and {others.length} more under <Link to="/network">Network</Link>
         </span>
       )}
-    </>
+    </div>
   )
 }
 

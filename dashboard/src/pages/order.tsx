@@ -245,11 +245,11 @@ function titleOf(code = 'FAILED'): string {
   return sentence(code.toLowerCase().replaceAll('_', ' '))
 }
 
-function Failure({ order: { error, agent_id, web } }: { order: OrderRecord }) {
+function Failure({ order: { status, error, agent_id, web } }: { order: OrderRecord }) {
   const advice = adviceFor(error?.code)
   return (
     <div className="state bad" role="alert">
-      <p className="state-title">{titleOf(error?.code)}</p>
+      <p className="state-title">{status === 'cancelled' ? 'Canceled' : titleOf(error?.code)}</p>
       <p className="pre">{error?.message}</p>
       {advice !== undefined && <p>{advice}</p>}
       {web === undefined && (

@@ -70,7 +70,9 @@ const tones: Record<string, Tone> = {
 
 /** A state in words. The color only repeats the words. */
 export function Badge({ state, tone, children }: { state: string; tone?: Tone; children?: ReactNode }) {
-  return <span className={`badge ${tone ?? tones[state] ?? 'plain'}`}>{children ?? state}</span>
+  // The API spells the state of an order `cancelled`, and everything else with one l.
+  const text = state === 'cancelled' ? 'canceled' : state
+  return <span className={`badge ${tone ?? tones[state] ?? 'plain'}`}>{children ?? text}</span>
 }
 
 let now = Date.now()

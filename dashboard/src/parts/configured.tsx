@@ -41,7 +41,8 @@ function valueText(value: Setting['value']): string {
 
 function placesOf({ flag, variable, operation }: Setting): string {
   const places = [flag, variable].filter((place) => place !== undefined)
-  if (places.length === 0) places.push('only in config.yaml')
-  if (operation === 'PUT /budget') places.push('above, under Budget')
+  const isBudget = operation === 'PUT /budget'
+  if (places.length === 0) places.push(isBudget ? 'config.yaml' : 'only in config.yaml')
+  if (isBudget) places.push('above, under Budget')
   return places.join(', ')
 }

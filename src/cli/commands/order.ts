@@ -206,7 +206,7 @@ function show(context: Context, order: OrderRecord): void {
   const seller = order.seller_id ?? 'not known yet'
   const rows = [
     ['Order', order.id],
-    ['Status', order.cancel_requested === true ? `${order.status}, cancel requested` : order.status],
+    ['Status', order.status === 'executing' && order.cancel_requested ? 'executing, being canceled' : order.status],
     ['Agent', order.agent_name === undefined ? order.agent_id : `${order.agent_name}, ${order.agent_id}`],
     ['Seller', order.seller_name === undefined ? seller : `${order.seller_name}, ${seller}`],
     ['Price', `at most ${priceText(order.price)}`],
