@@ -36,6 +36,9 @@ const FILE_MS = 5_000
 const RPC_FIRST_MS = 1_000
 const RPC_MS = 30_000
 
+/** How often a shared ledger is counted on: a backup that is older is noticed at the next start, also after a kill. */
+const COUNT_MS = 60_000
+
 /** What the parts of a node share: its keys, databases, network, chain, facilitator and feed. */
 export type Foundation = Awaited<ReturnType<typeof layFoundation>>
 
@@ -64,7 +67,8 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
   const feed: NodeFeed = new Feed({ life: `${clock.now().toString(36)}${database.process.slice(0, 8)}` })
   const tail = await followShared({ isShared, database, logger })
   const trading = createTrading({ database, dataDir: config.dataDir, clock, logger })
-  const looking = server === undefined ? [lookAtFile(dataFile(config.dataDir, 'database'), trading)] : []
+  const looking =
+    server === undefined ? [lookAtFile(dataFile(config.dataDir, 'database'), trading)] : [counting(databases)]
   const asking = chain === undefined ? [] : [askUntilRight(chain)]
   const closing = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
   return {
@@ -100,6 +104,11 @@ export async function layFoundation(config: Config, secrets: Secrets, ports: Par
     // The tail takes its position before any other service reads the ledger.
     services: [tail, datastore, ...looking, ...asking, ...hosts, closing],
   }
+}
+
+/** Counts a shared ledger on while the node runs. */
+function counting({ count: work }: Pick<Databases, 'count'>): Service {
+  return periodic({ name: 'ledger count', firstMs: COUNT_MS, everyMs: COUNT_MS }, { work, onError: () => {} })
 }
 
 /** Misses the file of a ledger in SQLite. */

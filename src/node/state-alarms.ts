@@ -63,7 +63,8 @@ export function restoredLedger({ ledger_restored_at: at }: AlarmStatus): StateAl
   const text =
     `The node found an older copy of its ledger at ${at}. It does not know what was bought, sold, refunded or sent after the backup. ` +
     'Orders without a signed payment and open workflows were ended, because they may have been bought already. Look at the wallet on ' +
-    'the chain before you refund, send or order again, and check the budget. Then dismiss this alarm.'
+    'the chain before you refund, send or order again. Tokens and workers that were revoked after the backup are valid again: revoke ' +
+    'them, and check the budget. Then dismiss this alarm.'
   const about = { id: 'ledger_restored', kind: 'ledger_restored', severity: 'warn', title, text, count: 1 } as const
   return [{ ...about, mark: at }]
 }

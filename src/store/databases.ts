@@ -11,7 +11,7 @@ import { readFacts } from './ledger-facts.ts'
 import { ledgerId } from './ledger-id.ts'
 import { readMark, writeMark } from './ledger-mark.ts'
 import { claimLedger, giveLedger, type KnownOwner, type LedgerOwner } from './ledger-owner.ts'
-import { endTurn, RESTORED_TEXT, takeTurn } from './ledger-turn.ts'
+import { createTurns, RESTORED_TEXT, takeTurn } from './ledger-turn.ts'
 import { openLedger } from './open-ledger.ts'
 import type { FoundLedger } from './postgres/look.ts'
 import { openServerLedger, type ServerLedger, serverName, type WaitForLedger } from './server-ledger.ts'
@@ -37,6 +37,8 @@ export type Databases = {
    * @throws CodedError LEDGER_OF_ANOTHER
    */
   claim(owner: LedgerOwner): Promise<WalletBefore | undefined>
+  /** Counts on, so that a backup that is put back is noticed. SQLite needs it only at the end. */
+  count(): Promise<void>
   close(): Promise<void>
 }
 
@@ -71,6 +73,7 @@ export async function openDatabases(
       if (before !== undefined) logger.warn({ peer_id: seller }, otherIdentityText(before, seller))
       return noteWallet(database, wallet)
     },
+    count: async () => {},
     close: () => database.close(),
   }
 }
@@ -101,7 +104,7 @@ async function openApart(
     throw error
   }
   const local = localDatabase
-  let isClaimed = false
+  let turns: ReturnType<typeof createTurns> | undefined
   return {
     ...{ database, localDatabase, server, latency, isShared: true, lost },
     async claim(owner) {
@@ -112,14 +115,15 @@ async function openApart(
       const { turn, restored } = await takeTurn(database, { marked, now: systemClock.now() })
       if (restored !== undefined) logger.warn({ count: restored.ended }, RESTORED_TEXT)
       // Not before: a start that is refused must leave the directory to the ledger that it has.
-      await writeMark(dataDir, { ledger, closed: true, server, turn })
-      isClaimed = true
+      const write = (last: number) => writeMark(dataDir, { ledger, closed: true, server, turn: last })
+      await write(turn)
+      turns = createTurns(database, { last: turn, logger, write })
       return undefined
     },
+    count: async () => turns?.next(),
     async close() {
-      const turn = isClaimed ? await endTurn(database) : undefined
       // This may fail. Then the next start counts on from the mark before.
-      if (turn !== undefined) await writeMark(dataDir, { ledger, closed: true, server, turn }).catch(() => {})
+      await turns?.next().catch(() => {})
       // Who takes over may be a process on the same directory.
       await local.close().finally(() => database.close())
     },

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
 import { IS_UNSIGNED } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
@@ -74,6 +75,30 @@ export function endTurn(database: LedgerDatabase): Promise<number | undefined> {
   return database.commit(count(1)).catch(() => undefined)
 }
 
+/**
+ * Counts on, and keeps the count in the mark. A count below the last one shows that a backup was put back beneath this process: then
+ * the mark goes far above it, so that the next start finds the ledger restored.
+ *
+ * @param last the count that the mark has
+ */
+export function createTurns(
+  database: LedgerDatabase,
+  { last, logger, write }: { last: number; logger: Logger; write(turn: number): Promise<void> },
+): { next(): Promise<void> } {
+  let marked = last
+  let isReplaced = false
+  return {
+    async next() {
+      const turn = await endTurn(database)
+      if (turn === undefined || isReplaced) return
+      isReplaced = turn <= marked
+      if (isReplaced) logger.error({}, REPLACED_TEXT)
+      marked = isReplaced ? marked + RESTORED_STEP : turn
+      await write(marked)
+    },
+  }
+}
+
 /** 0: the ledger is new, or was used only by versions that did not count. */
 export async function readTurn(database: Pick<LedgerDatabase, 'query'>): Promise<number> {
   return Number((await database.query(one<{ value: string }>(GET, TURN_KEY)))?.value ?? 0)
@@ -97,6 +122,10 @@ export function endOrdersOfBackup(now: UnixMs): Query<number> {
 export function endWorkflowsOfBackup(now: UnixMs): Query<unknown> {
   return together(run(skipSteps(OF_BACKUP), now), run(endWorkflows(OF_BACKUP), now))
 }
+
+const REPLACED_TEXT =
+  'a backup of the ledger was put back while this node ran. It may buy and pay again what it has bought since the backup: stop all ' +
+  'processes of this seller, and start them again'
 
 /** For the log. */
 export const RESTORED_TEXT =

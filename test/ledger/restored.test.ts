@@ -1,11 +1,12 @@
 /** T16 T33: what a restored ledger does not know is not bought a second time. */
 import { expect, test } from 'vitest'
+import { silentLogger } from '../../src/lib/logger.ts'
 import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
-import { endTurn, readRestored, readTurn, takeTurn } from '../../src/store/ledger-turn.ts'
+import { createTurns, endTurn, readRestored, readTurn, takeTurn } from '../../src/store/ledger-turn.ts'
 import { type Order, putOrder } from '../../src/store/order-row.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases } from '../../src/store/purchases.ts'
-import { all } from '../../src/store/query.ts'
+import { all, run } from '../../src/store/query.ts'
 import type { StoredWorkflow } from '../../src/store/workflow-row.ts'
 import { createWorkflowStore } from '../../src/store/workflows.ts'
 import { asEnded, onBothEngines } from '../support/ledgers.ts'
@@ -52,6 +53,24 @@ onBothEngines((open) => {
     expect(await takeTurn(ledger, { marked: 2, now })).toEqual({ turn: 3 })
     expect(await states(ledger)).toEqual({ open: 'pending' })
     expect(await readRestored(ledger)).toBeUndefined()
+  })
+
+  test('a backup that is put back beneath a process is told, and at the next start the ledger is restored', async () => {
+    const ledger = await open()
+    const { turn } = await takeTurn(ledger, { marked: undefined, now })
+    const marks: number[] = []
+    const errors: string[] = []
+    const logger = { ...silentLogger, error: (_fields: object, text: string) => void errors.push(text) }
+    const turns = createTurns(ledger, { last: turn, logger, write: async (last) => void marks.push(last) })
+    await turns.next()
+    await turns.next()
+    expect(marks).toEqual([2, 3])
+    await ledger.commit(run("UPDATE kv SET value = '1' WHERE key = 'ledger_turn'"))
+    await turns.next()
+    await turns.next()
+    expect(errors).toEqual([expect.stringContaining('put back while this node ran')])
+    const marked = marks.at(-1)
+    expect((await takeTurn(ledger, { marked, now })).restored).toEqual({ ended: 0 })
   })
 
   test('orders that nobody has signed for and workflows end, and those of living processes stay', async () => {
