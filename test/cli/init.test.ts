@@ -59,6 +59,15 @@ test('--import imports agents, keys and settings of the original node, and asks 
   })
 })
 
+test('a data directory that is a file is named as such, and not one of the files in it', async () => {
+  const file = join(dataDir(), 'file')
+  await writeFile(file, '')
+  for (const path of [file, join(file, 'under')]) {
+    const run = await cli(['init', '--yes', '--data-dir', path])
+    expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/data directory .* is, or lies under, a file/) })
+  }
+})
+
 test('is idempotent, and never overwrites a wallet', async () => {
   await writeFile(join(dataDir(), 'k'), key)
   expect(JSON.parse((await init('--json')).stdout)).toMatchObject({ wallet: { deed: 'made' } })

@@ -7,7 +7,7 @@ import type { Secrets } from '../../config/secrets.ts'
 import { ApiKeyText, PrivateKeyText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import { dataFile, openDataDir } from '../../store/data-dir.ts'
+import { dataFile, inspectDataDir, openDataDir } from '../../store/data-dir.ts'
 import { type Context, command } from '../command.ts'
 import { readDefinition } from '../commands/agent-config.ts'
 import { inspectAgents } from '../commands/agent-notices.ts'
@@ -127,6 +127,7 @@ async function apply(
   for (const key of Object.values(choices.keys)) context.redactor.add(key)
   const { network, rpcUrl, facilitatorUrl, publicDht, agent, original } = choices
   const agentsPath = dataFile(config.dataDir, 'agents')
+  await inspectDataDir(config.dataDir)
   await readAgentsFile(agentsPath)
   await openDataDir(config.dataDir)
   const wallet = await prepareWallet(context, { dataDir: config.dataDir, secrets }, choices.importKey, deed)
