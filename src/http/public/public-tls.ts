@@ -113,7 +113,7 @@ export function createPublicTls(files: TlsFiles, deps: PublicTlsDeps): PublicTls
 
 /** The notes of `TlsState`. */
 function pairNotes(
-  { expiresAt, certificate }: TlsPair,
+  { expiresAt, certificate, isChainForeign }: TlsPair,
   { url, now, keyNote }: { url: string | undefined; now: UnixMs; keyNote: string | undefined },
 ): string[] {
   const leftMs = expiresAt - now
@@ -123,6 +123,9 @@ function pairNotes(
     ...(leftMs > 0 && leftMs < NOTE_BEFORE_MS ? [`the certificate expires on ${until}: renew it`] : []),
     ...(url !== undefined && !isForHost({ certificate }, url)
       ? [`the certificate is not for the host of public.url (${url}): clients refuse it`]
+      : []),
+    ...(isChainForeign
+      ? ['the file of the certificate holds others after it, and none of them issued the own one: clients refuse it']
       : []),
     ...(keyNote === undefined ? [] : [keyNote]),
   ]

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeCertificate } from '../../../test/support/made-certificate.ts'
+import { inspectTls } from './public-tls.ts'
 import { isForHost, readTlsPair } from './tls-pair.ts'
 
 const DAY_MS = 86_400_000
@@ -28,6 +29,20 @@ test('a certificate with its chain and its key is a pair, for its hosts alone', 
   expect(Math.abs(pair.expiresAt - now - DAY_MS)).toBeLessThan(1_000)
   const hosts = ['https://agents.example', 'https://192.0.2.1:8425', 'https://other.example', 'https://192.0.2.2']
   expect(hosts.map((url) => isForHost(pair, url))).toEqual([true, true, false, false])
+})
+
+test('a chain of another certificate is told, and the order of a chain does not count', async () => {
+  const authority = makeCertificate({ name: 'authority', isAuthority: true })
+  const other = makeCertificate({ name: 'other', isAuthority: true })
+  const own = makeCertificate({ by: authority })
+  const notes = async (...chain: { cert: string }[]) => {
+    await write([own, ...chain].map(({ cert }) => cert).join('\n'), own.key)
+    return (await inspectTls(files(), { url: undefined, now })).notes.filter((note) => note.includes('issued'))
+  }
+  expect(await notes(other)).toEqual([expect.stringMatching(/none of them issued the own one: clients refuse it/)])
+  expect(await notes(other, authority)).toEqual([])
+  // Its authority may be one that all clients have.
+  expect(await notes()).toEqual([])
 })
 
 const good = makeCertificate()

@@ -10,7 +10,14 @@ import { CodedError, reasonOf } from '../../lib/errors.ts'
 export type TlsFiles = { cert: string; key: string }
 
 /** A certificate and its key that fit together and are valid. */
-export type TlsPair = { cert: string; key: string; expiresAt: UnixMs; certificate: X509Certificate }
+export type TlsPair = {
+  cert: string
+  key: string
+  expiresAt: UnixMs
+  certificate: X509Certificate
+  /** The certificates after the own one are of another chain. */
+  isChainForeign: boolean
+}
 
 /** Limit in bytes. A chain has some kilobytes: a larger file is some other file. */
 const PEM_BYTES_MAX = 256 * 1024
@@ -19,7 +26,8 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 /** Reads both files and checks that clients can be served with them. @throws CodedError PUBLIC_TLS_UNUSABLE */
 export async function readTlsPair(files: TlsFiles, now: UnixMs): Promise<TlsPair> {
   const [cert, key] = await Promise.all([readPem(files.cert, 'public.tls_cert'), readPem(files.key, 'public.tls_key')])
-  const certificate = chainIn(cert, files.cert)
+  const chain = chainIn(cert, files.cert)
+  const [certificate] = chain
   const { validFromDate, validToDate, subject } = certificate
   if (!certificate.checkPrivateKey(keyIn(key, files.key))) {
     const fix =
@@ -40,7 +48,9 @@ export async function readTlsPair(files: TlsFiles, now: UnixMs): Promise<TlsPair
   } catch (error) {
     throw unusable(`${named} cannot be used for TLS: ${reasonOf(error)}`, error)
   }
-  return { cert, key, expiresAt: validToDate.getTime(), certificate }
+  // Clients take a chain in any order.
+  const isChainForeign = chain.length > 1 && !chain.some((one) => certificate.checkIssued(one))
+  return { cert, key, expiresAt: validToDate.getTime(), certificate, isChainForeign }
 }
 
 /** Whether the certificate is for the host that clients dial. */
@@ -66,17 +76,17 @@ async function readPem(path: string, setting: string): Promise<string> {
   }
 }
 
-/** The own certificate. The others are read too, so that a broken one is found here and not by clients. */
-function chainIn(text: string, path: string): X509Certificate {
+/** The own certificate and its chain. All are read, so that a broken one is found here and not by clients. */
+function chainIn(text: string, path: string): [X509Certificate, ...X509Certificate[]] {
   const blocks = text.match(CERTIFICATE) ?? []
-  const chain = blocks.map((block, at) => {
+  const [own, ...chain] = blocks.map((block, at) => {
     try {
       return new X509Certificate(block)
     } catch (error) {
       throw unusable(`certificate ${at + 1} in ${path} cannot be read: ${reasonOf(error)}`, error)
     }
   })
-  if (chain[0] !== undefined) return chain[0]
+  if (own !== undefined) return [own, ...chain]
   throw unusable(`${path} holds no certificate: it must be PEM, the own certificate first, then its chain`)
 }
 
