@@ -50,7 +50,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   }
 
   return {
-    async deposit({ channelId, config: sent, voucher, deposit }, signal) {
+    async deposit({ channelId, config: sent, voucher, deposit, onProved }, signal) {
       const config = sent ?? (await store.take(channelId))?.channel.config
       if (config === undefined) throw unknown()
       const trouble = await relay.trouble(signal)
@@ -58,7 +58,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
         logger.warn({ channel_id: channelId, reason: trouble }, 'the deposit of a buyer cannot be sent to the chain')
         throw new ChannelRefused('refused', 'this seller cannot send deposits now: send it to the chain yourself')
       }
-      const outcome = await deposits.deposit({ config, voucher, deposit })
+      const outcome = await deposits.deposit({ config, voucher, deposit, onProved })
       if (outcome.kind === 'refused') throw new ChannelRefused('refused', outcome.reason)
       if (outcome.kind === 'pending') throw new ChannelRefused('balance', `not on the chain yet: ${outcome.reason}`)
       await kept.seen(channelId, outcome.onChain, outcome.at)

@@ -1,6 +1,7 @@
 /** Calls on payment channels over HTTP that are not as they should be. */
 import { createHash } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
+import { Hold } from '../../src/lib/hold.ts'
 import type { ChannelFunds } from '../../src/payments/channels/channel-funds.ts'
 import { claimOf } from '../../src/payments/channels/seller-channel.ts'
 import { ChannelDoor } from '../../src/protocols/doors/channel-door.ts'
@@ -10,6 +11,7 @@ import type { LedgerDatabase } from '../../src/store/ledger-database.ts'
 import { StoreError } from '../../src/store/store-error.ts'
 import { ChannelBuyer, channelTerms, FakeChannels, PRICE } from '../support/channel-buyer.ts'
 import { agentId, usdc } from '../support/payments.ts'
+import { until } from '../support/until.ts'
 import { TestSeller } from '../support/x402-seller.ts'
 
 type Deposit = Extract<ChannelPayload, { type: 'deposit' }>
@@ -92,6 +94,61 @@ test('a first voucher above the price is corrected and not charged, also with it
   })
   expect(seller.runs).toHaveLength(0)
   expect(await ask(PRICE)).toMatchObject({ kind: 'sold', settled: { charge: { amount: PRICE, total: PRICE } } })
+})
+
+/** The turns of an address at a door, noted as they are taken and given back. */
+function notedTurns() {
+  const said: string[] = []
+  const turn = async () => {
+    said.push('turn')
+    return new Hold(() => void said.push('given back'))
+  }
+  return { said, check: { turn, paid: () => void said.push('paid') } }
+}
+
+test('T31 a deposit and a voucher of an unknown channel wait for the turn of their address, and keep it only while they may be made up', async () => {
+  const chain = new FakeChannels()
+  const buyer = new ChannelBuyer()
+  const seller = await new TestSeller({ channels: { reader: chain, ...channelTerms } }).start()
+  onTestFinished(() => seller.stop())
+  const { said, check } = notedTurns()
+  const channelFunds = {
+    async deposit({ deposit, onProved }: { deposit?: { amount: bigint }; onProved?(): void }) {
+      said.push('sent')
+      onProved?.()
+      said.push('landed')
+      chain.set(buyer.id, deposit!.amount)
+      return {}
+    },
+  } as unknown as ChannelFunds
+  const door = new ChannelDoor({ ...seller.deps, channelFunds, channels: seller.deps.channels! })
+  const times = { validAfter: 0n, validBefore: 10_000_000_000n }
+  const erc3009Authorization = { ...times, salt: '0x1', signature: '0x' }
+  const deposit = { amount: 100n * PRICE, authorization: { erc3009Authorization } } as unknown as Deposit['deposit']
+  const ask = async (more: { type: 'voucher' } | { type: 'deposit'; deposit: Deposit['deposit'] }, max: bigint) => {
+    const payload = { ...more, channelConfig: buyer.config, voucher: buyer.voucher(max) }
+    const bound = {
+      agentId,
+      input: 'x',
+      network: usdc.network,
+      boundTo: createHash('sha256').update(`${max}`).digest(),
+    }
+    const { kind } = await door.sell({ ...bound, payload, check })
+    return [kind, ...said.splice(0)]
+  }
+  expect(await ask({ type: 'voucher' }, PRICE)).toEqual(['refused', 'turn', 'given back'])
+  expect(await ask({ type: 'deposit', deposit }, PRICE)).toEqual([
+    ...['sold', 'turn', 'sent', 'given back', 'landed', 'paid'],
+  ])
+  expect(await ask({ type: 'voucher' }, 2n * PRICE)).toEqual(['sold', 'paid'])
+  // What waits for a run of its channel has no turn.
+  const { promise: gate, resolve: end } = Promise.withResolvers<string>()
+  seller.work = () => gate
+  const both = Promise.all([3n, 4n].map((calls) => ask({ type: 'deposit', deposit }, calls * PRICE)))
+  await until(() => seller.runs.length === 3)
+  expect(said).toEqual(['turn', 'sent', 'given back', 'landed'])
+  end('late')
+  expect((await both).map(([kind]) => kind)).toEqual(['sold', 'sold'])
 })
 
 test('T42 who must wait with a call that was charged is not told that nothing was charged', async () => {

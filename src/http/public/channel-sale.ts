@@ -34,7 +34,7 @@ export function createChannelSale({ door, sales, signer, terms, ask }: ChannelSa
     // A refund runs nothing.
     const input = payload.type === 'refund' ? '' : readTask(bytes, form)
     const boundTo = requestDigest(asked.path, form, bytes)
-    const request = { agentId, input, network: sent.network, payload, boundTo }
+    const request = { agentId, input, network: sent.network, payload, boundTo, check }
     const answer = await door.sell({ ...request, mismatch: terms.mismatch(sent, asked.resource, asked.offer) })
     switch (answer.kind) {
       case 'sold':

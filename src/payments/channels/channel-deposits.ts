@@ -48,6 +48,8 @@ type DepositRequest = {
   config: ChannelConfig
   voucher: SignedVoucher
   deposit: NonNullable<ChannelPayment['deposit']>
+  /** Called when the chain would take the deposit, or has it: it is not made up. */
+  onProved?: (() => void) | undefined
 }
 
 type DepositsDeps = {
@@ -152,6 +154,7 @@ async function land(deposit: AskedDeposit, deps: DepositsDeps, signal: AbortSign
     const asked = { id, nonce, payer: config.payer }
     const unpaid = refusal === undefined ? await deps.unpaid?.refusal(asked) : undefined
     if (unpaid !== undefined) return { kind: 'refused', reason: unpaid }
+    deposit.onProved?.()
     const failure = await deps.relay.send(step, isUsed, signal).then((hash) => {
       txHash = hash
     }, reasonOf)
@@ -160,6 +163,7 @@ async function land(deposit: AskedDeposit, deps: DepositsDeps, signal: AbortSign
     if (attempt >= ATTEMPTS_MAX) return { kind: 'pending', reason: failure }
     await pause(backoffMs(attempt, deps.waits?.attempts ?? ATTEMPT_WAITS), signal)
   }
+  deposit.onProved?.()
   return buried({ ...deposit, txHash }, deps, signal)
 }
 

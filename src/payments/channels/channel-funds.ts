@@ -24,4 +24,6 @@ type DepositCall = {
   config: ChannelConfig | undefined
   voucher: SignedVoucher
   deposit: NonNullable<ChannelPayment['deposit']>
+  /** Called when the chain would take the deposit, or has it: it is not made up. */
+  onProved?: (() => void) | undefined
 }

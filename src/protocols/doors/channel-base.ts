@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { UnixMs } from '../../lib/clock.ts'
 import type { OpenChannel } from '../../payments/channels/open-channel.ts'
 import type { SellerChannel } from '../../payments/channels/seller-channel.ts'
@@ -33,6 +34,12 @@ export function baseOf(
   const isNew = payload.type === 'deposit' && payload.deposit.amount === channel.onChain.balance
   const isLost = best === undefined && !isNew && ceiling > charged + price
   return isLost ? { total: ceiling - price, seq: seq + 1 } : undefined
+}
+
+/** The id of a call on a channel is made of this. A voucher that was not charged may be sent with another task. */
+export function correlationOf(ceiling: bigint, boundTo: Uint8Array): string {
+  const digest = createHash('sha256').update(`${ceiling}\n`).update(boundTo).digest('hex')
+  return digest.slice(0, 32).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
 /** True if a voucher was claimed, so that the chain shows it to anybody. Then others than its payer may send it. */

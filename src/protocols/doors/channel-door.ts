@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { Hold } from '../../lib/hold.ts'
 import { Lanes } from '../../lib/lane.ts'
 import { Shares } from '../../lib/shares.ts'
@@ -20,9 +19,10 @@ import { sellOnChannel } from '../x402/channel-sale.ts'
 import type { Caller, PaidRunDeps } from '../x402/exchange.ts'
 import { resultOf } from '../x402/result.ts'
 import { busy, type ChannelAnswer, corrected, ERROR, RESEND, refused, settledBy, tooMany } from './channel-answers.ts'
-import { asKnown, baseOf, isShown, keptOpen, priceOf, unstored } from './channel-base.ts'
+import { asKnown, baseOf, correlationOf, isShown, keptOpen, priceOf, unstored } from './channel-base.ts'
 import { channelExtra } from './channel-extra.ts'
 import { isMovedAway, lastWait, untilMoved } from './channel-moves.ts'
+import { type PaymentCheck, turnOf } from './payment-check.ts'
 
 /** A request with a voucher. `boundTo`: a digest of what it pays for: method, path and body. */
 type ChannelRequest = {
@@ -34,6 +34,7 @@ type ChannelRequest = {
   boundTo: Uint8Array
   /** Why the buyer accepts other terms than are asked. A call that was charged, and a refund, are not asked. */
   mismatch?: string | undefined
+  check?: PaymentCheck | undefined
 }
 
 /** Requests of one channel that wait for each other, and of all. */
@@ -48,7 +49,7 @@ const SHOWN_RATE = { burst: 20, perSecond: 5, keysMax: 10_000 }
 const MOVED_MS = 20
 
 type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
-type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller; waitsUntil: number }
+type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller; waitsUntil: number; mayBeMadeUp?: boolean }
 
 /**
  * Sells runs on payment channels to clients of x402's scheme `batch-settlement` over HTTP. They send no correlation ids and make
@@ -91,8 +92,11 @@ export class ChannelDoor {
     if (!rates.take(config.payerAuthorizer.toLowerCase(), 1, clock.now())) return tooMany()
     this.#open++
     try {
-      const call = this.#callOf(request, channelId)
-      return await this.#lanes.run(channelId, () => this.#answer(call))
+      const mayBeMadeUp = known === undefined || payload.type === 'deposit'
+      const call = { ...this.#callOf(request, channelId), mayBeMadeUp }
+      const answer = await this.#lanes.run(channelId, () => this.#answer(call))
+      if (answer.kind === 'sold') request.check?.paid()
+      return answer
     } finally {
       this.#open--
     }
@@ -111,9 +115,7 @@ export class ChannelDoor {
   #callOf(request: ChannelRequest, channelId: Hex): DoorCall {
     const { boundTo, payload } = request
     const { channelConfig: config, voucher } = payload
-    // The id of a call on a channel is made of this. A voucher that was not charged may be sent with another task.
-    const digest = createHash('sha256').update(`${voucher.maxClaimableAmount}\n`).update(boundTo).digest('hex')
-    const correlationId = digest.slice(0, 32).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+    const correlationId = correlationOf(voucher.maxClaimableAmount, boundTo)
     const id = channelCallId(channelId, correlationId)
     const caller: Caller = {
       // What is proved is the key that signs vouchers, and nobody is remembered.
@@ -170,9 +172,11 @@ export class ChannelDoor {
     if (before !== undefined && baseOf(before, payload, price) === undefined) {
       return await this.#mismatch(before, call)
     }
-    const txHash = await this.#deposit(call)
+    using checking = await turnOf(call)
+    const txHash = await this.#deposit(call, checking)
     const counted = { total: 0n, seq: 0 }
     await channels.know({ peerId: caller.peerId, payment: { config, voucher, counted } }, caller.signal)
+    checking?.[Symbol.dispose]()
     const open = channels.owned(channelId)
     if (open === undefined) return busy('this channel moves to another process of this seller', 'unknown')
     const base = baseOf(open, payload, price)
@@ -187,7 +191,7 @@ export class ChannelDoor {
   }
 
   /** Sends a deposit to the chain, before any work. Sent again, it is the same deposit. */
-  async #deposit({ payload, channelId, caller, agentId }: DoorCall): Promise<Hex | ''> {
+  async #deposit({ payload, channelId, caller, agentId }: DoorCall, checking: Hold | undefined): Promise<Hex | ''> {
     if (payload.type !== 'deposit') return ''
     const { channelFunds, channels, clock, logger } = this.#deps
     const { channelConfig: config, voucher, deposit } = payload
@@ -199,7 +203,8 @@ export class ChannelDoor {
     // It may have been sent before the node was restarted. A client that is refused would sign another.
     if (!channels.takesNew) throw new PeerError('OVERLOADED', `this seller takes no deposits now. ${RESEND}`)
     const sent = { amount, authorization: authorization.erc3009Authorization }
-    const asked = { peerId: caller.peerId, channelId, config, voucher, deposit: sent }
+    const onProved = () => checking?.[Symbol.dispose]()
+    const asked = { peerId: caller.peerId, channelId, config, voucher, deposit: sent, onProved }
     const { txHash = '' } = await channelFunds.deposit(asked, caller.signal)
     logger.debug({ channel_id: channelId, agent_id: agentId }, 'a deposit came over HTTP')
     return txHash
@@ -234,7 +239,9 @@ export class ChannelDoor {
     if (payload.amount !== undefined)
       return refused(`${ERROR}refund_amount_invalid: only all that is free is given back`)
     const payment = { config, voucher, counted: { total: 0n, seq: 0 } }
+    using checking = await turnOf(call)
     await channels.know({ peerId: caller.peerId, payment }, caller.signal)
+    checking?.[Symbol.dispose]()
     const open = channels.owned(channelId)
     if (open === undefined) return busy('this channel moves to another process of this seller')
     if (voucher.maxClaimableAmount !== open.channel.charged) return corrected(open.channel)
