@@ -1,4 +1,5 @@
 import type { Clock } from '../lib/clock.ts'
+import { FairPlaces } from '../lib/fair-places.ts'
 import { Hold } from '../lib/hold.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ChannelDeposits } from '../payments/channels/channel-deposits.ts'
@@ -17,6 +18,8 @@ import type { SellerChannelStore, StoredSellerChannel } from '../store/seller-ch
  * its money out by itself.
  */
 const UNPAID_REFUNDS = { cost: 2_000n, ofPayer: 10, ofAll: 60 }
+/** Deposits that are checked at once. Fewer than are under way, so that made-up ones leave room for those that land. */
+const CHECKS_MAX = 16
 
 type ChannelFundsDeps = {
   clock: Clock
@@ -33,6 +36,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   const { clock, logger, store, kept, relay, deposits, refunds } = deps
   const unknown = () => new ChannelRefused('unknown', 'this seller does not know this channel: send its terms')
   const unpaid = new UnpaidSteps(UNPAID_REFUNDS, { clock })
+  const checks = new FairPlaces(CHECKS_MAX)
   /** Counts a refund, unless it comes to nothing. @throws ChannelRefused */
   function counted(channel: StoredSellerChannel): Hold {
     const { id, config, charged } = channel
@@ -50,7 +54,7 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
   }
 
   return {
-    async deposit({ channelId, config: sent, voucher, deposit, onProved }, signal) {
+    async deposit({ peerId, channelId, config: sent, voucher, deposit, onProved }, signal) {
       const config = sent ?? (await store.take(channelId))?.channel.config
       if (config === undefined) throw unknown()
       const trouble = await relay.trouble(signal)
@@ -58,7 +62,14 @@ export function createChannelFunds(deps: ChannelFundsDeps): ChannelFunds {
         logger.warn({ channel_id: channelId, reason: trouble }, 'the deposit of a buyer cannot be sent to the chain')
         throw new ChannelRefused('refused', 'this seller cannot send deposits now: send it to the chain yourself')
       }
-      const outcome = await deposits.deposit({ config, voucher, deposit, onProved })
+      // A made-up deposit costs its peer nothing, and takes questions to the RPC (T31).
+      using checking = await checks.take(peerId)
+      signal.throwIfAborted()
+      const proved = () => {
+        checking[Symbol.dispose]()
+        onProved?.()
+      }
+      const outcome = await deposits.deposit({ config, voucher, deposit, onProved: proved })
       if (outcome.kind === 'refused') throw new ChannelRefused('refused', outcome.reason)
       if (outcome.kind === 'pending') throw new ChannelRefused('balance', `not on the chain yet: ${outcome.reason}`)
       await kept.seen(channelId, outcome.onChain, outcome.at)

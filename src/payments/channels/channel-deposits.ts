@@ -48,7 +48,7 @@ type DepositRequest = {
   config: ChannelConfig
   voucher: SignedVoucher
   deposit: NonNullable<ChannelPayment['deposit']>
-  /** Called when the chain would take the deposit, or has it: it is not made up. */
+  /** Called when the chain would take the deposit, or has it, or when another request checks it: this one asks nothing more. */
   onProved?: (() => void) | undefined
 }
 
@@ -100,7 +100,10 @@ export function createChannelDeposits(deps: DepositsDeps): ChannelDeposits {
       const authorization = { validAfter, validBefore, salt: salt as Hex, signature: signature as Hex }
       const nonce = depositNonce({ channelId: id, salt: authorization.salt })
       const known = underWay.get(nonce)
-      if (known !== undefined) return known
+      if (known !== undefined) {
+        request.onProved?.()
+        return known
+      }
       if (underWay.size >= UNDER_WAY_MAX) {
         const reason = `too many deposits are under way (limit ${UNDER_WAY_MAX}): send it again`
         return Promise.resolve({ kind: 'pending', reason })
