@@ -2,20 +2,19 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { StoaNode } from '../../src/node/api.ts'
 import { servePart } from '../part.ts'
+import { quantile } from '../statistics.ts'
 import { FAILS, STREAMS, startNode } from './node.ts'
 
 const FIND_MS_MAX = 60_000
-/** Calls of one buyer that run at once. */
-const AT_ONCE = 8
 /** One call of so many fails, and one shows its output while it runs. */
 const FAILS_EVERY = 97
 const STREAMS_EVERY = 10
 
 type Plan = { calls: number }
-type Done = { succeeded: number; failed: number; streamed: number; wrong: number }
+type Done = { succeeded: number; failed: number; streamed: number; wrong: number; oneByOne: number; ms: number[] }
 
 /** Several buyers in one process, each with its own wallet, ledger and channel. */
-servePart(async ({ dir = '', rpcUrl = '', facilitatorUrl = '', keys = '', seller = '', agentId = '' }) => {
+servePart(async ({ dir = '', rpcUrl = '', facilitatorUrl = '', keys = '', seller = '', agentId = '', atOnce = '' }) => {
   const nodes: StoaNode[] = []
   for (const [place, key] of keys.split(',').entries()) {
     const dataDir = join(dir, `buyer-${place}`)
@@ -33,21 +32,27 @@ servePart(async ({ dir = '', rpcUrl = '', facilitatorUrl = '', keys = '', seller
         return { rss: process.memoryUsage.rss(), paid: paid.toString() }
       }
       const { calls } = question as Plan
-      const done: Done = { succeeded: 0, failed: 0, streamed: 0, wrong: 0 }
-      await Promise.all(nodes.map((node, place) => callMany(node, agentId, `${place}`, calls / nodes.length, done)))
-      return done
+      const done: Done = { succeeded: 0, failed: 0, streamed: 0, wrong: 0, oneByOne: 0, ms: [] }
+      const each = { agentId, calls: calls / nodes.length, atOnce: Number(atOnce), done }
+      await Promise.all(nodes.map((node, place) => callMany(node, `${place}`, each)))
+      const { ms, ...sums } = done
+      return { ...sums, p50: quantile(ms, 0.5), p99: quantile(ms, 0.99) }
     },
     stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
   }
 })
 
 let made = 0
-async function callMany(node: StoaNode, agentId: string, name: string, calls: number, done: Done): Promise<void> {
+async function callMany(
+  node: StoaNode,
+  name: string,
+  { agentId, calls, atOnce, done }: { agentId: string; calls: number; atOnce: number; done: Done },
+): Promise<void> {
   let left = calls
   const lane = async () => {
     while (left-- > 0) await callOnce(node, agentId, `${name} ${made}`, done)
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  await Promise.all(Array.from({ length: atOnce }, lane))
 }
 
 async function callOnce(node: StoaNode, agentId: string, name: string, done: Done): Promise<void> {
@@ -60,8 +65,11 @@ async function callOnce(node: StoaNode, agentId: string, name: string, done: Don
     if (type === 'output') shown++
   }
   const { signal } = new AbortController()
+  const from = performance.now()
   try {
-    const { output } = await node.execute({ agentId, input, signal, ...(isStreamed && { onProgress }) })
+    const { output, payment } = await node.execute({ agentId, input, signal, ...(isStreamed && { onProgress }) })
+    done.ms.push(performance.now() - from)
+    if (payment?.channel_id === undefined) done.oneByOne++
     const isShown = shown > 0
     if (output !== input || isFailing || isShown !== isStreamed) done.wrong++
     done.succeeded++

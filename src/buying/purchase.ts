@@ -24,6 +24,7 @@ import { type BoughtOnChannel, buyOnChannel } from './channels/buy-on-channel.ts
 import type { ChannelLine } from './channels/channel-line.ts'
 import { payOnNeeded } from './channels/channel-only.ts'
 import type { Channels } from './channels/channels.ts'
+import { payOrWait } from './channels/pay-or-wait.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
 import type { Watch } from './flights.ts'
 import { channelPrice, Guard, type GuardDeps, type Terms } from './guard.ts'
@@ -53,7 +54,7 @@ export type PurchaseDeps = GuardDeps & {
   /** How long to wait for the answer after the payment window ends, in ms. */
   afterWindowMs?: number
   /** Payment channels of this node. Undefined: each call is paid for by itself. */
-  channels?: Pick<Channels, 'lineFor' | 'obstacle' | 'failure' | 'aheadOf'> | undefined
+  channels?: Pick<Channels, 'lineFor' | 'isAwaited' | 'obstacle' | 'failure' | 'aheadOf'> | undefined
   /** True if results of this node's purchases wait for their settlement. Default: false (D46). */
   awaitsSettlement?: boolean | undefined
 }
@@ -129,8 +130,8 @@ async function payOnChannel(bought: Purchase, deps: PurchaseDeps): Promise<Bough
   const payer = { tokenId, refusal: () => refusalOf(order, wanted, deps), left }
   const pay = (line: ChannelLine) => buyOnChannel({ ...bought, line }, deps)
   if (terms.isOnChannelsOnly) return payOnNeeded({ terms, wish, payer }, pay, deps.channels, deadline.signal)
-  const line = deps.channels?.lineFor(terms, wish, payer)
-  return line && pay(line)
+  const { channels, logger, clock } = deps
+  return channels && payOrWait({ terms, wish, payer }, pay, { channels, logger, clock }, deadline.signal)
 }
 
 function callOf(order: RunnableOrder, { agentId, resource = agentId, hops }: Terms, deps: PurchaseDeps) {

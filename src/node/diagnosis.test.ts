@@ -86,7 +86,7 @@ test('a catalog that failed is told, with when it last answered; one that nobody
 })
 
 test('T20: a seller whose facilitator is away is told so, with what to do', async () => {
-  const of = await found({ agents: [{ name: 'Paid', price: 1n, runnable: true }] })
+  const of = await found({ agents: [{ name: 'Paid', price: 1_000n, runnable: true }] })
   expect(of('facilitator')).toMatchObject({ state: 'fail', fix: expect.stringContaining('FACILITATOR_URL') })
 })
 
@@ -94,14 +94,24 @@ test('T20: bootstrap peers of which none is connected are told, and an agent tha
   const notice = 'set OPENAI_API_KEY'
   const of = await found({
     bootstrap: ['/ip4/127.0.0.1/tcp/1/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp'],
-    agents: [{ name: 'Keyless', price: 1n, runnable: false, notice }],
+    agents: [{ name: 'Keyless', price: 1_000n, runnable: false, notice }],
   })
   expect(of('bootstrap')).toMatchObject({ state: 'fail', fix: expect.stringContaining('ports are open') })
   expect(of('agents')).toMatchObject({ state: 'fail', text: `Keyless: ${notice} (not on the market)` })
 })
 
+test('an agent whose calls cost less than their transactions is told, unless channels alone pay them', async () => {
+  const [free, cheap, dear] = [0n, 999n, 1_000n].map((price) => ({ name: `Costs ${price}`, price, runnable: true }))
+  const only = { ...cheap!, name: 'Only', on_channels_only: true as const }
+  const of = await found({ agents: [free!, dear!, only] })
+  expect(of('agents')).toMatchObject({ state: 'ok', text: '3, and all can run' })
+  const text = 'Costs 999: a call costs 0.000999 USDC, and the transaction of one that no channel pays about 0.001 USDC'
+  const fix = expect.stringContaining('pricing with per_call and max')
+  expect((await found({ agents: [cheap!, dear!] }))('agents')).toMatchObject({ state: 'warn', text, fix })
+})
+
 test('an agent that another process runs is on the market', async () => {
-  const agents = [{ id: 'counter', name: 'Counter', price: 1n, runnable: false, notice: 'no worker is connected' }]
+  const agents = [{ id: 'counter', name: 'Counter', price: 1_000n, runnable: false, notice: 'no worker is connected' }]
   const report = { version: '1', addresses: [], agents: ['counter'], running: 0, isDraining: false, aheadMs: 0 }
   const other = { id: 'other', place: 'two, process 1', upMs: 1, leaseMs: 20_000, silentMs: 0, report }
   const sight = (alive: FleetSight['alive']) => ({ alive, ended: [], roles: [] })

@@ -20,6 +20,7 @@ import { type DatabaseCheckDeps, lookAtDatabase } from './database-check.ts'
 import { findingsOf } from './door-tests.ts'
 import { checkProcesses, checkWorkers } from './fleet-checks.ts'
 import type { NodeCondition } from './node-views.ts'
+import { checkPrices } from './price-checks.ts'
 import { checkPublicDoor, type PublicDoorState } from './public-checks.ts'
 import { soldByOthers } from './siblings.ts'
 
@@ -76,7 +77,7 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
       there(async () => checkWorkers(await deps.workers.list(), namesOf(agents.filter(runsOnWorkers)))),
     ],
     ['open_files', 'Open files', async () => checkOpenFiles(deps.condition().open_files?.max)],
-    ['agents', 'Agents', there(async () => ofAgents(agents, await soldElsewhere(deps)))],
+    ['agents', 'Agents', there(async () => withPrices(ofAgents(agents, await soldElsewhere(deps)), agents))],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
     ['public', 'Public listener', async () => checkPublicDoor(deps.publicDoor(), config.public)],
     ['addresses', 'Public addresses', async () => findingsOf(await deps.testDoors())],
@@ -130,6 +131,13 @@ function ofAgents(agents: readonly OwnAgent[], elsewhere: ReadonlySet<string>): 
     if (runsOnWorkers(agent)) return fail(`${text} (not on the market)`, START_WORKER)
     return runnable ? warn(text, fix) : fail(`${text} (not on the market)`, fix)
   })
+}
+
+/** What is well need not be said beside what is not. */
+function withPrices(found: Finding | Finding[], agents: readonly OwnAgent[]): Finding | Finding[] {
+  const prices = checkPrices(agents)
+  if (prices.length === 0) return found
+  return [...[found].flat().filter(({ state }) => state !== 'ok'), ...prices]
 }
 
 function runsOnWorkers({ runs }: OwnAgent): boolean {

@@ -22,6 +22,7 @@ export async function channelMarket({
   streamVouchers = false,
   voucherWaitMs,
   minDeposit = 1n,
+  depositMax = 1_000_000n,
 }: {
   agent?: Partial<ServedAgent>
   listing?: Partial<Listing>
@@ -31,13 +32,16 @@ export async function channelMarket({
   streamVouchers?: boolean
   voucherWaitMs?: number
   minDeposit?: bigint
+  depositMax?: bigint
 } = {}) {
   const chain = new FakeChannels()
-  let deposits = 0
+  const deposited: bigint[] = []
+  let mined = Promise.resolve()
   const funds = {
     async deposit({ channelId, deposit }: { channelId: Hex; deposit: { amount: bigint } }) {
+      await mined
       chain.set(channelId, ((await chain.channels([channelId]))[0]?.balance ?? 0n) + deposit.amount)
-      deposits++
+      deposited.push(deposit.amount)
       return { txHash: undefined }
     },
     async refund({ channelId }: { channelId: Hex }) {
@@ -56,7 +60,7 @@ export async function channelMarket({
   const buyer = new TestBuyer({ open: (_, protocol) => current.open('buyer', protocol), dailyBudget: 100n * PRICE })
   const store = createBuyerChannels(buyer.database)
   const channels = createChannels(
-    { mode, aheadCalls, depositMax: 1_000_000n, idleMs: DAY_MS },
+    { mode, aheadCalls, depositMax, idleMs: DAY_MS },
     {
       ...{ clock: buyer.clock, logger: silentLogger, store, wallet: testWallet(), streams: buyer.streams },
       ...{
@@ -91,7 +95,13 @@ export async function channelMarket({
   })
   const opened = async () => (await store.list())[0]!
   return {
-    ...{ buyer, seller, channels, chain, opened, offer: channel, deposits: () => deposits },
+    ...{ buyer, seller, channels, chain, opened, offer: channel, deposited, deposits: () => deposited.length },
+    /** The chain takes no deposit until the function is called that this returns. */
+    holdDeposits(): () => void {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      mined = promise
+      return resolve
+    },
     /** The seller's next process has the ledger. */
     async restart() {
       await seller.stop()

@@ -49,8 +49,8 @@ export type BoughtOnChannel = { response: ReceivedResponse; reservation: Reserva
  * 3. Send, and take the result with its charge.
  *
  * @returns undefined: the channel does not pay this call. Nothing of it was charged, and it may be paid for in another way
- * @throws MarketError, StoreError; ChannelShort: no other way can pay the call, and nothing of it is on disk; PeerError: the
- * call failed, and was not charged; else the outcome is in doubt
+ * @throws MarketError, StoreError; ChannelShort: nothing of the call is on disk; PeerError: the call failed, and was not
+ * charged; else the outcome is in doubt
  */
 export async function buyOnChannel(
   bought: ChannelPurchase,
@@ -87,7 +87,7 @@ export async function buyOnChannel(
   } catch (error) {
     if (error instanceof ChannelRefused || error instanceof ChannelShort) {
       line.drop(id)
-      if (terms.isOnChannelsOnly && error instanceof ChannelShort && !isReserved) throw error
+      if (error instanceof ChannelShort && !isReserved) throw error
       if (terms.isOnChannelsOnly) throw channelNeeded(`the channel does not pay this call: ${reasonOf(error)}`)
       if (isReserved) guard.instead = id
       deps.logger.info({ reason: reasonOf(error) }, 'a channel does not pay a call; it is paid for by itself')

@@ -12,8 +12,11 @@ import type { CallPayer } from './place-deposit.ts'
 const OPEN_MS = 90_000
 const LOOK_MS = 250
 
-/** Whether a call that no other way can pay looks for a channel for the first time, or again. */
-export type ChannelNeed = 'first' | 'again'
+/**
+ * Whether a call that no other way can pay looks for a channel for the first time, or again. `waiting`: another way can, and the
+ * call looks again.
+ */
+export type ChannelNeed = 'first' | 'again' | 'waiting'
 
 /** The channels of this node. */
 type Lines = {

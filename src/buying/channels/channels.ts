@@ -2,14 +2,17 @@ import type { ChannelReader } from '../../chain/batch-settlement.ts'
 import type { Chain } from '../../chain/chain.ts'
 import type { Trading } from '../../ledger/trading.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
-import { reasonOf } from '../../lib/errors.ts'
+import { type CodedError, reasonOf } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { type Periodic, periodic } from '../../lib/periodic.ts'
+import { MarketError } from '../../listings/market-error.ts'
 import { sameAddress } from '../../payments/assets.ts'
+import { owedAtMost } from '../../payments/channels/buyer-channel.ts'
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
 import type { Sender } from '../../payments/sender.ts'
+import { TRANSACTION_COST } from '../../payments/transaction-cost.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import type { StreamPool } from '../../protocols/streams.ts'
 import { parsePrice } from '../../schema/amount.ts'
@@ -21,21 +24,21 @@ import { channelPrice, type Terms } from '../guard.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
 import { type ChannelNeed, obstacleTo } from './channel-only.ts'
-import { lookAtDeposit } from './deposits.ts'
+import type { LockRules } from './deposit-limits.ts'
+import { DepositTries } from './deposit-tries.ts'
+import { lockedIn, lookAtDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
 import type { MissingDeps } from './missing.ts'
-import { type ChannelOptions, fits, noRpc, type Offer, usualDeposit } from './offer.ts'
+import { type ChannelOptions, fillUp, fits, lowMark, noRpc, type Offer, usualDeposit } from './offer.ts'
 import { PayeeCalls } from './payee-calls.ts'
-import { type AskedDeposit, type CallPayer, type LockRules, placeDeposit } from './place-deposit.ts'
+import { type AskedDeposit, type CallPayer, placeDeposit } from './place-deposit.ts'
 import { ChannelReadings } from './readings.ts'
+import { Spending } from './spending.ts'
 import { mayComeBack } from './undone.ts'
 
 /** Below this price a channel pays for itself at once. */
 const CHEAP = parsePrice('0.01')
 const LOOK_MS = 1_000
-/** How long an offer that failed is left alone, and one that a call wants. */
-const AGAIN_MS = 10 * 60 * 1000
-const WANTED_AGAIN_MS = 60_000
 /** A good record: so many calls, and so many of them successful. */
 const RECORD = { calls: 5, share: 0.9 }
 
@@ -78,6 +81,11 @@ export interface Channels {
   obstacle(terms: Terms): string | undefined
   /** Why no deposit was made at this seller. Undefined: none failed lately. */
   failure(terms: Terms): string | undefined
+  /**
+   * True while a call should wait for the deposit that is on its way: a transaction costs more than the call, and calls to this
+   * payee are frequent, or have used a channel up. Ends two minutes after the first deposit that has not landed was begun.
+   */
+  isAwaited(terms: Terms, wish: Order['channelWish']): boolean
   /** How much may be signed beyond the calls to this agent. */
   aheadOf(terms: Terms, price: bigint): bigint
   /** Goes on with the channels that this process has in the ledger. */
@@ -101,8 +109,8 @@ class ChannelBook implements Channels {
   readonly #signer: ChannelSigner
   readonly #lines = new Map<Hex, ChannelLine>()
   readonly #calls = new PayeeCalls()
-  /** Sellers with a deposit under way, or that are left alone until then: why, and what a call would have cost. */
-  readonly #busy = new Map<string, { until: number; failure?: { why: string; price: bigint } }>()
+  readonly #tries = new DepositTries()
+  readonly #spending = new Spending()
   readonly #readings: ChannelReadings | undefined
   readonly #looks: Periodic
   /** The deposits whose sellers are being asked. */
@@ -134,24 +142,22 @@ class ChannelBook implements Channels {
   }
 
   lineFor(terms: Terms, wish: Order['channelWish'], payer?: CallPayer, need?: ChannelNeed): ChannelLine | undefined {
+    const offer = this.#offerOf(terms, wish)
+    if (offer === undefined) return undefined
     const { mode, depositMax } = this.#options
-    const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
-    if (mode === 'off' || wish === 'never' || terms.channel === undefined || isImported) return undefined
-    const amount = channelPrice(terms)
-    if (terms.listed.network !== this.#deps.wallet.asset.network) return undefined
-    const offer = { ...terms, channel: terms.channel }
+    const now = monotonicOf(this.#deps.clock)
     const own = [...this.#lines.values()].filter((line) => line.isOpen && fits(line, offer))
     const best = own.reduce<ChannelLine | undefined>((a, b) => (a === undefined || b.free > a.free ? b : a), undefined)
-    // A quarter is left.
-    const isLow = best === undefined || best.free * 4n < usualDeposit(offer, depositMax)
+    const paidLately = best && this.#spending.lately(best.id, owedAtMost(best.channel), now)
+    const isLow = best === undefined || best.free < lowMark(offer, { depositMax, paidLately: paidLately ?? 0n })
+    if (isLow && (need === undefined || need === 'first')) this.#calls.note(terms.listed.payTo, now)
+    const isNeeded = need === 'first' || need === 'again'
     const isWanted = mode === 'always' || wish === 'always'
-    const isUnderWay = best !== undefined && (best.deposit !== undefined || mayComeBack(best, this.#deps.clock.now()))
-    const isDue = isLow && !isUnderWay
-    if (isDue && need !== 'again') this.#calls.note(terms.listed.payTo, monotonicOf(this.#deps.clock))
-    const reason = isDue ? this.#reasonFor(terms, { isKnown: isWanted || best !== undefined, need }) : undefined
-    const by = isWanted || need !== undefined ? 'wish' : 'rule'
-    if (reason !== undefined) this.#fund(offer, best, { by, reason, payer })
-    return best !== undefined && best.free >= amount ? best : undefined
+    const isDue = isLow && (best === undefined || this.#canFillUp(best, offer))
+    const reason = isDue ? this.#reasonFor(terms, { isKnown: isWanted || best !== undefined, isNeeded }) : undefined
+    const by = isWanted || isNeeded ? 'wish' : 'rule'
+    if (reason !== undefined) this.#fund(offer, best, { by, reason, payer, ...(paidLately && { paidLately }) })
+    return best !== undefined && best.free >= channelPrice(terms) ? best : undefined
   }
 
   line(id: Hex): ChannelLine | undefined {
@@ -163,7 +169,22 @@ class ChannelBook implements Channels {
   }
 
   failure(terms: Terms): string | undefined {
-    return this.#busyWith(terms)?.failure?.why
+    return this.#tries.failure(terms.seller.peerId, channelPrice(terms))
+  }
+
+  isAwaited(terms: Terms, wish: Order['channelWish']): boolean {
+    const now = monotonicOf(this.#deps.clock)
+    const { seller, listed } = terms
+    const offer = this.#offerOf(terms, wish)
+    if (offer === undefined || channelPrice(terms) >= TRANSACTION_COST) return false
+    const isUsedUp = [...this.#lines.values()].some((line) => fits(line, offer) && line.channel.onChain.balance > 0n)
+    if (!isUsedUp && !this.#calls.isFrequent(listed.payTo, now)) return false
+    const awaited = this.#tries.awaited(seller.peerId, now)
+    if (awaited?.isFirst === true) {
+      const text = 'calls wait for a deposit into a payment channel, because each costs less than a transaction'
+      this.#deps.logger.info({ peer_id: seller.peerId }, text)
+    }
+    return awaited !== undefined
   }
 
   aheadOf({ agentId }: Terms, price: bigint): bigint {
@@ -211,31 +232,44 @@ class ChannelBook implements Channels {
   /** Why a channel to this payee is worth its transaction. Undefined: it is not. */
   #reasonFor(
     terms: Terms,
-    { isKnown, need }: { isKnown: boolean; need: ChannelNeed | undefined },
+    { isKnown, isNeeded }: { isKnown: boolean; isNeeded: boolean },
   ): AskedDeposit['reason'] | undefined {
     if (isKnown) return 'known'
-    if (need === undefined && this.#options.opensByRule === false) return undefined
+    if (!isNeeded && this.#options.opensByRule === false) return undefined
     if (this.#calls.isFrequent(terms.listed.payTo, monotonicOf(this.#deps.clock))) return 'known'
-    return need !== undefined || channelPrice(terms) < CHEAP ? 'stranger' : undefined
+    return isNeeded || channelPrice(terms) < CHEAP ? 'stranger' : undefined
   }
 
-  /** A deposit that was too much for a dearer call says nothing of this one. */
-  #busyWith(terms: Terms) {
-    const busy = this.#busy.get(terms.seller.peerId)
-    return busy?.failure !== undefined && busy.failure.price > channelPrice(terms) ? undefined : busy
+  /** What channels of this node can pay. Undefined: none can pay this call, or the call wants none. */
+  #offerOf(terms: Terms, wish: Order['channelWish']): Offer | undefined {
+    const isImported = terms.resource !== undefined && terms.resource !== terms.agentId
+    const { channel } = terms
+    if (this.#options.mode === 'off' || wish === 'never' || channel === undefined || isImported) return undefined
+    return terms.listed.network === this.#deps.wallet.asset.network ? { ...terms, channel } : undefined
   }
 
-  /** Opens a channel, or fills one up, beside the calls: nobody waits for a block. */
+  /** False while a deposit is under way, or where another one would be more than may lie at this seller. */
+  #canFillUp(line: ChannelLine, offer: Offer): boolean {
+    const { depositMax } = this.#options
+    if (line.deposit !== undefined || mayComeBack(line, this.#deps.clock.now())) return false
+    const here = [...this.#lines.values()].filter(({ sellerId }) => sellerId === line.sellerId)
+    const states = here.map(({ channel, network, moved, deposit }) => ({ ...channel, network, moved, deposit }))
+    const room = depositMax - lockedIn(states, line.network)
+    return fillUp(offer, usualDeposit(offer, depositMax), room) <= room
+  }
+
+  /** Opens a channel, or fills one up, beside the calls. */
   #fund(offer: Offer, line: ChannelLine | undefined, asked: AskedDeposit): void {
     const { onChain, clock, logger } = this.#deps
     const { peerId } = offer.seller
-    const now = monotonicOf(clock)
-    if (onChain === undefined || (this.#busyWith(offer)?.until ?? Number.NEGATIVE_INFINITY) > now) return
-    this.#busy.set(peerId, { until: now + AGAIN_MS })
+    const price = channelPrice(offer)
+    if (onChain === undefined || this.#tries.isHeld(peerId, price, monotonicOf(clock))) return
+    this.#tries.begin(peerId, monotonicOf(clock))
     this.#deposit(offer, line, asked).catch((err: unknown) => {
-      const waitMs = asked.by === 'wish' ? WANTED_AGAIN_MS : AGAIN_MS
-      this.#busy.set(peerId, { until: now + waitMs, failure: { why: reasonOf(err), price: channelPrice(offer) } })
-      logger.info({ peer_id: peerId, err }, 'no deposit was made into a payment channel')
+      const { code } = err as Partial<CodedError<string>>
+      const passes = !(err instanceof MarketError) && code !== 'INVALID_REQUEST'
+      const { isKnown } = this.#tries.failed(peerId, { why: reasonOf(err), price, passes }, monotonicOf(clock))
+      logger[isKnown ? 'debug' : 'info']({ peer_id: peerId, err }, 'no deposit was made into a payment channel')
     })
   }
 
@@ -248,6 +282,11 @@ class ChannelBook implements Channels {
     return stored.id
   }
 
+  #forget(id: Hex): void {
+    this.#lines.delete(id)
+    this.#spending.forget(id)
+  }
+
   #noteFailure(err: unknown): void {
     this.#deps.logger.warn({ err }, 'payment channels could not be looked after')
   }
@@ -256,7 +295,7 @@ class ChannelBook implements Channels {
     const { onChain } = this.#deps
     if (onChain === undefined) return
     for (const { id, closedAt } of this.#lines.values()) {
-      if (closedAt !== undefined && this.#deps.clock.now() - closedAt > CLOSED_READ_MS) this.#lines.delete(id)
+      if (closedAt !== undefined && this.#deps.clock.now() - closedAt > CLOSED_READ_MS) this.#forget(id)
     }
     await this.#readings?.refresh(() => this.#lines.values())
     for (const line of this.#lines.values()) {
@@ -284,7 +323,7 @@ class ChannelBook implements Channels {
     line.deposit = undefined
     line.moved = seen.moved
     line.seen(seen.onChain)
-    if (hasLanded) this.#busy.delete(line.sellerId)
+    if (hasLanded) this.#tries.landed(line.sellerId)
     logger.info(ids, hasLanded ? 'a deposit into a payment channel has landed' : 'a deposit never reached the chain')
   }
 }

@@ -48,6 +48,22 @@ export function usualDeposit(offer: Offer, depositMax: bigint): bigint {
   return largest(smallest(channelPrice(offer) * DEPOSIT_CALLS, depositMax), offer.channel.min_deposit)
 }
 
+/**
+ * A channel with less than this is filled up: with less than a quarter of the usual deposit, or than its calls of half a minute
+ * cost, so that the deposit has the time to land. More than half of what may lie at a seller is never kept in reserve.
+ */
+export function lowMark(
+  offer: Offer,
+  { depositMax, paidLately }: Pick<ChannelOptions, 'depositMax'> & { paidLately: bigint },
+): bigint {
+  return largest((usualDeposit(offer, depositMax) + 3n) / 4n, smallest(paidLately, depositMax) / 2n)
+}
+
+/** What may still be deposited, if that is less than usual, and the seller takes it. More than a quarter is worth a transaction. */
+export function fillUp(offer: Offer, usual: bigint, room: bigint): bigint {
+  return room < usual && room * 4n >= usual && room >= offer.channel.min_deposit ? room : usual
+}
+
 export function newConfig({ listed, channel }: Offer, payer: Hex, payerAuthorizer: Hex): ChannelConfig {
   return {
     ...{ payer, payerAuthorizer, receiver: listed.payTo as Hex, receiverAuthorizer: channel.receiver_authorizer },

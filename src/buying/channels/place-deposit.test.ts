@@ -14,7 +14,7 @@ import { createBuyerChannels } from '../../store/buyer-channels.ts'
 import { createTokenStore, type StoredToken } from '../../store/tokens.ts'
 import { createWalletChecks, type WalletFunds } from '../wallet-checks.ts'
 import { createChannels } from './channels.ts'
-import type { LockRules } from './place-deposit.ts'
+import type { LockRules } from './deposit-limits.ts'
 
 const PRICE = 1_000n
 

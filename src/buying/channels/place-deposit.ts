@@ -10,21 +10,24 @@ import { troubleForBuyer } from '../../payments/channels/terms.ts'
 import type { Wallet } from '../../payments/wallet.ts'
 import { parsePrice, usdc } from '../../schema/amount.ts'
 import type { BuyerChannels, DepositUnderWay, StoredChannel } from '../../store/buyer-channels.ts'
-import type { BudgetRules } from '../budget-rules.ts'
 import type { WalletFunds } from '../wallet-checks.ts'
 import type { ChannelLine } from './channel-line.ts'
+import {
+  depositLimits,
+  type Limited,
+  type LockRules,
+  limitTrouble,
+  lockedBy,
+  roomIn,
+  type TokenLimit,
+} from './deposit-limits.ts'
 import { lockedIn, signedDeposit } from './deposits.ts'
-import { type ChannelOptions, newConfig, noRpc, type Offer, usualDeposit } from './offer.ts'
+import { type ChannelOptions, fillUp, newConfig, noRpc, type Offer, usualDeposit } from './offer.ts'
 
-/** The most that lies in channels to all sellers. */
-const DEPOSITS_MAX = parsePrice('5')
 /** The longest delay of a withdrawal that this node accepts. */
 const WITHDRAW_DELAY_SECONDS_MAX = 86_400
 /** The most that is locked at a stranger, unless the usual number of its calls costs more. */
 const STRANGER_DEPOSIT_MAX = parsePrice('0.1')
-
-/** Which of the operator's rules money in channels must fit. */
-export type LockRules = Pick<BudgetRules, 'perDay' | 'perMonth' | 'perSeller' | 'autoApproveBelow'>
 
 /** Who asks for a deposit: the rules of this node, the wish of a call, or the operator. */
 export type AskedDeposit = {
@@ -33,6 +36,8 @@ export type AskedDeposit = {
   reason: 'stranger' | 'known'
   /** What the operator names. Undefined: by the price of a call. */
   amount?: bigint | undefined
+  /** What the channel has paid within a minute. Calls that are that fast get a larger deposit. */
+  paidLately?: bigint
   /** Undefined: no call asks. */
   payer?: CallPayer | undefined
 }
@@ -64,25 +69,20 @@ type PlaceDeps = {
  */
 export async function placeDeposit(
   offer: Offer,
-  { line, by, reason, amount: wanted, payer }: AskedDeposit & { line: ChannelLine | undefined },
+  asked: AskedDeposit & { line: ChannelLine | undefined },
   { depositMax }: Pick<ChannelOptions, 'depositMax'>,
   deps: PlaceDeps,
 ): Promise<{ stored: StoredChannel; deposit: DepositUnderWay }> {
+  const { line, by, payer } = asked
   const { store, wallet, clock, onChain: chain, trading } = deps
   if (chain === undefined) throw noRpc()
   const { network, chainId } = wallet.asset
   const refusal = await payer?.refusal()
   if (refusal !== undefined) throw refusal
-  const token = await tokenOf(payer)
-  const left = token && largest(token.most - lockedBy(token, await store.list(), network), 0n)
-  const { min_deposit: least } = offer.channel
-  if (left !== undefined && left < least) {
-    throw refused(`the seller wants a deposit of ${usdc(least)}, and the token of this call may lock ${usdc(left)}`)
-  }
-  const isStranger = reason === 'stranger'
-  const amount = amountFor(offer, { depositMax: smallest(depositMax, left ?? depositMax), wanted, isStranger })
+  const limits = { depositMax, token: await tokenOf(payer), ...(by !== 'hand' && { rules: deps.budget?.rules() }) }
+  const amounts = amountsFor(offer, asked, { ...limits, network }, await store.list())
   trading?.check()
-  await checkFunds(amount, by, deps)
+  const amount = await affordable(amounts, by, deps)
   const payerAuthorizer = wallet.channelSigner('vouchers').address
   const config = line?.channel.config ?? newConfig(offer, wallet.address, payerAuthorizer)
   const id = channelId(config, chainId)
@@ -99,7 +99,6 @@ export async function placeDeposit(
   const parties = { id, config, sellerId: seller.peerId, agentId, network }
   const tokenIds = payer?.tokenId === undefined ? [] : [payer.tokenId]
   const stored = { ...parties, ...sums, onChain, moved, deposit, tokenIds, createdAt: now, usedAt: now }
-  const limits = { depositMax, token, ...(by !== 'hand' && { rules: deps.budget?.rules() }) }
   let trouble: string | undefined
   await store.putDeposit(stored, (all) => {
     trouble = depositTrouble(stored, { amount, byHand: by === 'hand', ...limits }, all)
@@ -119,25 +118,45 @@ function checkUnused({ balance, totalClaimed, withdrawal, refundNonce }: Channel
   throw new CodedError('CHAIN_UNAVAILABLE', `${why}. Nothing was signed`)
 }
 
-/** The token of a call, and the most that lies in channels for it: what it may still spend. */
-type TokenLimit = { id: string; most: bigint }
-
 async function tokenOf(payer: CallPayer | undefined): Promise<TokenLimit | undefined> {
   const { tokenId: id } = payer ?? {}
   const most = id === undefined ? undefined : await payer?.left()
   return id === undefined || most === undefined ? undefined : { id, most }
 }
 
-/** What lies in the channels that calls of a token have asked for, at whatever seller and process. */
-function lockedBy({ id }: TokenLimit, all: readonly StoredChannel[], network: string): bigint {
-  return lockedIn(
-    all.filter(({ tokenIds }) => tokenIds.includes(id)),
+/**
+ * What to deposit, the best first. Calls that use up a channel within a minute get what that minute cost, as far as all
+ * limits allow it. Then fewer deposits do, and each lands in time.
+ *
+ * @throws CodedError INVALID_REQUEST if the seller wants what this node does not give
+ */
+function amountsFor(
+  offer: Offer,
+  { by, reason, amount: wanted, paidLately = 0n }: AskedDeposit,
+  { network, ...limits }: Limited & { network: string },
+  all: readonly StoredChannel[],
+): bigint[] {
+  const { depositMax, token } = limits
+  const { min_deposit: least } = offer.channel
+  const left = token && largest(token.most - lockedBy(token, all, network), 0n)
+  if (left !== undefined && left < least) {
+    throw refused(`the seller wants a deposit of ${usdc(least)}, and the token of this call may lock ${usdc(left)}`)
+  }
+  const isStranger = reason === 'stranger'
+  const usual = amountFor(offer, { depositMax: smallest(depositMax, left ?? depositMax), wanted, isStranger })
+  if (by === 'hand' || isStranger) return [usual]
+  const sellerId = offer.seller.peerId
+  const here = lockedIn(
+    all.filter((other) => other.sellerId === sellerId),
     network,
   )
+  const fitting = fillUp(offer, usual, depositMax - here)
+  const fast = smallest(paidLately, roomIn(depositLimits({ sellerId, network }, limits, all)))
+  return fast > fitting ? [fast, fitting] : [fitting]
 }
 
 /**
- * What to deposit. @param isStranger it has done nothing for this node yet
+ * What fills a channel up. @param isStranger it has done nothing for this node yet
  *
  * @throws CodedError INVALID_REQUEST if the seller wants what this node does not give
  */
@@ -172,6 +191,18 @@ function refused(why: string): CodedError<'INVALID_REQUEST'> {
   return new CodedError('INVALID_REQUEST', `${why}: nothing was signed`)
 }
 
+/** The first of these amounts that the wallet has. @throws MarketError */
+async function affordable(amounts: readonly bigint[], by: AskedDeposit['by'], deps: PlaceDeps): Promise<bigint> {
+  const [amount = 0n, ...less] = amounts
+  try {
+    await checkFunds(amount, by, deps)
+    return amount
+  } catch (error) {
+    if (less.length === 0) throw error
+    return affordable(less, by, deps)
+  }
+}
+
 /** A deposit that nobody asks for leaves as much again for payments that are signed and not settled. @throws MarketError */
 async function checkFunds(amount: bigint, by: AskedDeposit['by'], { funds }: PlaceDeps): Promise<void> {
   const [needed, what] =
@@ -187,54 +218,21 @@ function isUsed({ stopped, leaving, deposit, onChain }: StoredChannel): boolean 
   return stopped === undefined && leaving === undefined && hasMoney
 }
 
-type JudgedDeposit = {
-  amount: bigint
-  byHand: boolean
-  depositMax: bigint
-  token: TokenLimit | undefined
-  rules?: LockRules | undefined
-}
+type JudgedDeposit = { amount: bigint; byHand: boolean } & Limited
 
 /** Why a deposit must not be made, by all channels of the wallet, whatever process has them. Undefined: it may. */
 function depositTrouble(
-  { id, sellerId, network }: StoredChannel,
-  { amount, byHand, depositMax, token, rules }: JudgedDeposit,
+  channel: StoredChannel,
+  { amount, byHand, ...limited }: JudgedDeposit,
   all: readonly StoredChannel[],
 ): string | undefined {
-  const same = all.find((other) => other.id === id)
+  const same = all.find((other) => other.id === channel.id)
   if (same?.deposit !== undefined) return 'a deposit into this channel is under way'
   if (same?.leaving !== undefined) return 'this node takes its money out of this channel'
-  const atSeller = all.filter((other) => other.sellerId === sellerId)
-  const open = atSeller.find((other) => other.network === network && isUsed(other))
+  const atSeller = all.filter((other) => other.sellerId === channel.sellerId)
+  const open = atSeller.find((other) => other.network === channel.network && isUsed(other))
   if (byHand && open !== undefined) return `channel ${open.id} to this seller is open, and is filled up by itself`
   // The operator may trust the seller again.
   if (!byHand && atSeller.some((other) => other.stopped !== undefined)) return 'a channel to this seller has stopped'
-  const [here, everywhere] = [lockedIn(atSeller, network), lockedIn(all, network)]
-  if (here + amount > depositMax) {
-    const held = `channels to this seller hold ${usdc(here)} and buyer.channel_deposit_max is ${usdc(depositMax)}`
-    return `${held}: a deposit of ${usdc(amount)} is too much`
-  }
-  if (everywhere + amount > DEPOSITS_MAX)
-    return `channels to all sellers hold ${usdc(everywhere)} of at most ${usdc(DEPOSITS_MAX)}`
-  const ofToken = token === undefined ? 0n : lockedBy(token, all, network)
-  if (token !== undefined && ofToken + amount > token.most)
-    return `channels for this token hold ${usdc(ofToken)}, and it may spend ${usdc(token.most)}`
-  return rules && ruleTrouble({ amount, here, everywhere }, rules)
-}
-
-/** Which rule of the operator keeps this node from making a deposit by itself. */
-function ruleTrouble(
-  { amount, here, everywhere }: Record<'amount' | 'here' | 'everywhere', bigint>,
-  { perDay, perMonth, perSeller, autoApproveBelow }: LockRules,
-): string | undefined {
-  const byHand = 'stoa channel open makes it'
-  if (autoApproveBelow !== undefined && amount >= autoApproveBelow) {
-    return `a deposit of ${usdc(autoApproveBelow)} or more needs the operator, and this one is ${usdc(amount)}: ${byHand}`
-  }
-  if (perSeller !== undefined && here + amount > perSeller) {
-    return `channels to this seller would hold ${usdc(here + amount)}, more than its budget of ${usdc(perSeller)}: ${byHand}`
-  }
-  const budget = [perDay, perMonth].find((most) => most !== undefined && everywhere + amount > most)
-  if (budget === undefined) return undefined
-  return `channels to all sellers would hold ${usdc(everywhere + amount)}, more than the budget of ${usdc(budget)}: ${byHand}`
+  return limitTrouble(amount, depositLimits(channel, limited, all))
 }
