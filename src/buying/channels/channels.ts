@@ -248,10 +248,14 @@ class ChannelBook implements Channels {
     return terms.listed.network === this.#deps.wallet.asset.network ? { ...terms, channel } : undefined
   }
 
-  /** False while a deposit is under way, or where another one would be more than may lie at this seller. */
+  /**
+   * False while a deposit is under way, or where another one would be more than may lie at this seller. For a call that the
+   * channel does not pay it is tried all the same, which says why.
+   */
   #canFillUp(line: ChannelLine, offer: Offer): boolean {
     const { depositMax } = this.#options
     if (line.deposit !== undefined || mayComeBack(line, this.#deps.clock.now())) return false
+    if (line.free < channelPrice(offer)) return true
     const here = [...this.#lines.values()].filter(({ sellerId }) => sellerId === line.sellerId)
     const states = here.map(({ channel, network, moved, deposit }) => ({ ...channel, network, moved, deposit }))
     const room = depositMax - lockedIn(states, line.network)

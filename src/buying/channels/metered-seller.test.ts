@@ -59,7 +59,8 @@ test('ADR-37 a deposit that was too much for a dearer agent of a seller keeps no
   }
   await buyer.execute({ input: 'task' })
   const dear = { max: 100_000n, per_call: 100_000n }
-  buyer.list({ channel: offer, ...listing, price: 100_000n, price_atomic: '100000', pricing: dear })
+  const channel = { ...offer, min_deposit: 950_000n }
+  buyer.list({ channel, ...listing, price: 100_000n, price_atomic: '100000', pricing: dear })
   const refused = { code: 'CHANNEL_NEEDED', message: expect.stringContaining('no deposit was made') }
   await expect(buyer.execute({ input: 'task' })).rejects.toMatchObject(refused)
   buyer.list({ channel: offer, ...listing })

@@ -59,9 +59,10 @@ export function lowMark(
   return largest((usualDeposit(offer, depositMax) + 3n) / 4n, smallest(paidLately, depositMax) / 2n)
 }
 
-/** What may still be deposited, if that is less than usual, and the seller takes it. More than a quarter is worth a transaction. */
+/** What may still be deposited, if that is less than usual, and enough for a call and its seller. A quarter is worth a transaction. */
 export function fillUp(offer: Offer, usual: bigint, room: bigint): bigint {
-  return room < usual && room * 4n >= usual && room >= offer.channel.min_deposit ? room : usual
+  const least = largest(offer.channel.min_deposit, channelPrice(offer), usual / 4n)
+  return room < usual && room >= least ? room : usual
 }
 
 export function newConfig({ listed, channel }: Offer, payer: Hex, payerAuthorizer: Hex): ChannelConfig {
