@@ -72,7 +72,8 @@ function refusalOf(name: string, value: string): string | undefined {
   // Other variables, such as PATH, would change the environment of programs that this node runs.
   const isKey = /_(KEY|TOKEN|SECRET)$/.test(name)
   if (provider === undefined && (own || ownSecrets.test(name) || !isKey)) {
-    return `${quote(name)} does not belong in this file, which holds only keys of model providers: set ${name} in the environment`
+    const why = isKey ? 'no secret of the node itself' : 'only names that end in _KEY, _TOKEN or _SECRET'
+    return `${quote(name)} does not belong in this file, which holds ${why}: set ${name} in the environment`
   }
   if (value === '') return undefined
   const parsed = (provider === undefined ? ApiKeyText : Env.shape[provider]).safeParse(value)

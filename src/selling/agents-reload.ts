@@ -78,7 +78,7 @@ async function check(plan: Plan, file: StoredAgents, deps: ReloadDeps): Promise<
   // An editor that is about to write the file may have emptied it, and a mount may be gone.
   if (!file.hasList && removed.length > 0) {
     throw new ConfigError(
-      `${file.path}: the file is empty or missing, and this node sells ${removed.length} agents of it: write "agents: []" to sell none of them`,
+      `${file.path}: the file is empty or missing, and this node sells ${removed.length === 1 ? 'an agent' : `${removed.length} agents`} of it: write "agents: []" to sell none of them`,
     )
   }
   const count = deps.registry.list().length - removed.length + added.length

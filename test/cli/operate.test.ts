@@ -59,6 +59,10 @@ test('errors of missing or unknown agents say what to do', async () => {
   })
   expect(await run('payment', 'show', 'abc')).toMatchObject({ code: 2, stderr: expect.stringContaining('64 hex') })
   expect(await run('payment', 'list', '--state', 'gone')).toMatchObject({ code: 2 })
+  const imported = (peer: string, price: string) =>
+    run('agent', 'import', '--peer', peer, '--agent-id', 'x', '--price', price)
+  expect(await imported('junk', '0')).toMatchObject({ code: 2, stderr: expect.stringContaining('--peer: "junk"') })
+  expect(await imported('junk', 'abc')).toMatchObject({ code: 2, stderr: expect.stringContaining('--price: "abc"') })
 })
 
 test('a new node shows no earnings and no payments', async () => {

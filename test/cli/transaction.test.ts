@@ -27,4 +27,7 @@ test('waiting transactions are listed, replaced and abandoned by hash', async ()
     [hash, 'abandon'],
   ])
   expect((await run('abandon')).code).toBe(2)
+  const noHash = { code: 2, stderr: expect.stringMatching(/^error: a transaction hash is 0x and 64 hex digits/m) }
+  expect(await run('replace', 'nope')).toMatchObject(noHash)
+  expect(asked).toHaveLength(2)
 })

@@ -1,5 +1,7 @@
 import * as z from 'zod'
+import { UsdcText } from '../../config/values.ts'
 import { defined } from '../../lib/defined.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import { Listing } from '../../schema/listing.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { command, option } from '../command.ts'
@@ -20,7 +22,7 @@ export const agentImport = command({
   options: {
     peer: option('--peer <address>', 'the seller: a multiaddr that ends in /p2p/<peer id>, or its peer id', z.string()),
     agentId: option('--agent-id <id>', 'the id that the seller uses for the agent', z.string()),
-    price: option('--price <usdc>', 'price of one task in USDC; 0 means free', z.string()),
+    price: option('--price <usdc>', 'price of one task in USDC; 0 means free', UsdcText),
     name: option('--name <name>', 'name of the agent on this node', z.string()),
     description: option('--description <text>', 'what the agent does', z.string()),
     payTo: option('--pay-to <address>', 'the account to pay (default: the account that the seller names)', z.string()),
@@ -37,7 +39,7 @@ export const agentImport = command({
     }
     const node = await moneyNode(context, flags)
     const agent = {
-      ...{ peer, agent_id: agentId, price },
+      ...{ peer, agent_id: agentId, price: formatPrice(price) },
       ...defined({ name, description, pay_to: payTo as Hex | undefined }),
     }
     const listing = await node.importAgent(agent, { signal: context.io.signal })

@@ -98,7 +98,9 @@ function sayReloaded(context: Context, reloaded: ReloadedAgents, say: (line: str
   for (const agent of changed) say(`${printableLine(agent.name)} was changed: it ${placeText(agent)}`)
   for (const { name } of removed) say(`${printableLine(name)} is off the market`)
   if (added.length + changed.length + removed.length === 0)
-    say(`nothing changed: ${unchanged} agents of the file are as they were`)
+    say(
+      `nothing changed: ${unchanged === 1 ? 'the agent of the file is as it was' : `${unchanged} agents of the file are as they were`}`,
+    )
   const { stderr } = context.style
   // Where it is not on the market, its line has said why.
   for (const { name, listed, notice } of [...added, ...changed]) {

@@ -1,4 +1,5 @@
 import { type Context, command } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
 import { remoteNode } from '../node-access/remote-node.ts'
 import { printList } from '../text/market-text.ts'
 import { waiting } from '../text/spinner.ts'
@@ -8,6 +9,8 @@ const HASH = {
   description: 'hash of the transaction from `stoa transaction list`',
   missing: 'the hash is missing: `stoa transaction list` lists the hashes',
 }
+
+const TX_HASH = /^0x[0-9a-f]{64}$/
 
 export const transactionList = command({
   name: 'transaction list',
@@ -40,7 +43,11 @@ function changing(change: 'replace' | 'abandon', { summary, details }: { summary
   return command({
     name: `transaction ${change}`,
     ...{ summary, details, examples: [`stoa transaction ${change} 0x…`], argument: HASH },
-    async run(context: Context, flags, hash) {
+    async run(context: Context, flags, given) {
+      const hash = given.toLowerCase()
+      if (!TX_HASH.test(hash)) {
+        throw new UsageError('a transaction hash is 0x and 64 hex digits: `stoa transaction list` lists the hashes')
+      }
       const node = await remoteNode(context, flags)
       const mined = await waiting(context, 'waiting for the chain', () =>
         node.changeTransaction(hash, change, { signal: context.io.signal }),
