@@ -105,8 +105,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     { fetch: (input, init) => (deps.fetch ?? fetch)(input, init) },
   )
   const window = createLogWindow()
-  let chainChecked = false
-  let wrong: string | undefined
+  let chainIs: 'unknown' | 'right' | { wrong: string } = 'unknown'
 
   async function chainId(signal?: AbortSignal): Promise<number> {
     return parseQuantity(await rpc.call('eth_chainId', [], signal))
@@ -114,16 +113,15 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
 
   /** Checks the chain id before the first question, until it is right once. */
   async function checkChain(signal: AbortSignal): Promise<void> {
-    if (chainChecked) return
+    if (chainIs === 'right') return
     const actual = await chainId(signal)
     if (actual !== expectedChainId) {
       const message = `the RPC is of chain ${actual}, this node's network is ${network}: check ETHEREUM_RPC_URL (--rpc-url) and NODE_NETWORK (--network)`
-      if (wrong !== message) deps.logger.warn({ network }, message)
-      wrong = message
+      if (chainIs === 'unknown') deps.logger.warn({ network }, message)
+      chainIs = { wrong: message }
       throw new ChainError('CHAIN_WRONG', message)
     }
-    wrong = undefined
-    chainChecked = true
+    chainIs = 'right'
   }
 
   /** Limits the time of a question that takes several calls. */
@@ -174,7 +172,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
   return {
     network,
     chainId,
-    wrong: () => wrong,
+    wrong: () => (typeof chainIs === 'object' ? chainIs.wrong : undefined),
 
     usdcBalance: (address, signal) => ask(signal, (bounded) => callUsdc(asset, encodeBalanceOf(address), bounded)),
 

@@ -82,11 +82,22 @@ export type Config = ReturnType<typeof createConfig>
 
 /** Fills in the defaults. A setting without a default may be undefined. @throws ConfigError for settings that do not fit together */
 export function createConfig(settings: Settings & { dataDir: string }) {
+  const config = withDefaults(settings)
+  const { p2p, api, public: door } = config
+  checkPorts([
+    { key: 'p2p.port', hosts: p2p.listenHosts, port: p2p.port },
+    { key: 'api.port', hosts: [api.host], port: api.enabled ? api.port : undefined },
+    { key: 'public.port', hosts: [door.host], port: door.port },
+  ])
+  return config
+}
+
+function withDefaults(settings: Settings & { dataDir: string }) {
   const network = settings.network ?? 'eip155:84532'
   const rpcUrl = settings.rpcUrl ?? rpcUrls[network]
   /** Nobody believes a deposit without reading the chain. */
   const channels = rpcUrl === undefined ? ('off' as const) : ('auto' as const)
-  const config = {
+  return {
     /** Absolute path. */
     dataDir: settings.dataDir,
     nodeName: settings.nodeName,
@@ -191,13 +202,6 @@ export function createConfig(settings: Settings & { dataDir: string }) {
     sources: settings.sources ?? [],
     log: { level: settings.logLevel ?? 'info' },
   }
-  const { p2p, api, public: door } = config
-  checkPorts([
-    { key: 'p2p.port', hosts: p2p.listenHosts, port: p2p.port },
-    { key: 'api.port', hosts: [api.host], port: api.enabled ? api.port : undefined },
-    { key: 'public.port', hosts: [door.host], port: door.port },
-  ])
-  return config
 }
 
 function settingsOf(env: Env): Settings {
