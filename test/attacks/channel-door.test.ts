@@ -103,7 +103,7 @@ function notedTurns() {
     said.push('turn')
     return new Hold(() => void said.push('given back'))
   }
-  return { said, check: { turn, paid: () => void said.push('paid') } }
+  return { said, check: { turn, paid: () => void said.push('paid'), unsettled: () => {}, refused: () => {} } }
 }
 
 test('T31 a deposit and a voucher of an unknown channel wait for the turn of their address, and keep it only while they may be made up', async () => {
