@@ -1,34 +1,24 @@
-import type { ChannelReader } from '../../chain/batch-settlement.ts'
-import type { Chain } from '../../chain/chain.ts'
-import type { Trading } from '../../ledger/trading.ts'
-import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import { monotonicOf } from '../../lib/clock.ts'
 import { type CodedError, reasonOf } from '../../lib/errors.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Service } from '../../lib/lifecycle.ts'
-import type { Logger } from '../../lib/logger.ts'
 import { type Periodic, periodic } from '../../lib/periodic.ts'
 import { MarketError } from '../../listings/market-error.ts'
 import { sameAddress } from '../../payments/assets.ts'
 import { owedAtMost } from '../../payments/channels/buyer-channel.ts'
 import type { ChannelSigner } from '../../payments/channels/channel-keys.ts'
-import type { Sender } from '../../payments/sender.ts'
 import { TRANSACTION_COST } from '../../payments/transaction-cost.ts'
-import type { Wallet } from '../../payments/wallet.ts'
-import type { StreamPool } from '../../protocols/streams.ts'
 import { parsePrice } from '../../schema/amount.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { AgentStats } from '../../schema/standing.ts'
-import type { BuyerChannels, LoadedChannel, StoredChannel } from '../../store/buyer-channels.ts'
+import type { LoadedChannel, StoredChannel } from '../../store/buyer-channels.ts'
 import type { Order } from '../../store/order-row.ts'
 import { channelPrice, type Terms } from '../guard.ts'
-import type { WalletFunds } from '../wallet-checks.ts'
 import { ChannelLine } from './channel-line.ts'
 import { type ChannelNeed, obstacleTo } from './channel-only.ts'
-import type { LockRules } from './deposit-limits.ts'
+import type { ChannelsDeps } from './channels-deps.ts'
 import { DepositTries } from './deposit-tries.ts'
 import { lockedIn, lookAtDeposit } from './deposits.ts'
 import { ChannelExits, CLOSED_READ_MS } from './exits.ts'
-import type { MissingDeps } from './missing.ts'
 import { type ChannelOptions, fillUp, fits, lowMark, noRpc, type Offer, usualDeposit } from './offer.ts'
 import { PayeeCalls } from './payee-calls.ts'
 import { type AskedDeposit, type CallPayer, placeDeposit } from './place-deposit.ts'
@@ -41,31 +31,6 @@ const CHEAP = parsePrice('0.01')
 const LOOK_MS = 1_000
 /** A good record: so many calls, and so many of them successful. */
 const RECORD = { calls: 5, share: 0.9 }
-
-export type ChannelsDeps = {
-  clock: Clock
-  logger: Logger
-  store: BuyerChannels
-  wallet: Wallet
-  streams: StreamPool
-  callerDid: string
-  /** Undefined: no RPC is configured. Then no channel is opened, because no deposit could be believed. */
-  onChain:
-    | (Pick<MissingDeps, 'takenOut'> & {
-        chain: Pick<Chain, 'authorizationAt' | 'blockTimeMs'>
-        reader: Pick<ChannelReader, 'channels'>
-      })
-    | undefined
-  /** The only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
-  sender(): Promise<Pick<Sender, 'send'>>
-  funds?: WalletFunds | undefined
-  trading?: Pick<Trading, 'check'> | undefined
-  /** What the operator lets this node spend. Undefined in tests: anything. */
-  budget?: { rules(): LockRules } | undefined
-  /** What this node has seen of an agent. */
-  stats(agentId: string): Pick<AgentStats, 'calls' | 'success_rate'>
-  addrsOf(agentId: string): readonly string[]
-}
 
 /** The payment channels of this process, as a buyer. */
 export interface Channels {
