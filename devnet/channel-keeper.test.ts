@@ -158,9 +158,9 @@ describe('hazard 4.3: a withdrawal while vouchers are out', () => {
   })
 
   it('that an RPC which is stuck hides: what it shows counts as old, and what is owed is claimed all the same', async () => {
+    const { id } = kept.put(await seller.owing(2_000n))
     const clock = new HandClock((await seller.chain.blockTimeMs()) + 60_000)
     const { keeper, turn } = seller.keeper(kept, { clock, lagMaxMs: 180_000, claimThreshold: 50_000n })
-    const { id } = kept.put(await seller.owing(2_000n))
     await turn()
     const seenAt = () => kept.entries.get(id)!.seenAt
     expect(keeper.sight().lagMs).toBe(0)
