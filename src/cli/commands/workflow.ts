@@ -105,13 +105,13 @@ export const workflowList = command({
     const now = context.parts.clock.now()
     printList(context, items, {
       none: 'no workflows',
-      headings: ['WORKFLOW', 'STATUS', 'DONE', 'PAID', 'HELD', 'AGE', 'NAME'],
+      headings: ['WORKFLOW', 'STATUS', 'DONE', 'USDC', 'HELD', 'AGE', 'NAME'],
       cells: ({ id, status, steps, paid, held, updated_at, name }) => [
         printableLine(id, 36),
         status,
         `${steps.filter((step) => step.status === 'completed').length}/${steps.length}`,
-        `${paid} USDC`,
-        `${held} USDC`,
+        paid,
+        held,
         age(updated_at, now),
         printableLine(name ?? ''),
       ],
