@@ -72,5 +72,5 @@ test('an execution says the id of its order, and an order is found by the beginn
     code: 2,
     stderr: expect.stringContaining('several orders start'),
   })
-  expect(await run('order', 'show', 'ffffff')).toMatchObject({ code: 2, stderr: expect.stringContaining('none of') })
+  expect(await run('order', 'show', 'ffffff')).toMatchObject({ code: 3, stderr: expect.stringContaining('none of') })
 })
