@@ -57,19 +57,19 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
     const agent = deps.agents.find(agentId)
     const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
     const settleFirst = deps.settleFirst || (agent !== undefined && isShownToStranger(agent, turn))
-    const settles = () => willSettleFirst(agent!, asking, { ...deps, settleFirst })
-    return { agent, settlesFirst: agent && agent.amount > 0n && (await settles()) }
+    const sale = { ...deps, settleFirst }
+    return { agent, sale, settlesFirst: agent && agent.amount > 0n && (await willSettleFirst(agent, asking, sale)) }
   }
   return async (turn, progress) => {
     const seen = await look(turn).catch(notBegun)
     if ('kind' in seen) return seen
-    const { agent, settlesFirst = false } = seen
+    const { agent, sale, settlesFirst = false } = seen
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
     if (agent.amount === 0n) return free(agent, turn, progress, deps)
     if (agent.isOnChannelsOnly)
       return { kind: 'rejected', text: 'this agent is sold on payment channels only: call it through a Stoa node' }
     const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })
-    const ask = { ...deps, agent, requirements, description, check: turn.check }
+    const ask = { ...sale, agent, requirements, description, check: turn.check }
     const submission = readSubmission(turn.metadata)
     switch (submission.kind) {
       case 'submitted':
@@ -127,9 +127,8 @@ async function paidFor(submission: Submitted, turn: Turn, progress: Progress, as
   }
   try {
     const task = { payment, proved, input: turn.input, challenge: undefined, door: 'a2a' as const, onClaimed, onLate }
-    const settleFirst = ask.settleFirst || isShownToStranger(agent, turn)
     const caller = callerOf(committed(turn))
-    const ran = await runPaid(agent, task, caller, { ...ask, settleFirst }).catch((error: unknown) => {
+    const ran = await runPaid(agent, task, caller, ask).catch((error: unknown) => {
       checking?.[Symbol.dispose]()
       // A task that was canceled before its payment was sent to settle pays nothing.
       const settling = turn.running.isCanceled ? undefined : claimed

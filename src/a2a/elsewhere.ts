@@ -18,14 +18,12 @@ const STILL_AT_WORK =
 /** The tasks of one agent on which other processes of this node work. Only they have the events of a task and can end it. */
 export function elsewhereOf(agentId: string, tasks: A2aTasks) {
   async function isElsewhere(id: string, context: ServerCallContext): Promise<boolean> {
-    const task = await tasks.elsewhere(agentId, id, callerIn(context))
-    return task?.status?.state === TaskState.TASK_STATE_WORKING
+    return isWorking(await tasks.elsewhere(agentId, id, callerIn(context)))
   }
 
   /** Also a task whose run has ended, and whose result waits for its payment. */
   async function isAtWork(id: string, context: ServerCallContext): Promise<boolean> {
-    const task = await tasks.of(agentId).load(id, context)
-    return task?.status?.state === TaskState.TASK_STATE_WORKING
+    return isWorking(await tasks.of(agentId).load(id, context))
   }
 
   async function over(id: string, context: ServerCallContext): Promise<void> {
@@ -84,4 +82,8 @@ export function elsewhereOf(agentId: string, tasks: A2aTasks) {
       )
     },
   }
+}
+
+function isWorking(task: Task | undefined): boolean {
+  return task?.status?.state === TaskState.TASK_STATE_WORKING
 }

@@ -28,7 +28,7 @@ export class DepositTries {
   readonly #sellers = new Map<string, Tried>()
 
   begin(sellerId: string, now: number): void {
-    const before: Tried = this.#sellers.get(sellerId) ?? { until: now, failures: 0, shortSince: now }
+    const before = this.#triedBefore(sellerId, now)
     this.#sellers.set(sellerId, { ...before, until: now + UNDER_WAY_MS, failure: undefined })
   }
 
@@ -38,7 +38,7 @@ export class DepositTries {
    * @returns whether the last one failed for the same reason
    */
   failed(sellerId: string, failure: Failure, now: number): { isKnown: boolean } {
-    const before: Tried = this.#sellers.get(sellerId) ?? { until: now, failures: 0, shortSince: now }
+    const before = this.#triedBefore(sellerId, now)
     const failures = before.failures + 1
     this.#sellers.set(sellerId, {
       ...before,
@@ -71,6 +71,10 @@ export class DepositTries {
     const isFirst = tried.isAwaited !== true
     tried.isAwaited = true
     return { isFirst }
+  }
+
+  #triedBefore(sellerId: string, now: number): Tried {
+    return this.#sellers.get(sellerId) ?? { until: now, failures: 0, shortSince: now }
   }
 
   #tried(sellerId: string, price: bigint): Tried | undefined {

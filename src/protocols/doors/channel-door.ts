@@ -22,7 +22,7 @@ import { busy, type ChannelAnswer, corrected, ERROR, RESEND, refused, settledBy,
 import { asKnown, baseOf, correlationOf, isShown, keptOpen, priceOf, unstored } from './channel-base.ts'
 import { channelExtra } from './channel-extra.ts'
 import { isMovedAway, lastWait, untilMoved } from './channel-moves.ts'
-import { type PaymentCheck, turnOf } from './payment-check.ts'
+import type { PaymentCheck } from './payment-check.ts'
 
 /** A request with a voucher. `boundTo`: a digest of what it pays for: method, path and body. */
 type ChannelRequest = {
@@ -49,7 +49,7 @@ const SHOWN_RATE = { burst: 20, perSecond: 5, keysMax: 10_000 }
 const MOVED_MS = 20
 
 type ChannelDoorDeps = PaidRunDeps & { channels: SellerChannels }
-type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller; waitsUntil: number; mayBeMadeUp?: boolean }
+type DoorCall = ChannelRequest & { id: Hex; channelId: Hex; caller: Caller; waitsUntil: number }
 
 /**
  * Sells runs on payment channels to clients of x402's scheme `batch-settlement` over HTTP. They send no correlation ids and make
@@ -92,8 +92,9 @@ export class ChannelDoor {
     if (!rates.take(config.payerAuthorizer.toLowerCase(), 1, clock.now())) return tooMany()
     this.#open++
     try {
+      // Anybody may sign for a channel without money, and for a deposit that is not there, and each takes questions to the RPC.
       const mayBeMadeUp = known === undefined || payload.type === 'deposit'
-      const call = { ...this.#callOf(request, channelId), mayBeMadeUp }
+      const call = { ...this.#callOf(request, channelId), check: mayBeMadeUp ? request.check : undefined }
       const answer = await this.#lanes.run(channelId, () => this.#answer(call))
       if (answer.kind === 'sold') request.check?.paid()
       return answer
@@ -172,7 +173,7 @@ export class ChannelDoor {
     if (before !== undefined && baseOf(before, payload, price) === undefined) {
       return await this.#mismatch(before, call)
     }
-    using checking = await turnOf(call)
+    using checking = await call.check?.turn()
     const txHash = await this.#deposit(call, checking)
     const counted = { total: 0n, seq: 0 }
     await channels.know({ peerId: caller.peerId, payment: { config, voucher, counted } }, caller.signal)
@@ -239,7 +240,7 @@ export class ChannelDoor {
     if (payload.amount !== undefined)
       return refused(`${ERROR}refund_amount_invalid: only all that is free is given back`)
     const payment = { config, voucher, counted: { total: 0n, seq: 0 } }
-    using checking = await turnOf(call)
+    using checking = await call.check?.turn()
     await channels.know({ peerId: caller.peerId, payment }, caller.signal)
     checking?.[Symbol.dispose]()
     const open = channels.owned(channelId)

@@ -11,14 +11,3 @@ export type PaymentCheck = {
   /** Called for a payment that buys nothing. */
   refused(): void
 }
-
-/**
- * The turn of a request on a channel. Anybody may sign for a channel without money, and for a deposit that is not there, and
- * each takes questions to the RPC.
- */
-export async function turnOf(call: {
-  mayBeMadeUp?: boolean
-  check?: PaymentCheck | undefined
-}): Promise<Hold | undefined> {
-  return call.mayBeMadeUp === true ? call.check?.turn() : undefined
-}
