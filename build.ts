@@ -11,16 +11,10 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type Plugin, rolldown } from 'rolldown'
+import { nameOf, ownRequire, packageJson, stays, workers as threads } from './build-parts.ts'
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
-type Packages = Record<string, string>
-const { engines, dependencies, devDependencies, optionalDependencies } = JSON.parse(
-  readFileSync(at('package.json'), 'utf8'),
-) as { engines: { node: string }; dependencies: Packages; devDependencies: Packages; optionalDependencies: Packages }
-/** Ink loads its developer tools when `DEV` is set. The package is not installed in that case either. */
-const absent = ['react-devtools-core']
-const nameOf = (id: string) => /^(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? id
-const stays = (id: string) => isBuiltin(id) || absent.includes(id) || nameOf(id) in optionalDependencies
+const { engines, dependencies, devDependencies, optionalDependencies } = packageJson
 
 const declared = { ...dependencies, ...devDependencies, ...optionalDependencies }
 
@@ -33,20 +27,10 @@ const onlyDeclared: Plugin = {
   },
 }
 
-/** Our `createRequire` delays loading a package without a promise. The bundler's own `require` does so in a bundle. */
-const ownRequire: Plugin = {
-  name: 'own-require',
-  transform: {
-    filter: { id: /\/src\/.*\.ts$/ },
-    handler: (code) => code.replace('const require = createRequire(import.meta.url)', ''),
-  },
-}
-
 const input = {
   main: at('src/main.ts'),
   index: at('src/index.ts'),
-  'builtin-worker': at('src/agents/builtin/builtin-worker.ts'),
-  'signature-worker': at('src/p2p/signature-worker.ts'),
+  ...threads,
 }
 /** Each set holds modules and all their static imports: what must load before the first of them runs. */
 const closures = {
@@ -56,7 +40,7 @@ const closures = {
   node: new Set<string>(),
 }
 const roots: Record<keyof typeof closures, string[]> = {
-  workers: [input['builtin-worker'], input['signature-worker']],
+  workers: Object.values(threads),
   program: ['program', 'io', 'parts', 'redactor'].map((name) => at(`src/cli/${name}.ts`)),
   commands: [at('src/cli/commands.ts')],
   // With the parts that every start loads by import(). QUIC stays apart: its module throws where its native code is not

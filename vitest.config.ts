@@ -1,6 +1,7 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 
 const inBrowser = 'test/browser/**/*.test.ts'
+const attacks = 'test/attacks/**/*.test.ts'
 /** What the engine of the ledger matters most to: paid calls, and nodes that are killed and start again. */
 const onBothEngines = [
   ...[
@@ -15,8 +16,8 @@ const onBothEngines = [
   ],
 ].map((name) => `test/integration/${name}.test.ts`)
 const isOnServer = process.env.STOA_TEST_ENGINE === 'postgres'
-/** Starts a PostgreSQL when the first test asks for one. */
-const globalSetup = 'test/support/postgres-setup.ts'
+/** Each makes what it is for when the first test asks for it. */
+const globalSetup = ['test/support/postgres-setup.ts', 'test/support/bundle-setup.ts']
 
 export default defineConfig({
   test: {
@@ -25,8 +26,8 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 30_000 } },
-    // Test files at once. Many of them start nodes and a chain: one at a time where a failure costs more than time.
-    maxWorkers: Number(process.env.STOA_TEST_WORKERS ?? 2),
+    // Test files at once.
+    maxWorkers: 2,
     // A second try, where one of 5,000 tests that waited too long would refuse a day of work. It is told at the end.
     retry: Number(process.env.STOA_TEST_RETRIES ?? 0),
     projects: [
@@ -35,11 +36,17 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts', 'dashboard/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, inBrowser],
+          exclude: [...configDefaults.exclude, inBrowser, attacks],
           globalSetup,
         },
       },
-      // With STOA_TEST_ENGINE=postgres the first project runs these, and all others, on PostgreSQL.
+      // Many of them compare how quick a node is under attack with how quick it is alone: one file at a time, when all others
+      // have ended.
+      {
+        extends: true,
+        test: { name: 'attacks', include: [attacks], globalSetup, maxWorkers: 1, sequence: { groupOrder: 1 } },
+      },
+      // With STOA_TEST_ENGINE=postgres the projects above run these, and all others, on PostgreSQL.
       ...(isOnServer
         ? []
         : [
@@ -51,7 +58,7 @@ export default defineConfig({
       {
         extends: true,
         // Builds the dashboard and unpacks Chromium, where a test that needs them runs.
-        test: { name: 'browser', include: [inBrowser], globalSetup: ['test/support/browser-setup.ts', globalSetup] },
+        test: { name: 'browser', include: [inBrowser], globalSetup: ['test/support/browser-setup.ts', ...globalSetup] },
       },
     ],
   },

@@ -50,7 +50,14 @@ test('the Dockerfile copies what there is and what its ignore file lets in, and 
     expect(scripts).toHaveProperty([name!])
   }
   // What the build script and the type checker read must get in.
-  for (const needed of ['build.ts', 'dashboard/build.ts', 'src/main.ts', 'devnet/main.ts', 'tsconfig.build.json']) {
+  for (const needed of [
+    'build.ts',
+    'build-parts.ts',
+    'dashboard/build.ts',
+    'src/main.ts',
+    'devnet/main.ts',
+    'tsconfig.build.json',
+  ]) {
     expect(
       letIn.some((name) => matchesGlob(needed, `${name}/**`) || needed === name),
       needed,

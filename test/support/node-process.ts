@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
+import { bundledNode } from './bundled-node.ts'
 import { engineEnvironment } from './ledger-engine.ts'
 import { endLease } from './server-ledgers.ts'
 import { until } from './until.ts'
 
-const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
 /** Seven nodes that start at once on two busy cores take half a minute, and on a slower machine minutes. */
 const READY_MS = 180_000
 const LOG_CHARS_MAX = 8_000
@@ -54,7 +53,7 @@ export async function startNodeProcess(options: {
   const { PATH = '', HOME = '' } = process.env
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
   const { faultPoint = '-', armsLater = false } = options
-  const faulty = [options.faultyNode ?? FAULTY_NODE, `${armsLater ? '@' : ''}${faultPoint}`]
+  const faulty = [options.faultyNode ?? (await bundledNode()), `${armsLater ? '@' : ''}${faultPoint}`]
   const program = options.program === undefined ? faulty : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
   const flag = options.args.indexOf('--data-dir')

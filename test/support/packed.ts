@@ -14,6 +14,7 @@ const names = [
   'src',
   'test/vectors',
   'build.ts',
+  'build-parts.ts',
   'build-types.ts',
   'package.json',
 ]

@@ -1,12 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { connect as connectTo } from '../../src/store/postgres/connection.ts'
+import { connect } from '../../src/store/postgres/connection.ts'
 import { migrate } from '../../src/store/postgres/migrate.ts'
 import { readSettings } from '../../src/store/postgres/settings.ts'
+import { offerOnce } from './made-once.ts'
 import { type PostgresServer, startPostgres } from './postgres-server.ts'
 
 declare module 'vitest' {
@@ -24,38 +21,13 @@ export const TEMPLATE = 'stoa_template'
 
 /** Starts one PostgreSQL for all tests of a run, when the first test asks for it. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const dir = mkdtempSync(join(tmpdir(), 'stoa-tests-'))
-  const path = join(dir, 'postgres')
-  let starting: Promise<PostgresServer> | undefined
-  const asked = createServer((socket) => {
-    socket.on('error', () => {})
-    starting ??= startMigrated()
-    starting.then(
-      ({ host, port, user, password }) => socket.end(JSON.stringify({ host, port, user, password })),
-      (error) => socket.end(JSON.stringify({ error: String(error) })),
-    )
+  const { path, end } = await offerOnce<TestPostgres>(async () => {
+    const server = await startMigrated()
+    const { host, port, user, password } = server
+    return { told: { host, port, user, password }, undo: () => server.stop() }
   })
-  await new Promise<void>((resolve) => asked.listen(path, resolve))
-  asked.unref()
   project.provide('postgres', path)
-  return async () => {
-    asked.close()
-    await starting?.then(
-      (server) => server.stop(),
-      () => {},
-    )
-    rmSync(dir, { recursive: true, force: true })
-  }
-}
-
-/** Asks the process that runs the tests. @param path the socket that it provides */
-export async function askForPostgres(path: string): Promise<TestPostgres> {
-  let text = ''
-  const socket = connect(path)
-  for await (const chunk of socket.setEncoding('utf8')) text += chunk
-  const answer = JSON.parse(text) as TestPostgres & { error?: string }
-  if (answer.error !== undefined) throw new Error(`no PostgreSQL for this test: ${answer.error}`)
-  return answer
+  return end
 }
 
 async function startMigrated(): Promise<PostgresServer> {
@@ -67,7 +39,7 @@ async function startMigrated(): Promise<PostgresServer> {
     await admin.query(`CREATE DATABASE ${TEMPLATE}`)
     await admin.end()
     const settings = readSettings(server.address(TEMPLATE))
-    const connection = await connectTo({ settings, connectMs: 20_000, answerMs: 20_000 })
+    const connection = await connect({ settings, connectMs: 20_000, answerMs: 20_000 })
     await migrate(connection, { settings })
     await connection.close()
     return server

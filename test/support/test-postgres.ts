@@ -1,7 +1,8 @@
 import pg from 'pg'
 import { inject } from 'vitest'
 import { migrations } from '../../src/store/postgres/migrations.ts'
-import { askForPostgres, TEMPLATE, type TestPostgres } from './postgres-setup.ts'
+import { askOnce } from './made-once.ts'
+import { TEMPLATE, type TestPostgres } from './postgres-setup.ts'
 
 let server: Promise<TestPostgres> | undefined
 let admin: Promise<pg.Client> | undefined
@@ -87,7 +88,7 @@ function ledgerTables(): string {
 
 /** The server that all tests of this run share. */
 export function testPostgres(): Promise<TestPostgres> {
-  server ??= askForPostgres(inject('postgres'))
+  server ??= askOnce(inject('postgres'))
   return server
 }
 

@@ -2,9 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { bundledNode } from './bundled-node.ts'
 import { until } from './until.ts'
-
-const STOA = new URL('../../bin/stoa.js', import.meta.url).pathname
 
 /** A worker in its own process. */
 export type WorkerProcess = {
@@ -31,7 +30,17 @@ export async function startWorkerProcess(options: {
   // JSON is YAML.
   await writeFile(join(dataDir, 'agents.yaml'), JSON.stringify({ agents }))
   const { PATH = '', HOME = '' } = process.env
-  const argv = ['--no-warnings', STOA, 'worker', '--data-dir', dataDir, '--runs', `${runs}`, '--json']
+  const argv = [
+    '--no-warnings',
+    await bundledNode(),
+    '-',
+    'worker',
+    '--data-dir',
+    dataDir,
+    '--runs',
+    `${runs}`,
+    '--json',
+  ]
   const child = spawn(process.execPath, argv, {
     env: { PATH, HOME, STOA_JOIN_TOKEN: token },
     stdio: ['ignore', 'pipe', 'pipe'],
