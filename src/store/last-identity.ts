@@ -1,9 +1,7 @@
+import { entry, putEntry } from './entries.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, run } from './query.ts'
 
 const KEY = 'last_identity'
-const GET = 'SELECT value FROM kv WHERE key = ?'
-const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
 /**
  * Notes the peer id of a start in a ledger that one node keeps alone, which takes every identity.
@@ -11,9 +9,9 @@ const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDA
  * @returns the peer id before it, if this start is the first with another one
  */
 export async function noteIdentity(database: LedgerDatabase, peerId: string): Promise<string | undefined> {
-  const before = (await database.query(one<{ value: string }>(GET, KEY)))?.value
+  const before = await database.query(entry(KEY))
   if (before === peerId) return undefined
-  await database.commit(run(PUT, KEY, peerId))
+  await database.commit(putEntry(KEY, peerId))
   return before
 }
 

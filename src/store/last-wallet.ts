@@ -1,10 +1,8 @@
 import * as z from 'zod'
+import { entry, putEntry } from './entries.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, run } from './query.ts'
 
 const KEY = 'last_wallet'
-const GET = 'SELECT value FROM kv WHERE key = ?'
-const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const Noted = z.object({ wallet: z.string().max(100), before: z.string().max(100).optional() })
 
 /** The wallet that a node used before the present one. `isNew`: this start is the first with the present one. */
@@ -16,13 +14,13 @@ export type WalletBefore = { wallet: string; isNew: boolean }
  * @returns the wallet before it, until the node starts with that one again. Undefined: it never had another
  */
 export async function noteWallet(database: LedgerDatabase, wallet: string): Promise<WalletBefore | undefined> {
-  const row = await database.query(one<{ value: string }>(GET, KEY))
-  const noted = row && Noted.safeParse(JSON.parse(row.value)).data
+  const text = await database.query(entry(KEY))
+  const noted = text === undefined ? undefined : Noted.safeParse(JSON.parse(text)).data
   const isSame = (other: string | undefined) => other?.toLowerCase() === wallet.toLowerCase()
   const isNew = noted !== undefined && !isSame(noted.wallet)
   const last = isNew ? noted.wallet : noted?.before
   // Back at the wallet that it had before, the node misses none.
   const before = isNew && isSame(noted.before) ? undefined : last
-  if (noted === undefined || isNew) await database.commit(run(PUT, KEY, JSON.stringify({ wallet, before })))
+  if (noted === undefined || isNew) await database.commit(putEntry(KEY, JSON.stringify({ wallet, before })))
   return before === undefined ? undefined : { wallet: before, isNew }
 }

@@ -4,9 +4,10 @@ import * as z from 'zod'
 import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { dataFile } from './data-dir.ts'
+import { entry, putEntry } from './entries.ts'
 import { isSameFile } from './file-place.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { one, type Query, run, together } from './query.ts'
+import { type Query, run, together } from './query.ts'
 import { readSecretFile } from './secret-file.ts'
 
 /** Where a ledger was last used. Stored in the ledger itself, so that a copy includes it. */
@@ -23,7 +24,6 @@ type Home = z.infer<typeof Home>
 const HOME_KEY = 'ledger_home'
 export const MET_KEY = 'ledger_met_at'
 export const COPIED_KEY = 'ledger_copied_to'
-const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const MACHINE_ID = '/etc/machine-id'
 
 /** What an opened ledger is, judged by its stored home. */
@@ -66,7 +66,7 @@ export function metAt(text: string | undefined): UnixMs | undefined {
 }
 
 export async function writeMet(database: LedgerDatabase, at: UnixMs): Promise<void> {
-  await database.commit(run(PUT, MET_KEY, String(at)))
+  await database.commit(putEntry(MET_KEY, String(at)))
 }
 
 /** Where this ledger was copied to, to be used there. Undefined if the operator has continued with this one since. */
@@ -75,7 +75,7 @@ export async function readCopied(database: Readable): Promise<string | undefined
 }
 
 export async function writeCopied(database: LedgerDatabase, to: string): Promise<void> {
-  await database.commit(run(PUT, COPIED_KEY, to))
+  await database.commit(putEntry(COPIED_KEY, to))
 }
 
 /** Records that no other node uses this ledger, and that no copy of it is in use. */
@@ -92,7 +92,7 @@ export async function settleIn(database: LedgerDatabase, home: Home): Promise<vo
     readCopied(database),
   ])
   if (stored === text && met === undefined && copied === undefined) return
-  await database.commit(together(run(PUT, HOME_KEY, text), forgetOthers()))
+  await database.commit(together(putEntry(HOME_KEY, text), forgetOthers()))
 }
 
 /**
@@ -155,8 +155,4 @@ export function copiedError(
     'LEDGER_COPIED',
     `the ledger in ${dataDir} is a copy of the one in ${path}, which is still there. ${two}. Start the node on ${path}. ${go}. ${COPY_RISK}`,
   )
-}
-
-function entry(key: string): Query<string | undefined> {
-  return one<{ value: string }>('SELECT value FROM kv WHERE key = ?', key).map((row) => row?.value)
 }

@@ -1,8 +1,9 @@
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { addEntry, entry, putEntry } from './entries.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { forgetOthers } from './ledger-home.ts'
-import { one, run, together } from './query.ts'
+import { together } from './query.ts'
 
 /** Whose ledger a database holds. Stored in the ledger, so that no node with other keys goes on with it. */
 export const LedgerOwner = z.object({
@@ -17,9 +18,6 @@ export type LedgerOwner = z.infer<typeof LedgerOwner>
 export type KnownOwner = { [Key in keyof LedgerOwner]: LedgerOwner[Key] | undefined } & Pick<LedgerOwner, 'network'>
 
 export const OWNER_KEY = 'ledger_owner'
-const GET = 'SELECT value FROM kv WHERE key = ?'
-const NOTE = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING'
-const REPLACE = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
 /**
  * Notes the owner of a ledger in a database server at the first start, and refuses another owner later.
@@ -28,9 +26,8 @@ const REPLACE = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO 
  * @throws CodedError LEDGER_OF_ANOTHER
  */
 export async function claimLedger(database: LedgerDatabase, owner: LedgerOwner, server: string): Promise<void> {
-  const read = one<{ value: string }>(GET, OWNER_KEY)
-  const [, row] = await database.commit(together(run(NOTE, OWNER_KEY, JSON.stringify(owner)), read))
-  const noted = LedgerOwner.safeParse(JSON.parse(row!.value)).data
+  const [, text] = await database.commit(together(addEntry(OWNER_KEY, JSON.stringify(owner)), entry(OWNER_KEY)))
+  const noted = LedgerOwner.safeParse(JSON.parse(text!)).data
   checkOwner(noted, owner, server)
 }
 
@@ -43,7 +40,7 @@ export function checkOwner(noted: LedgerOwner | undefined, owner: KnownOwner, se
 
 /** Gives the ledger to an owner, by the operator's word that no other node uses it. */
 export async function giveLedger(database: LedgerDatabase, owner: LedgerOwner): Promise<void> {
-  await database.commit(together(run(REPLACE, OWNER_KEY, JSON.stringify(owner)), forgetOthers()))
+  await database.commit(together(putEntry(OWNER_KEY, JSON.stringify(owner)), forgetOthers()))
 }
 
 function refusalOf(noted: LedgerOwner, { seller, wallet, network }: KnownOwner): string | undefined {

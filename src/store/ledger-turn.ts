@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import { type Entry, entry, putEntry } from './entries.ts'
 import { IS_UNSIGNED } from './idempotency.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
 import { LEFT_BEHIND } from './ownership.ts'
@@ -14,8 +15,6 @@ export const TURN_KEY = 'ledger_turn'
 const RESTORED_KEY = 'ledger_restored_at'
 /** A restored ledger counts on far above the marks of all processes, so that only the first one finds it restored. */
 const RESTORED_STEP = 1_000_000
-const GET = 'SELECT value FROM kv WHERE key = ?'
-const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const COUNT = `
   INSERT INTO kv (key, value) VALUES (?, ?)
   ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(kv.value AS BIGINT) + ? AS TEXT) RETURNING value`
@@ -61,7 +60,7 @@ export async function takeTurn(
   const [turn, , orders, , workflows] = await database.commit(
     together(
       count(steps),
-      run(PUT, RESTORED_KEY, String(now)),
+      putEntry(RESTORED_KEY, String(now)),
       run(endOrders(''), UNSURE, now),
       run(skipSteps(''), now),
       run(endWorkflows(''), now),
@@ -101,13 +100,13 @@ export function createTurns(
 
 /** 0: the ledger is new, or was used only by versions that did not count. */
 export async function readTurn(database: Pick<LedgerDatabase, 'query'>): Promise<number> {
-  return Number((await database.query(one<{ value: string }>(GET, TURN_KEY)))?.value ?? 0)
+  return Number((await database.query(entry(TURN_KEY))) ?? 0)
 }
 
 /** When this ledger was found restored the last time. */
 export async function readRestored(database: Pick<LedgerDatabase, 'query'>): Promise<UnixMs | undefined> {
-  const row = await database.query(one<{ value: string }>(GET, RESTORED_KEY))
-  return row === undefined ? undefined : Number(row.value)
+  const at = await database.query(entry(RESTORED_KEY))
+  return at === undefined ? undefined : Number(at)
 }
 
 /**
@@ -133,5 +132,5 @@ export const RESTORED_TEXT =
   'signed payment and open workflows were ended, because they may have been bought already'
 
 function count(steps: number): Query<number> {
-  return one<{ value: string }>(COUNT, TURN_KEY, String(steps), steps).map((row) => Number(row!.value))
+  return one<Entry>(COUNT, TURN_KEY, String(steps), steps).map((row) => Number(row!.value))
 }

@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import { textKey } from '../lib/text/near-keys.ts'
 import { skeletonOf } from '../lib/text/skeleton.ts'
 import type { Database } from './database.ts'
+import { type Entry, GET_ENTRY, PUT_ENTRY, REMOVE_ENTRY } from './entries.ts'
 import { type IndexedText, indexedText, type ListingFacts } from './listing-text.ts'
 import { createLookAlikes, type NamedListing } from './look-alikes.ts'
 
@@ -152,12 +153,12 @@ export function createListingIndex(database: Database): ListingIndex {
       for (let steps = 0; steps < FORGET_STEPS_MAX && (await database.write(step)) > 0; steps++) {}
     },
 
-    isWhole: () => one<{ value: string }>('SELECT value FROM kv WHERE key = ?', INDEX_KEY)?.value === INDEX_VERSION,
+    isWhole: () => one<Entry>(GET_ENTRY, INDEX_KEY)?.value === INDEX_VERSION,
 
     async reset() {
       freshWords.clear()
       await database.write(() => {
-        run('DELETE FROM kv WHERE key = ?', INDEX_KEY)
+        run(REMOVE_ENTRY, INDEX_KEY)
         run(`INSERT INTO listing_text (listing_text) VALUES ('delete-all')`)
         run('DELETE FROM market_words')
         names.reset()
@@ -165,6 +166,6 @@ export function createListingIndex(database: Database): ListingIndex {
       while ((await database.write(() => run(HIDE_SOME).changes)) > 0) {}
     },
 
-    setWhole: () => database.writeOne('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)', INDEX_KEY, INDEX_VERSION),
+    setWhole: () => database.writeOne(PUT_ENTRY, INDEX_KEY, INDEX_VERSION),
   }
 }

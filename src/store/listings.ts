@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { Pace } from '../lib/pace.ts'
 import type { Database } from './database.ts'
+import { type Entry, GET_ENTRY, PUT_ENTRY } from './entries.ts'
 import { ListingChanges } from './listing-changes.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
@@ -105,8 +106,6 @@ const TO_INDEX = `
 const GET = 'SELECT envelope FROM listings WHERE id = ?'
 const FIND = `SELECT ${ENVELOPE} FROM listings WHERE updated_at = ? AND hash >= ? AND hash < ?`
 const INDEXED = 'UPDATE listings SET to_index = NULL WHERE id = ? AND version = ? RETURNING 1'
-const PUT_KEY = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
-const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 
 type Change = { put: ListingRow } | { remove: number }
 type LoadedRow = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
@@ -149,7 +148,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
   }
 
   function ownVersion(): number {
-    const row = database.one<{ value: string }>(GET_KEY, OWN_VERSION_KEY)
+    const row = database.one<Entry>(GET_ENTRY, OWN_VERSION_KEY)
     return row === undefined ? 0 : Number(row.value)
   }
 
@@ -218,7 +217,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     async putOwn(row) {
       await database.write(() => {
         put(row)
-        database.run(PUT_KEY, OWN_VERSION_KEY, String(Math.max(row.version, ownVersion())))
+        database.run(PUT_ENTRY, OWN_VERSION_KEY, String(Math.max(row.version, ownVersion())))
       })
     },
 

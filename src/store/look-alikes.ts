@@ -3,6 +3,7 @@ import { Pace } from '../lib/pace.ts'
 import { isNear, soughtKeys, storedKeys } from '../lib/text/near-keys.ts'
 import { skeletonOf } from '../lib/text/skeleton.ts'
 import type { Database } from './database.ts'
+import { type Entry, GET_ENTRY, PUT_ENTRY, REMOVE_ENTRY } from './entries.ts'
 
 /**
  * Finds listings that resemble an older listing of another seller.
@@ -34,8 +35,6 @@ const SHARING_MAX = 16
 const PARTY = 'names'
 
 const PROGRESS_KEY = 'listings.names'
-const GET_PROGRESS = 'SELECT value FROM kv WHERE key = ?'
-const SET_PROGRESS = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const MET =
   'SELECT number, name, skeleton, seller_id AS sellerId, first_seen AS firstSeen, alike FROM met_listings AS met'
 const AFTER = `${MET} WHERE number > ? ORDER BY number LIMIT ?`
@@ -61,12 +60,12 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
   const { all, one, run } = database
 
   function progress(): Progress {
-    const row = one<{ value: string }>(GET_PROGRESS, PROGRESS_KEY)
+    const row = one<Entry>(GET_ENTRY, PROGRESS_KEY)
     return row === undefined ? { keyed: 0, compared: 0 } : (JSON.parse(row.value) as Progress)
   }
 
   function setProgress(reached: Progress): void {
-    run(SET_PROGRESS, PROGRESS_KEY, JSON.stringify(reached))
+    run(PUT_ENTRY, PROGRESS_KEY, JSON.stringify(reached))
   }
 
   /** @returns the number of the last listing that received its keys */
@@ -156,7 +155,7 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
     reset() {
       run('DELETE FROM name_keys')
       run('UPDATE met_listings SET alike = NULL')
-      run('DELETE FROM kv WHERE key = ?', PROGRESS_KEY)
+      run(REMOVE_ENTRY, PROGRESS_KEY)
     },
   }
 }

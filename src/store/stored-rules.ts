@@ -1,5 +1,6 @@
+import { entry, putEntry } from './entries.ts'
 import type { LedgerDatabase } from './ledger-database.ts'
-import { lock, one, run, steps } from './query.ts'
+import { lock, steps } from './query.ts'
 
 /** The rules of the budget that were changed while a node ran, as one text. */
 export type StoredRulesText = {
@@ -14,14 +15,12 @@ export type StoredRulesText = {
 }
 
 const KEY = 'budget.rules'
-const GET = 'SELECT value FROM kv WHERE key = ?'
-const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
 /** The text of the rules as it is now, which another process of this ledger may have changed, as a subquery. */
 export const RULES_TEXT = `(SELECT value FROM kv WHERE key = '${KEY}')`
 
 export function createStoredRules(database: LedgerDatabase): StoredRulesText {
-  const stored = one<{ value: string }>(GET, KEY).map((row) => row?.value)
+  const stored = entry(KEY)
   return {
     load: () => database.query(stored),
     change: (edit) =>
@@ -29,7 +28,7 @@ export function createStoredRules(database: LedgerDatabase): StoredRulesText {
         steps(function* () {
           yield* lock(KEY)
           const text = edit(yield* stored)
-          yield* run(PUT, KEY, text)
+          yield* putEntry(KEY, text)
           return text
         }),
         { record: 'budget', id: '' },

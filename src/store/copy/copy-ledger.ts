@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
+import { putEntry, removeEntry } from '../entries.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
 import { TURN_KEY } from '../ledger-turn.ts'
 import { all, nothing, one, type Query, run, steps, together, type Value } from '../query.ts'
@@ -26,7 +27,6 @@ const BATCH_BYTES = 4 * 1024 * 1024
 const ENTRIES = `
   SELECT key, value FROM kv
   WHERE substr(key, 1, 9) <> 'listings.' AND key NOT IN ('ledger_home', 'ledger_copied_to', '${TURN_KEY}', '${UNFINISHED_KEY}')`
-const PUT = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 
 /**
  * Copies a ledger into another that is empty, and compares both. Nobody else may use either.
@@ -55,7 +55,7 @@ export async function copyLedger(
   for (const table of counters) await copyCounter(from, to, table)
   for (const table of tables) await to.commit(numbersFrom?.(table) ?? nothing(undefined))
   for (const table of tables) await compare(from, to, table)
-  await to.commit(run('DELETE FROM kv WHERE key = ?', UNFINISHED_KEY))
+  await to.commit(removeEntry(UNFINISHED_KEY))
   return done
 }
 
@@ -73,7 +73,7 @@ async function empty(to: LedgerDatabase, tables: readonly LedgerTable[]): Promis
     const fix = `${done}; else copy into a new data directory or a new database. Nothing was changed`
     throw new CodedError('LEDGER_NOT_EMPTY', `the target already holds a ledger (${named}): ${fix}`)
   }
-  await to.commit(run(PUT, UNFINISHED_KEY, '1'))
+  await to.commit(putEntry(UNFINISHED_KEY, '1'))
 }
 
 async function copyTable(from: LedgerDatabase, to: LedgerDatabase, table: LedgerTable): Promise<number> {
@@ -122,7 +122,7 @@ function fitting(sizes: readonly { bytes: number }[]): number {
 
 async function copyEntries(from: LedgerDatabase, to: LedgerDatabase): Promise<void> {
   const entries = await from.query(all<{ key: string; value: string }>(ENTRIES))
-  await to.commit(together(...entries.map(({ key, value }) => run(PUT, key, value))))
+  await to.commit(together(...entries.map(({ key, value }) => putEntry(key, value))))
 }
 
 /** A table with one row. */

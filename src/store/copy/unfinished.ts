@@ -1,12 +1,12 @@
 import { CodedError } from '../../lib/errors.ts'
+import { entry } from '../entries.ts'
 import type { LedgerDatabase } from '../ledger-database.ts'
-import { one } from '../query.ts'
 
 /** The entry of `kv` that a ledger has while another is copied into it. */
 export const UNFINISHED_KEY = 'ledger_copy_unfinished'
 
 export async function isUnfinished(database: Pick<LedgerDatabase, 'query'>): Promise<boolean> {
-  return (await database.query(one('SELECT value FROM kv WHERE key = ?', UNFINISHED_KEY))) !== undefined
+  return (await database.query(entry(UNFINISHED_KEY))) !== undefined
 }
 
 /** @throws CodedError LEDGER_COPY_FAILED if the ledger is a copy that was not finished */
