@@ -2,12 +2,11 @@
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import type { Fleet } from '../../src/schema/fleet.ts'
 import type { OwnAgent, ReloadedAgents } from '../../src/schema/own-agent.ts'
 import { ask } from '../support/api-calls.ts'
-import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
-import { createTestDatabase } from '../support/test-postgres.ts'
+import { databaseOfNodes, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 
 afterAll(stopTestNodes)
@@ -17,8 +16,7 @@ const echo = (price: string) => `- {name: Echo, description: d, model: builtin/e
 const only = '- {name: Only, description: d, model: builtin/echo, price: 0}\n'
 
 test('each process follows its own file: a change holds there, and an agent is on the market while one process sells it', async () => {
-  const database = await createTestDatabase()
-  onTestFinished(() => database.drop())
+  const database = await databaseOfNodes()
   const buyer = await startTestNode({ key: generatePrivateKey() })
   const bootstrap = [buyer.addresses().find((address) => address.includes('/tcp/'))!]
   const key = generatePrivateKey()

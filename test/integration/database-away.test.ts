@@ -6,9 +6,9 @@ import type { NodeStatus } from '../../src/schema/api.ts'
 import type { Diagnosis } from '../../src/schema/diagnosis.ts'
 import type { Fleet } from '../../src/schema/fleet.ts'
 import { cli } from '../cli/harness.ts'
-import { startTestNode, stopTestNodes } from '../support/loopback-node.ts'
+import { databaseOfNodes, startTestNode, stopTestNodes } from '../support/loopback-node.ts'
 import { type Fate, startPostgresProxy } from '../support/postgres-proxy.ts'
-import { createTestDatabase, testPostgres } from '../support/test-postgres.ts'
+import { testPostgres } from '../support/test-postgres.ts'
 import { until } from '../support/until.ts'
 
 afterAll(stopTestNodes)
@@ -19,8 +19,7 @@ test.each<Fate>(['cut', 'hold'])(
     const { host, port } = await testPostgres()
     const proxy = await startPostgresProxy({ host, port })
     onTestFinished(() => proxy.close())
-    const database = await createTestDatabase()
-    onTestFinished(() => database.drop())
+    const database = await databaseOfNodes()
     const node = await startTestNode({
       ...{ key: generatePrivateKey(), databaseUrl: database.address(proxy.port), apiEnabled: true, publicDht: false },
       announce: ['/ip4/9.9.9.9/tcp/4001'],

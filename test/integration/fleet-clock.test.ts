@@ -1,11 +1,10 @@
 /** T16: processes that share a ledger on machines whose clocks differ. */
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { type Clock, systemClock } from '../../src/lib/clock.ts'
 import { localAddress } from '../support/loopback.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
-import { createTestDatabase } from '../support/test-postgres.ts'
+import { databaseOfNodes, discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 10_000n
@@ -23,8 +22,7 @@ afterAll(async () => {
 })
 
 async function openShop() {
-  const database = await createTestDatabase()
-  onTestFinished(() => database.drop())
+  const database = await databaseOfNodes()
   const key = generatePrivateKey()
   const chain = { rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl }
   return {

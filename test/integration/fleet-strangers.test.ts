@@ -6,14 +6,18 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { loadOrCreateIdentity } from '../../src/p2p/identity.ts'
 import { migrations } from '../../src/store/postgres/migrations.ts'
-import { startTestNode, stopTestNodes, type TestNodeOptions, testDir } from '../support/loopback-node.ts'
-import { createTestDatabase } from '../support/test-postgres.ts'
+import {
+  databaseOfNodes,
+  startTestNode,
+  stopTestNodes,
+  type TestNodeOptions,
+  testDir,
+} from '../support/loopback-node.ts'
 
 afterAll(stopTestNodes)
 
 async function openShop() {
-  const database = await createTestDatabase()
-  onTestFinished(() => database.drop())
+  const database = await databaseOfNodes()
   const admin = new pg.Client(database.address())
   await admin.connect()
   onTestFinished(() => admin.end())

@@ -3,7 +3,7 @@
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { systemParts } from '../../src/cli/parts.ts'
 import type { AlarmRecord } from '../../src/schema/alarm.ts'
 import type { Diagnosis } from '../../src/schema/diagnosis.ts'
@@ -11,8 +11,7 @@ import type { Fleet } from '../../src/schema/fleet.ts'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import { cli } from '../cli/harness.ts'
 import { ask } from '../support/api-calls.ts'
-import { startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
-import { createTestDatabase } from '../support/test-postgres.ts'
+import { databaseOfNodes, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 
 afterAll(stopTestNodes)
@@ -25,8 +24,7 @@ async function run(node: TestNode, ...command: string[]) {
 }
 
 test('a price that is changed at one process is said to hold there only, until the other has it too', async () => {
-  const database = await createTestDatabase()
-  onTestFinished(() => database.drop())
+  const database = await databaseOfNodes()
   const shared = { key: generatePrivateKey(), databaseUrl: database.address(), apiEnabled: true, publicDht: false }
   const one = await startTestNode({ ...shared, dailyBudgetAtomic: 5_000_000n })
   const dataDir = await testDir()

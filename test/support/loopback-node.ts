@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
 import { createConfig } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
 import type { Settings } from '../../src/config/settings.ts'
@@ -9,6 +10,7 @@ import { createNode } from '../../src/node/create-node.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { engineEnvironment } from './ledger-engine.ts'
+import { createTestDatabase, type TestDatabase } from './test-postgres.ts'
 import { until } from './until.ts'
 
 export type TestNodeOptions = Settings & {
@@ -60,6 +62,16 @@ export async function startTestNode({ key, ports, databaseUrl, ...settings }: Te
 export async function stopTestNodes(): Promise<void> {
   await Promise.allSettled([...nodes].map((node) => node.stop()))
   await Promise.all(dirs.splice(0).map((dir) => rm(dir, { recursive: true, force: true })))
+}
+
+/** A database for the nodes of a test. They are stopped before it is dropped: a node that stops waits for its database. */
+export async function databaseOfNodes(): Promise<TestDatabase> {
+  const database = await createTestDatabase()
+  onTestFinished(async () => {
+    await stopTestNodes()
+    await database.drop()
+  })
+  return database
 }
 
 /** Waits until a node knows a seller's agent. */
