@@ -23,7 +23,7 @@ test('a node that does not listen in time is ended, so that another can have its
     await new Promise(() => setInterval(() => {}, 60_000))`,
   )
   const late = new AbortController()
-  const starting = startNode(['--data-dir', dir], { NODE_OPTIONS: `--import=${stuck}` }, late.signal)
+  const starting = startNode(['--data-dir', dir], { NODE_OPTIONS: `--import=${stuck}` }, { inTime: late.signal })
   const failed = expect(starting).rejects.toThrow('stoa start does not listen yet, and was ended')
   await until(() => existsSync(pidFile), { timeoutMs: 60_000 })
   const pid = Number(await readFile(pidFile, 'utf8'))

@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const STOA = fileURLToPath(new URL('../bin/stoa.js', import.meta.url))
+/** A file that is `stoa`, and what its command line begins with. */
+type Program = readonly [file: string, ...words: string[]]
+const STOA: Program = [fileURLToPath(new URL('../bin/stoa.js', import.meta.url))]
 /** Several nodes that start at once on two busy cores take half a minute. */
 const READY_MS = 60_000
 const STOP_MS = 8_000
@@ -37,8 +39,12 @@ type Environment = Record<string, string>
  * Runs `stoa` with these arguments until it ends. Resolves with its standard output; a failure throws the program's
  * message.
  */
-export async function runStoa(args: readonly string[], environment: Environment): Promise<string> {
-  const child = spawnStoa(args, environment)
+export async function runStoa(
+  args: readonly string[],
+  environment: Environment,
+  program: Program = STOA,
+): Promise<string> {
+  const child = spawnStoa(args, environment, program)
   const [output, said] = [collect(child.stdout), collect(child.stderr)]
   const [code] = (await once(child, 'close')) as [number | null]
   if (code !== 0) throw new Error(`stoa ${args.slice(0, 2).join(' ')} ended with ${code}: ${said()}`)
@@ -49,9 +55,9 @@ export async function runStoa(args: readonly string[], environment: Environment)
 export async function startNode(
   args: readonly string[],
   environment: Environment,
-  inTime = AbortSignal.timeout(READY_MS),
+  { inTime = AbortSignal.timeout(READY_MS), program = STOA }: { inTime?: AbortSignal; program?: Program } = {},
 ): Promise<NodeProcess> {
-  const child = spawnStoa(['start', '--json', ...args], environment)
+  const child = spawnStoa(['start', '--json', ...args], environment, program)
   const log = collect(child.stderr, STDERR_CHARS_KEPT)
   const exited = once(child, 'close') as Promise<[number | null]>
   const ready = await Promise.race([
@@ -78,9 +84,9 @@ export async function startNode(
   }
 }
 
-export function spawnStoa(args: readonly string[], environment: Environment): ChildProcess {
+export function spawnStoa(args: readonly string[], environment: Environment, program: Program = STOA): ChildProcess {
   const { PATH = '', HOME = '' } = process.env
-  return spawn(process.execPath, [STOA, ...args], {
+  return spawn(process.execPath, [...program, ...args], {
     env: { PATH, HOME, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
