@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
@@ -27,8 +27,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 async function bundle() {
   // As deep as the files of src/, like the bundle of the package. Other runs may use the same checkout.
-  mkdirSync(at('../../dist'), { recursive: true })
-  const dir = mkdtempSync(at('../../dist/test-'))
+  const dist = at('../../dist/')
+  mkdirSync(dist, { recursive: true })
+  removeLeftOver(dist)
+  const dir = mkdtempSync(`${dist}test-${process.pid}-`)
   const undo = () => rmSync(dir, { recursive: true, force: true })
   try {
     const bundled = await rolldown({
@@ -43,5 +45,22 @@ async function bundle() {
   } catch (error) {
     undo()
     throw error
+  }
+}
+
+/** Removes the bundles of runs that were killed. */
+function removeLeftOver(dist: string): void {
+  for (const name of readdirSync(dist)) {
+    const pid = Number(/^test-(\d+)-/.exec(name)?.[1] ?? process.pid)
+    if (!isAlive(pid)) rmSync(join(dist, name), { recursive: true, force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
   }
 }
