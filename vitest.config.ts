@@ -38,6 +38,8 @@ export default defineConfig({
           include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts', 'dashboard/**/*.test.ts'],
           exclude: [...configDefaults.exclude, inBrowser, attacks],
           globalSetup,
+          // Half of the time of most files went into loading the same modules again.
+          isolate: false,
         },
       },
       // Many of them compare how quick a node is under attack with how quick it is alone: one file at a time, when all others
