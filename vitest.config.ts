@@ -1,6 +1,13 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 
 const inBrowser = 'test/browser/**/*.test.ts'
+const parts = [
+  'src/**/*.test.ts',
+  'dashboard/**/*.test.ts',
+  'devnet/**/*.test.ts',
+  'test/ledger/**/*.test.ts',
+  'test/cli/**/*.test.ts',
+]
 const attacks = 'test/attacks/**/*.test.ts'
 /** What the engine of the ledger matters most to: paid calls, and nodes that are killed and start again. */
 const onBothEngines = [
@@ -31,15 +38,16 @@ export default defineConfig({
     // A second try, where one of 5,000 tests that waited too long would refuse a day of work. It is told at the end.
     retry: Number(process.env.STOA_TEST_RETRIES ?? 0),
     projects: [
+      // These start no whole node, so none is left running in a process that many of them share. With modules loaded once they
+      // take half of the time.
+      { extends: true, test: { name: 'parts', include: parts, globalSetup, isolate: false } },
       {
         extends: true,
         test: {
           name: 'node',
-          include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts', 'dashboard/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, inBrowser, attacks],
+          include: ['test/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, ...parts, inBrowser, attacks],
           globalSetup,
-          // Half of the time of most files went into loading the same modules again.
-          isolate: false,
         },
       },
       // Many of them compare how quick a node is under attack with how quick it is alone: one file at a time, when all others
