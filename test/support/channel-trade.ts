@@ -42,7 +42,8 @@ export async function untilOnChannel(call: () => Promise<Paid>): Promise<number>
       made += 1
       return isOnChannel(await call())
     },
-    { timeoutMs: 60_000, everyMs: 200 },
+    // Some of these calls are paid by transactions of their own: seconds each, beside other tests on a busy machine many.
+    { timeoutMs: 240_000, everyMs: 200 },
   )
   return made
 }
