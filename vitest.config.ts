@@ -1,3 +1,5 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { configDefaults, defineConfig } from 'vitest/config'
 
 const inBrowser = 'test/browser/**/*.test.ts'
@@ -8,7 +10,10 @@ const parts = [
   'test/ledger/**/*.test.ts',
   'test/cli/**/*.test.ts',
 ]
-const attacks = 'test/attacks/**/*.test.ts'
+/** Attacks that compare how quick a node is with how quick it was. */
+const timed = globSync('test/attacks/**/*.test.ts', { cwd: import.meta.dirname }).filter((path) =>
+  /honest-calls|honestP99|shortest/.test(readFileSync(join(import.meta.dirname, path), 'utf8')),
+)
 /** What the engine of the ledger matters most to: paid calls, and nodes that are killed and start again. */
 const onBothEngines = [
   ...[
@@ -46,15 +51,14 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...parts, inBrowser, attacks],
+          exclude: [...configDefaults.exclude, ...parts, inBrowser, ...timed],
           globalSetup,
         },
       },
-      // Many of them compare how quick a node is under attack with how quick it is alone: one file at a time, when all others
-      // have ended.
+      // One file at a time, when all others have ended.
       {
         extends: true,
-        test: { name: 'attacks', include: [attacks], globalSetup, maxWorkers: 1, sequence: { groupOrder: 1 } },
+        test: { name: 'timed', include: timed, globalSetup, maxWorkers: 1, sequence: { groupOrder: 1 } },
       },
       // With STOA_TEST_ENGINE=postgres the projects above run these, and all others, on PostgreSQL.
       ...(isOnServer
