@@ -13,7 +13,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 /** Builds a checkout whose `src/main.ts` has this text. */
 function build(main: string) {
   const checkout = mkdtempSync(join(scratch, 'checkout-'))
-  for (const name of ['build.ts', 'package.json']) cpSync(join(root, name), join(checkout, name))
+  for (const name of ['build.ts', 'build-parts.ts', 'package.json']) cpSync(join(root, name), join(checkout, name))
   symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'))
   const files = { main, index: '', 'agents/builtin/builtin-worker': '', 'p2p/signature-worker': '' }
   for (const [name, text] of Object.entries(files)) {
