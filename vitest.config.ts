@@ -10,9 +10,9 @@ const parts = [
   'test/ledger/**/*.test.ts',
   'test/cli/**/*.test.ts',
 ]
-/** Attacks that compare how quick a node is with how quick it was. */
+/** Attacks that compare how quick a node is, or how much memory it has, with what it was. */
 const timed = globSync('test/attacks/**/*.test.ts', { cwd: import.meta.dirname }).filter((path) =>
-  /honest-calls|honestP99|shortest/.test(readFileSync(join(import.meta.dirname, path), 'utf8')),
+  /honest-calls|honestP99|shortest|VmRSS/.test(readFileSync(join(import.meta.dirname, path), 'utf8')),
 )
 /** What the engine of the ledger matters most to: paid calls, and nodes that are killed and start again. */
 const onBothEngines = [
