@@ -3,13 +3,7 @@ import { join } from 'node:path'
 import { configDefaults, defineConfig } from 'vitest/config'
 
 const inBrowser = 'test/browser/**/*.test.ts'
-const parts = [
-  'src/**/*.test.ts',
-  'dashboard/**/*.test.ts',
-  'devnet/**/*.test.ts',
-  'test/ledger/**/*.test.ts',
-  'test/cli/**/*.test.ts',
-]
+const parts = ['src/**/*.test.ts', 'dashboard/**/*.test.ts', 'devnet/**/*.test.ts', 'test/ledger/**/*.test.ts']
 /** Attacks that compare how quick a node is, or how much memory it has, with what it was. */
 const timed = globSync('test/attacks/**/*.test.ts', { cwd: import.meta.dirname }).filter((path) =>
   /honest-calls|honestP99|shortest|VmRSS/.test(readFileSync(join(import.meta.dirname, path), 'utf8')),
